@@ -1,0 +1,84 @@
+"""Tables to try the program on, each with the settings that suit it. scikit-learn brings all but one of them."""
+
+# ruff: noqa: ANN401 - scikit-learn is untyped, and its module is an argument here
+
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+
+from maabo_dist.data.wording import quoted
+from maabo_dist.errors import DatasetError
+from maabo_dist.settings import TableSettings
+
+BUNDLED = ("diabetes", "breast_cancer", "wine", "titanic")
+FETCH_SECONDS = 10.0
+
+_DIABETES_NAMES = {"s1": "tc", "s2": "ldl", "s3": "hdl", "s4": "tch", "s5": "ltg", "s6": "glu", "target": "progression"}
+_TITANIC_COLUMNS = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived"]
+
+
+def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
+    """The table called `name` and the settings it is mined with by default."""
+    if name not in BUNDLED:
+        raise DatasetError(f"No bundled table is called {name!r}. There are {quoted(BUNDLED)}.")
+    from sklearn import datasets  # noqa: PLC0415 - takes a second, which only who asks for a bundled table should wait
+
+    return _LOADERS[name](datasets)
+
+
+def _diabetes(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
+    frame = datasets.load_diabetes(scaled=False, as_frame=True).frame.rename(columns=_DIABETES_NAMES)
+    return frame, TableSettings(target="progression", target_above="mean")
+
+
+def _breast_cancer(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
+    return _with_class_names(datasets.load_breast_cancer(as_frame=True), "diagnosis")
+
+
+def _wine(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
+    return _with_class_names(datasets.load_wine(as_frame=True), "cultivar")
+
+
+def _titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
+    try:
+        with _bounded_network():
+            fetched = datasets.fetch_openml("titanic", version=1, as_frame=True, n_retries=1, delay=0.5)
+    except Exception as error:  # whatever stands between here and OpenML, the remedy is the same
+        raise DatasetError(
+            f"The table titanic comes from OpenML, and fetching it failed ({error or type(error).__name__}). "
+            "Go online and try again, or give a CSV file of your own."
+        ) from error
+    return fetched.frame[_TITANIC_COLUMNS], TableSettings(target="survived")
+
+
+def _with_class_names(bunch: Any, target: str) -> tuple[pd.DataFrame, TableSettings]:
+    names = bunch.target_names[bunch.target]
+    return bunch.data.assign(**{target: names.astype(object)}), TableSettings(target=target)
+
+
+@contextmanager
+def _bounded_network() -> Iterator[None]:
+    """No connection may take longer than `FETCH_SECONDS`, and retries are not announced.
+
+    scikit-learn opens its connections without a time limit of its own; the process-wide one is all there is to set.
+    """
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(FETCH_SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+_LOADERS: dict[str, Callable[[Any], tuple[pd.DataFrame, TableSettings]]] = {
+    "diabetes": _diabetes,
+    "breast_cancer": _breast_cancer,
+    "wine": _wine,
+    "titanic": _titanic,
+}

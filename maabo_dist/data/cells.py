@@ -1,0 +1,119 @@
+"""What the cells of one table column are: numbers, or levels (text, booleans, categories), or neither.
+
+Every reading of a column goes through here, whether it becomes a feature, a class or a row to judge later, so that a
+value is spelled the same way in all of them: `true`, not `True`; `3`, not `3.0`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api import types
+
+from maabo_dist.data.wording import counted
+from maabo_dist.errors import DatasetError
+
+_BOOLEANS = (bool, np.bool_)
+_NUMBERS = (Real, Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A column as levels."""
+
+    codes: npt.NDArray[np.intp]
+    """Index into `texts`, row by row; −1 where the cell is missing."""
+    texts: tuple[str, ...]
+    """The distinct levels: sorted, or in the order of an ordered categorical."""
+
+    @property
+    def present(self) -> int:
+        """How many cells are not missing."""
+        return int(np.count_nonzero(self.codes >= 0))
+
+    @property
+    def missing(self) -> int:
+        """How many cells are missing."""
+        return len(self.codes) - self.present
+
+
+def holds_numbers(cells: pd.Series, *, remedy: str) -> bool:
+    """True for numbers, False for levels; a DatasetError that ends with `remedy` for anything else."""
+    dtype = cells.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":  # nearly always, and there may be very many columns
+        return True
+    if types.is_object_dtype(dtype):
+        return _objects_are_numbers(cells, remedy)
+    if isinstance(dtype, pd.CategoricalDtype) or types.is_bool_dtype(dtype) or types.is_string_dtype(dtype):
+        return False
+    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
+        return True
+    raise _foreign(cells, str(dtype), remedy)
+
+
+def finite_numbers(cells: pd.Series, *, remedy: str) -> npt.NDArray[np.float64]:
+    """A fresh array, NaN where a cell is missing; infinite values are a DatasetError that ends with `remedy`."""
+    try:
+        # Adding 0 makes a copy of its own and 0.0 of −0.0: one number, one byte pattern.
+        values: npt.NDArray[np.float64] = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+    except OverflowError:  # a Python integer that no float64 reaches
+        values = np.full(1, np.inf)
+    infinite = int(np.count_nonzero(np.isinf(values)))
+    if infinite:
+        raise DatasetError(f"Column '{cells.name}' holds {counted(infinite, 'infinite value')}. {remedy}")
+    return values
+
+
+def levels(cells: pd.Series) -> Levels:
+    """The column's cells as texts; numbers are taken too."""
+    if isinstance(cells.dtype, pd.CategoricalDtype):
+        codes, values, ordered = cells.cat.codes.to_numpy(np.intp), list(cells.cat.categories), cells.cat.ordered
+    else:
+        codes, values, ordered = *_distinct(cells), False
+    spelled = [level_text(value) for value in values]
+    used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
+    ranked = range(len(values)) if ordered else _sorted_positions(values, spelled)
+    texts = tuple(dict.fromkeys(spelled[position] for position in ranked if used[position]))
+    places = {text: place for place, text in enumerate(texts)}
+    lookup = np.array([*(places.get(text, -1) for text in spelled), -1], dtype=np.intp)
+    return Levels(lookup[codes], texts)  # a missing cell's code, −1, picks the last entry, which is −1 again
+
+
+def level_text(value: object) -> str:
+    """How a level is written: booleans in lower case, whole numbers without a fraction."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _distinct(cells: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:
+    codes, values = pd.factorize(cells)
+    return codes, list(values)
+
+
+def _sorted_positions(values: Sequence[Any], spelled: Sequence[str]) -> list[int]:
+    """By value where values compare (2 before 10), else by spelling."""
+    try:
+        return sorted(range(len(values)), key=values.__getitem__)
+    except TypeError:
+        return sorted(range(len(values)), key=spelled.__getitem__)
+
+
+def _objects_are_numbers(cells: pd.Series, remedy: str) -> bool:
+    """Judge an object column by the types of its cells; text beside numbers makes all of them text."""
+    found = set(map(type, cells.dropna()))
+    foreign = sorted(kind.__name__ for kind in found if not issubclass(kind, (str, *_BOOLEANS, *_NUMBERS)))
+    if foreign:
+        raise _foreign(cells, foreign[0], remedy)
+    return all(issubclass(kind, _NUMBERS) and not issubclass(kind, _BOOLEANS) for kind in found)
+
+
+def _foreign(cells: pd.Series, kind: str, remedy: str) -> DatasetError:
+    return DatasetError(f"Column '{cells.name}' holds {kind} values, which cannot be mined. {remedy}")

@@ -1,0 +1,122 @@
+"""`Columns`: a prepared table, ready to be split and searched; one content fingerprint; one file.
+
+A column is kept as the *ranks* of its values (`codes`) and the sorted distinct values themselves, as float64. Trees are
+grown on ranks alone, so that a threshold is the exact midpoint of two values of the table and a rule exported as SQL
+picks exactly the rows that the tree did; single-precision values could not promise that.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist import arrayfile
+from maabo_dist.data.features import Feature
+from maabo_dist.errors import FormatError
+
+KIND = "columns/1"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A prepared table of D features and n rows, feature-major."""
+
+    codes: npt.NDArray[np.unsignedinteger[Any]]
+    """(D, n): the rank of each value among its column's distinct values; uint16, or uint32 above 65,536 of them."""
+    values: npt.NDArray[np.float64]
+    """The distinct values of all columns, one column after another, each ascending."""
+    offsets: npt.NDArray[np.int64]
+    """(D + 1): column f's values are `values[offsets[f]:offsets[f + 1]]`."""
+    labels: npt.NDArray[np.int32]
+    """(n): index into `classes`."""
+    features: tuple[Feature, ...]
+    classes: tuple[str, ...]
+    target: str
+    """What is predicted, as shown to people: `survived`, `progression above 152.1`."""
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: npt.NDArray[np.float64],
+        labels: npt.NDArray[np.int32],
+        features: tuple[Feature, ...],
+        classes: tuple[str, ...],
+        target: str,
+    ) -> "Columns":
+        """Rank-code a feature-major float64 matrix (D, n) without missing or infinite values."""
+        count, rows = matrix.shape
+        distinct, codes = [], np.empty((count, rows), np.uint16 if rows <= 1 << 16 else np.uint32)
+        for index, column in enumerate(matrix):
+            column_values, column_codes = np.unique(column + 0.0, return_inverse=True)  # + 0.0: −0.0 becomes 0.0
+            distinct.append(column_values)
+            codes[index] = column_codes
+        sizes = [len(column_values) for column_values in distinct]
+        narrow = max(sizes, default=0) <= 1 << 16
+        return cls(
+            codes=codes.astype(np.uint16, copy=False) if narrow else codes,
+            values=np.concatenate([*distinct, np.empty(0)]),
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            labels=np.ascontiguousarray(labels, dtype=np.int32),
+            features=features,
+            classes=classes,
+            target=target,
+        )
+
+    @property
+    def count(self) -> int:
+        """D, the number of features."""
+        return len(self.codes)
+
+    @property
+    def rows(self) -> int:
+        """n, the number of rows."""
+        return len(self.labels)
+
+    def column(self, index: int) -> npt.NDArray[np.float64]:
+        """The values of feature `index`, row by row."""
+        low, high = self.offsets[index : index + 2]
+        values: npt.NDArray[np.float64] = self.values[low:high][self.codes[index]]
+        return values
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that can change a result."""
+        return arrayfile.fingerprint(KIND, self._arrays(), self._meta())
+
+    def save(self, path: Path) -> None:
+        """Write one file, whole or not at all."""
+        arrayfile.write(path, KIND, self._arrays(), self._meta() | {"fingerprint": self.fingerprint})
+
+    @classmethod
+    def load(cls, path: Path, *, verify: bool = True) -> "Columns":
+        """Map a saved file; `verify` recomputes the fingerprint, which reads all of it once."""
+        arrays, meta = arrayfile.read(path, KIND)
+        try:
+            columns = cls(
+                codes=arrays["codes"],
+                values=arrays["values"],
+                offsets=arrays["offsets"],
+                labels=arrays["labels"],
+                features=tuple(Feature.from_json(entry) for entry in meta["features"]),
+                classes=tuple(meta["classes"]),
+                target=meta["target"],
+            )
+            stated = meta["fingerprint"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
+        if verify and columns.fingerprint != stated:
+            raise FormatError(f"{path} is damaged: its content does not match fingerprint {stated[:12]}…")
+        return columns
+
+    def _arrays(self) -> arrayfile.Arrays:
+        return {"codes": self.codes, "values": self.values, "offsets": self.offsets, "labels": self.labels}
+
+    def _meta(self) -> dict[str, Any]:
+        return {
+            "features": [feature.to_json() for feature in self.features],
+            "classes": list(self.classes),
+            "target": self.target,
+        }

@@ -1,0 +1,195 @@
+"""From a DataFrame to `Columns`: choose the columns, make features of them, leave out those that say nothing.
+
+    frame ──► chosen columns, complete rows ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
+
+The features are made first and the matrix by the encoder that later reads new rows, so that both are encoded alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.encoder import TableEncoder, check_unique, with_text_names
+from maabo_dist.data.features import Feature, FeatureKind
+from maabo_dist.data.featurize import features_of
+from maabo_dist.data.target import encode_target
+from maabo_dist.data.wording import counted, listed, quoted, suggestion
+from maabo_dist.errors import DatasetError
+from maabo_dist.settings import TableSettings
+
+FEWEST_ROWS = 10
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedTable:
+    """A table ready for the search, and what became of it on the way."""
+
+    columns: Columns
+    encoder: TableEncoder
+    """Encodes new rows as `columns` was."""
+    notes: tuple[str, ...]
+    """Sentences for people: what was left out, dropped, filled in or looks odd."""
+    rows_kept: npt.NDArray[np.int64]
+    """Positions in the frame of the rows in `columns`, ascending."""
+
+
+def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
+    """Make columns of the table, or say in a DatasetError what keeps it from being mined."""
+    frame = with_text_names(frame)
+    target_name, names = _choose_columns(list(frame.columns), settings)
+    check_unique(frame.columns, among=[target_name, *names])
+    rows_kept = _choose_rows(frame, [target_name, *names], settings)
+    kept = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
+    target = encode_target(kept[target_name], settings)
+    # Taken out once: in a wide table, taking a column out of its frame is half the work.
+    table = {name: kept[name] for name in names}
+    made = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
+    features, matrix, left_out = _prune(made, TableEncoder(made).encode_cells(table, len(kept)))
+    notes = (
+        *_dropping_notes(len(frame), len(kept)),
+        *_filling_notes(made, settings),
+        *left_out,
+        *_row_number_notes(features, matrix, rows_kept),
+    )
+    columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.shown)
+    return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
+
+
+def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """A DataFrame of a two-dimensional array, rows first; its columns are called x0, x1, … unless named."""
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise DatasetError(f"The array has the shape {array.shape}. Give one of two dimensions, rows × columns.")
+    columns = [f"x{place}" for place in range(array.shape[1])] if names is None else [str(name) for name in names]
+    if len(columns) != array.shape[1]:
+        raise DatasetError(f"The array has {counted(array.shape[1], 'column')}; {len(columns):,} names were given.")
+    # An array of objects hides numbers that pandas finds again.
+    return pd.DataFrame(array, columns=columns).infer_objects()
+
+
+def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
+    """The target, and the columns that features are made from, in table order."""
+    target = _checked_target(names, settings)
+    for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
+        _check_known(option, listing, names)
+    used = (set(settings.include) or set(names)) - {target, *settings.exclude}
+    return target, [name for name in names if name in used]
+
+
+def _checked_target(names: list[str], settings: TableSettings) -> str:
+    if settings.target is None:
+        raise DatasetError(f"No target is given. Name the class column with --target. The columns are {quoted(names)}.")
+    _check_known("--target", (settings.target,), names)
+    for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
+        if settings.target in listing:
+            raise DatasetError(f"{option} names the target {settings.target!r}, which is no feature. Leave it out.")
+    return settings.target
+
+
+def _check_known(option: str, wanted: Sequence[str], names: list[str]) -> None:
+    known = set(names)
+    for name in wanted:
+        if name not in known:
+            raise DatasetError(f"{option} {name!r}: the table has no such column. {suggestion(name, names)}")
+
+
+def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) -> npt.NDArray[np.int64]:
+    """All rows, or with --impute drop the complete ones."""
+    rows = np.arange(len(frame), dtype=np.int64)
+    if settings.impute == "drop":
+        rows = rows[frame[used].notna().to_numpy().all(axis=1)]
+    if len(rows) < FEWEST_ROWS:
+        raise DatasetError(_too_few_rows(len(rows), len(frame) - len(rows)))
+    return rows
+
+
+def _too_few_rows(left: int, dropped: int) -> str:
+    why = f" after --impute drop left out {dropped:,} with missing cells" if dropped else ""
+    remedy = "Use --impute median, or leave out the columns with most missing cells." if dropped else "Give more rows."
+    return f"The table has {counted(left, 'row')}{why}; at least {FEWEST_ROWS} are needed to split it. {remedy}"
+
+
+def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
+    """Leave out constant features, and of features with equal content all but the first."""
+    constant = (matrix == matrix[:, :1]).all(axis=1)
+    twins = _twins(matrix, np.flatnonzero(~constant))
+    keep = [place for place in range(len(features)) if not constant[place] and place not in twins]
+    notes = _constant_notes([feature.name for feature, leave in zip(features, constant, strict=True) if leave])
+    notes += _twin_notes([(features[place].name, features[first].name) for place, first in twins.items()])
+    if not keep:
+        raise DatasetError(" ".join(["No feature is left.", *notes, "Give a table with columns that vary."]))
+    kept = tuple(features[place] for place in keep)
+    _check_feature_names(kept)
+    return kept, (matrix if len(keep) == len(features) else matrix[keep]), notes
+
+
+def _twins(matrix: Matrix, places: npt.NDArray[np.intp]) -> dict[int, int]:
+    """Each feature whose content came before, with the first that had it."""
+    first: dict[bytes, int] = {}
+    twins = {}
+    for place in places.tolist():
+        # 128 bits: equal digests are equal contents, and no column is kept twice in memory to be compared.
+        earlier = first.setdefault(blake2b(matrix[place], digest_size=16).digest(), place)
+        if earlier != place:
+            twins[place] = earlier
+    return twins
+
+
+def _check_feature_names(features: tuple[Feature, ...]) -> None:
+    sources: dict[str, str] = {}
+    for feature in features:
+        other = sources.setdefault(feature.name, feature.column)
+        if other != feature.column:
+            raise DatasetError(
+                f"Columns {other!r} and {feature.column!r} both make a feature called {feature.name!r}. "
+                "Rename one of them, or leave it out with --exclude."
+            )
+
+
+def _dropping_notes(rows: int, kept: int) -> list[str]:
+    return [f"Dropped {rows - kept:,} of {rows:,} rows because of missing cells."] if kept < rows else []
+
+
+def _constant_notes(names: list[str]) -> list[str]:
+    return [f"Left out {counted(len(names), 'constant feature')}: {quoted(names)}."] if names else []
+
+
+def _twin_notes(pairs: list[tuple[str, str]]) -> list[str]:
+    if not pairs:
+        return []
+    equal = listed([f"{name!r} (as {first!r})" for name, first in pairs])
+    return [f"Left out {counted(len(pairs), 'feature')} with the same content as another: {equal}."]
+
+
+def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
+    numbers = [f for f in features if f.kind is FeatureKind.NUMBER and f.missing]
+    texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
+    notes = []
+    if numbers:
+        shown = listed([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
+        notes.append(f"Filled in missing cells by the column's {settings.impute}: {shown}.")
+    if texts:
+        shown = listed([f"{missing:,} of {column!r}" for column, missing in texts.items()])
+        notes.append(f"Missing cells of text columns belong to no level: {shown}.")
+    return notes
+
+
+def _row_number_notes(features: tuple[Feature, ...], matrix: Matrix, rows: npt.NDArray[np.int64]) -> list[str]:
+    """Columns that count the table's rows from 0 or 1, dropped rows included."""
+    steps = rows - rows[0]
+    counting = [
+        feature.name
+        for feature, values in zip(features, matrix, strict=True)
+        # The first comparison settles nearly every column without reading it.
+        if feature.kind is FeatureKind.NUMBER
+        and values[0] - rows[0] in {0.0, 1.0}
+        and np.array_equal(values - values[0], steps)
+    ]
+    return [f"{name!r} counts the rows. If that is all it does, use --exclude {name!r}." for name in counting]

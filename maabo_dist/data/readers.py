@@ -1,0 +1,221 @@
+"""From a file to a DataFrame: CSV, TSV, Parquet and Feather, by the name's extension.
+
+Text files are read strictly: a row with a field too many or too few is an error, never a shifted row. Dates in them
+stay text. Whatever goes wrong comes out as a DatasetError that names the file, the place and the remedy.
+"""
+
+# ruff: noqa: ANN401, PLC0415 - pyarrow is untyped, and is imported only where a file is read
+
+import csv
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from maabo_dist.data.wording import counted, listed, quoted
+from maabo_dist.errors import DatasetError
+
+MISSING_TEXTS = (
+    *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
+    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+"""Cells of a text file that mean a missing value; the same texts as in pandas."""
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_PARQUET = (".parquet", ".pq")
+_FEATHER = (".feather", ".arrow")
+_KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *_PARQUET, *_FEATHER)
+_BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
+
+
+def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataFrame:
+    """The table in the file, with at least one row; `na_values` are further texts that mean a missing value."""
+    path = Path(path)
+    _check_readable(path)
+    kind = _extension(path)
+    if kind in _SEPARATORS:
+        return _read_delimited(path, _separator(path, kind), na_values)
+    return _without_texts(_read_binary(path, kind), na_values)
+
+
+def _extension(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes[-1:] == [".gz"] and suffixes[0] in _SEPARATORS:
+        return suffixes[0]
+    if suffixes and suffixes[-1] in {*_SEPARATORS, *_PARQUET, *_FEATHER}:
+        return suffixes[-1]
+    raise DatasetError(
+        f"{path} has no extension that says what it is. Known are {' '.join(_KNOWN)}; rename or convert it."
+    )
+
+
+def _check_readable(path: Path) -> None:
+    """Meet the operating system's refusals here, once for every format."""
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except FileNotFoundError:
+        raise DatasetError(f"There is no file {path}. Check the path.") from None
+    except IsADirectoryError:
+        raise DatasetError(f"{path} is a directory. Give one file.") from None
+    except PermissionError:
+        raise DatasetError(f"{path} may not be read by this user. Change its permissions.") from None
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{str(path)!r} cannot be opened: {error}.") from error
+    if empty:
+        raise DatasetError(f"{path} is empty. Give a file with a header and rows.")
+
+
+def _to_frame(path: Path, table: Any) -> pd.DataFrame:
+    names: list[str] = table.column_names
+    _check_names(path, names)
+    if table.num_rows == 0:
+        raise DatasetError(f"{path} has {counted(len(names), 'column')} and no rows. Give a file with rows.")
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.reset_index(drop=True)
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    nameless = [str(place) for place, name in enumerate(names, start=1) if not name.strip()]
+    if nameless:
+        raise DatasetError(
+            f"{path}: column {listed(nameless)} of {len(names):,} has no name. Name it in the header, or leave it out "
+            "(pandas writes such a column for row numbers unless told index=False)."
+        )
+    twice = [name for name, uses in Counter(names).items() if uses > 1]
+    if twice:
+        raise DatasetError(f"{path}: more than one column is called {quoted(twice)}. Rename or remove the others.")
+
+
+def _read_binary(path: Path, kind: str) -> pd.DataFrame:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    what = "Parquet" if kind in _PARQUET else "Feather"
+    try:
+        if kind in _PARQUET:
+            with parquet.ParquetFile(path) as file:
+                table = file.read()
+        else:
+            with pa.OSFile(str(path)) as file:
+                table = pa.ipc.open_file(file).read_all()
+        return _to_frame(path, table)
+    except DatasetError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DatasetError(
+            f"{path} does not read as {what}: {_first_line(error)}. It is damaged, truncated or of another format; "
+            "write it again."
+        ) from error
+
+
+def _without_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
+    """Make the given texts missing, in columns that can hold text."""
+    if not na_values:
+        return frame
+    for name, cells in frame.items():
+        if not pd.api.types.is_numeric_dtype(cells.dtype):
+            frame[name] = cells.mask(cells.isin(na_values))
+    return frame
+
+
+def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> pd.DataFrame:
+    import pyarrow as pa
+
+    try:
+        table = _parse(path, separator, na_values, {})
+        dates = {field.name: pa.string() for field in table.schema if pa.types.is_temporal(field.type)}
+        if dates:  # guessed from their look; what the file says is text
+            table = _parse(path, separator, na_values, dates)
+        if not any(pa.types.is_binary(field.type) for field in table.schema):
+            return _to_frame(path, table)
+    except DatasetError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DatasetError(_explain_text(path, separator, _first_line(error))) from error
+    raise DatasetError(_explain_text(path, separator, "it holds bytes that are not text"))
+
+
+def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[str, Any]) -> Any:
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(
+        str(path),
+        read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
+        # Without newlines_in_values, a quoted line break that meets the end of a block would tear its row apart.
+        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=types, null_values=[*MISSING_TEXTS, *na_values], strings_can_be_null=True
+        ),
+    )
+
+
+def _separator(path: Path, kind: str) -> str:
+    """The extension's, or for a CSV file without commas in its header the one that cuts the header into most names."""
+    header = next((line for line in _lines(path) if line.strip()), None)
+    if header is None:
+        raise DatasetError(f"{path} holds blank lines only. Give a file with a header and rows.")
+    if kind != ".csv" or b"," in _unquoted(header):
+        return _SEPARATORS[kind]
+    return max(",;\t|", key=lambda separator: _unquoted(header).count(separator.encode()))
+
+
+def _unquoted(line: bytes) -> bytes:
+    """What stands outside quotation marks."""
+    return b"".join(line.split(b'"')[::2])
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise DatasetError(f"{path} does not unpack: {error}. It is damaged or truncated; write it again.") from error
+
+
+def _explain_text(path: Path, separator: str, reason: str) -> str:
+    """Read the file once more, slowly, for the place that stopped the parser."""
+    return (
+        _encoding_problem(path)
+        or _ragged_row(path, separator)
+        or f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
+    )
+
+
+def _encoding_problem(path: Path) -> str | None:
+    offset = 0
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return (
+                f"{path} is not UTF-8: byte {offset + error.start:,}, in line {number:,}, is "
+                f"0x{line[error.start]:02x}. Save the file again with the encoding UTF-8."
+            )
+        offset += len(line)
+    return None
+
+
+def _ragged_row(path: Path, separator: str) -> str | None:
+    rows = csv.reader((line.decode("utf-8-sig") for line in _lines(path)), delimiter=separator)
+    expected, start = 0, 1
+    try:
+        for row in rows:
+            expected = expected or len(row)
+            if row and len(row) != expected:
+                return (
+                    f"{path}: line {start:,} has {counted(len(row), 'field')}, and the header has {expected:,}. "
+                    "Correct the line; a field that holds the separator or a line break needs quotation marks."
+                )
+            start = rows.line_num + 1
+    except csv.Error:  # stranger than ragged: the parser's own words have to do
+        return None
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,127 @@
+"""From the target column to class labels: as they are, cut in two, or cut into quantiles."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
+from maabo_dist.data.wording import counted, quoted
+from maabo_dist.errors import DatasetError
+from maabo_dist.settings import TableSettings
+
+MOST_NUMERIC_CLASSES = 20
+"""A numeric target with more distinct values than this is a quantity, not a class."""
+MOST_CLASSES = 100
+
+_CUT_REMEDY = "Make classes of it with --target-above mean or --target-quantiles 3."
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Target(NamedTuple):
+    """The class of every row."""
+
+    labels: npt.NDArray[np.int32]
+    """Index into `classes`, row by row."""
+    classes: tuple[str, ...]
+    shown: str
+    """What is predicted, as shown to people: `survived`, `progression above 152.133`."""
+
+
+def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
+    """The classes that the settings ask for, at least two of which have rows."""
+    missing = int(cells.isna().sum())
+    if missing:
+        raise DatasetError(
+            f"Target column '{cells.name}' is missing in {missing:,} of {counted(len(cells), 'row')}. "
+            "Fill them in, or leave out every row with a missing cell by --impute drop."
+        )
+    target = _encode(cells, settings)
+    _check_class_count(cells, target)
+    return target
+
+
+def _encode(cells: pd.Series, settings: TableSettings) -> Target:
+    is_number = holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target.")
+    if settings.target_above is not None:
+        return _above(str(cells.name), _quantity(cells, is_number, "--target-above"), settings.target_above)
+    if settings.target_quantiles is not None:
+        return _quantiles(str(cells.name), _quantity(cells, is_number, "--target-quantiles"), settings.target_quantiles)
+    if is_number:
+        return _whole_numbers(str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out."))
+    coded = levels(cells)
+    return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
+
+
+def _quantity(cells: pd.Series, is_number: bool, option: str) -> Numbers:
+    if is_number:
+        return finite_numbers(cells, remedy="Correct them or leave their rows out.")
+    raise DatasetError(
+        f"{option} needs a numeric target; column '{cells.name}' holds {quoted(levels(cells).texts)}. "
+        f"Leave {option} out, or convert the column to numbers."
+    )
+
+
+def _whole_numbers(name: str, values: Numbers) -> Target:
+    distinct, labels = np.unique(values, return_inverse=True)
+    if len(distinct) > MOST_NUMERIC_CLASSES or np.any(distinct % 1):
+        raise DatasetError(
+            f"Target column '{name}' is numeric with {counted(len(distinct), 'distinct value')}; a class is text or at "
+            f"most {MOST_NUMERIC_CLASSES} whole numbers. {_CUT_REMEDY}"
+        )
+    return Target(labels.astype(np.int32), tuple(str(int(value)) for value in distinct), name)
+
+
+def _above(name: str, values: Numbers, at: str | float) -> Target:
+    """Class 1 is strictly above the cut, class 0 is not."""
+    cut = _center(values, at) if isinstance(at, str) else at
+    return Target((values > cut).astype(np.int32), (f"{name} ≤ {cut:g}", f"{name} > {cut:g}"), f"{name} above {cut:g}")
+
+
+def _center(values: Numbers, kind: str) -> float:
+    return float(np.mean(values) if kind == "mean" else np.median(values))
+
+
+def _quantiles(name: str, values: Numbers, count: int) -> Target:
+    edges = np.quantile(values, np.arange(1, count) / count)
+    labels = np.searchsorted(edges, values, side="left")  # a value on an edge belongs below it
+    found = len(np.unique(labels))
+    if found < count:
+        raise DatasetError(
+            f"--target-quantiles {count} gives {found} classes of column '{name}' instead of {count}: too many of its "
+            "values are equal. Give a smaller number, or use --target-above."
+        )
+    return Target(labels.astype(np.int32), _interval_names(name, edges), f"{name} in {count} quantile classes")
+
+
+def _interval_names(name: str, edges: Numbers) -> tuple[str, ...]:
+    texts = _distinct_texts(edges)
+    between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(texts))
+    return (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
+
+
+def _distinct_texts(edges: Numbers) -> list[str]:
+    """Six digits, or as many more as it takes to tell the edges apart."""
+    texts: list[str] = []
+    for digits in range(6, 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
+def _check_class_count(cells: pd.Series, target: Target) -> None:
+    found = np.unique(target.labels)
+    if len(found) < 2:
+        raise DatasetError(
+            f"Target column '{cells.name}' has 1 class ({target.classes[found[0]]!r}); mining needs at least 2."
+        )
+    if len(found) > MOST_CLASSES:
+        raise DatasetError(
+            f"Target column '{cells.name}' has {len(found):,} classes, such as {quoted(target.classes)}; at most "
+            f"{MOST_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or convert "
+            "it to numbers and use --target-above."
+        )

@@ -1,0 +1,29 @@
+"""How counts and names stand in a message: `1 row`, `'a', 'b', … (7 more)`, `Did you mean 'age'?`."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+SHOWN = 5
+"""Names listed before a message says how many more there are."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `1,309 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def quoted(names: Iterable[str]) -> str:
+    """The names in quotes, at most `SHOWN` of them."""
+    return listed([repr(name) for name in names])
+
+
+def listed(texts: Sequence[str]) -> str:
+    """The texts as they are, separated by commas, at most `SHOWN` of them."""
+    rest = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f", … ({rest:,} more)" if rest > 0 else "")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """A sentence that leads from a name that is unknown to those that are known."""
+    close = get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {quoted(known)}."

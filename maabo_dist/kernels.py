@@ -1,0 +1,25 @@
+"""The one way kernels are compiled: no GIL, cached on disk, IEEE arithmetic.
+
+`fastmath` stays off: without it LLVM neither reorders sums nor fuses multiply and add, so that a kernel gives the same
+bits on every machine, which "same seed, same rules" rests on.
+
+numba's cache watches only the file a kernel stands in. A kernel therefore calls only kernels of its own module;
+otherwise an upgrade of the callee would leave stale machine code behind in the caller's cache.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use; the machine code is cached beside its module."""
+    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """Compile `function` into each kernel that calls it."""
+    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy", inline="always")(function))

@@ -1,0 +1,120 @@
+"""What a rule is: conditions on features, a class, and the evidence for it. Data, until a report makes text of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Literal = tuple[int, bool]
+"""The smallest unit of logic: a feature index and whether its value is large (above a threshold) or small."""
+
+
+class Op(StrEnum):
+    """How a condition compares."""
+
+    AT_MOST = "<="
+    ABOVE = ">"
+    IS = "="
+    IS_NOT = "!="
+    IS_MISSING = "is missing"
+    IS_PRESENT = "is not missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition on a column of the table."""
+
+    feature: str
+    """The table's column."""
+    op: Op
+    value: float | str | None
+    """A number for <= and >, a level for = and !=, None for missing and not missing."""
+    or_missing: bool = False
+    """Whether rows where the column is missing satisfy it too (they were given a value that does)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How a rule does on one part of the rows."""
+
+    rows: int
+    """Rows of the part."""
+    n: int
+    """Rows that the rule covers."""
+    counts: tuple[int, ...]
+    """Of these, the rows of each class."""
+    precision: float | None
+    """Share of the covered rows that have the rule's class; None where it covers none."""
+    recall: float | None
+    """Share of the rows of the class that it covers; None where there are none."""
+    lift: float | None
+    """Precision over the share of the class among all rows of the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut(Support):
+    """How a rule does on rows that the search never saw."""
+
+    precision_low: float | None
+    """Wilson interval of the precision, 95 %."""
+    precision_high: float | None
+    p: float
+    """Fisher's exact test, one-sided: the rule's class is no more frequent among the covered rows."""
+    q: float
+    """p after Benjamini–Hochberg over all published rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tree a rule was read from."""
+
+    tree: int
+    """Number of the tree, in the order of proposal, from 0."""
+    subset: tuple[str, ...]
+    """Names of its features."""
+    depth: int
+    score: float
+    """Macro F1 on the validation rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """A reliable leaf that a kept rule made redundant."""
+
+    conditions: tuple[Condition, ...]
+    label: int
+    n: int
+    gini: float
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A published rule."""
+
+    id: str
+    """R1, R2, … in the order of selection."""
+    conditions: tuple[Condition, ...]
+    label: int
+    """Index of the class it predicts: the heaviest of its training rows."""
+    n: int
+    """Training rows."""
+    counts: tuple[int, ...]
+    """Training rows of each class."""
+    gini: float
+    """Weighted Gini index of the training rows."""
+    logic: tuple[Literal, ...]
+    """The logic set, ascending."""
+    bounds: tuple[float, ...]
+    """The threshold of each literal of `logic`."""
+    train: Support
+    validation: Support
+    holdout: HeldOut | None
+    unique: int
+    """Training rows that no other published rule covers."""
+    most_similar: str | None
+    """Id of the published rule most similar to it, and how similar."""
+    most_similar_by: float
+    source: Source
+    displaced: tuple[Displaced, ...]
+    """The best of the leaves it made redundant."""
+    displaced_total: int
+    """How many distinct ones there were."""

@@ -1,0 +1,131 @@
+"""`SearchHistory` (the paper's V-FCS): verified subsets with their scores, kept split into high and low.
+
+Two heaps hold the split: the worst of the high ones and the best of the low ones are always at hand, so that an
+observation costs O(log n) and moves at most a few subsets across the boundary. What crosses is reported to the tally of
+containment counts, which never has to look at the whole history again.
+"""
+
+from math import floor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.kernels import kernel
+
+HIGH, LOW = 0, 1
+
+
+class SearchHistory:
+    """Scores by proposal number, and who is high. A lower number was built earlier and wins ties."""
+
+    def __init__(self, alpha: float, room: int = 1024) -> None:
+        self.alpha = alpha
+        self._scores = np.empty(room)
+        self._heaps = np.empty((2, room), np.int64)
+        self._sizes = np.zeros(2, np.int64)
+
+    def __len__(self) -> int:
+        return int(self._sizes.sum())
+
+    @property
+    def high(self) -> npt.NDArray[np.int64]:
+        """The high-scoring proposals, in no particular order; a view."""
+        return self._heaps[HIGH, : self._sizes[HIGH]]
+
+    @property
+    def low(self) -> npt.NDArray[np.int64]:
+        """The others; a view."""
+        return self._heaps[LOW, : self._sizes[LOW]]
+
+    def observe(
+        self, proposals: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        """Take in scores; returns who entered (+1) and who left (−1) which side, in order of the moves.
+
+        The second array holds the moves as ±1 for high and ±2 for low.
+        """
+        total = len(self)
+        self._reserve(int(proposals.max(initial=-1)) + 1)
+        self._scores[proposals] = scores
+        thresholds = np.array([max(1, floor(self.alpha * n)) for n in range(total + 1, total + len(proposals) + 1)])
+        moved = np.empty(6 * len(proposals), np.int64)
+        moves = np.empty(6 * len(proposals), np.int8)
+        count = _observe(self._scores, self._heaps, self._sizes, proposals, thresholds, moved, moves)
+        return moved[:count], moves[:count]
+
+    def _reserve(self, count: int) -> None:
+        if count <= len(self._scores):
+            return
+        room = max(count, 2 * len(self._scores))
+        scores, heaps = np.empty(room), np.empty((2, room), np.int64)
+        scores[: len(self._scores)] = self._scores
+        heaps[:, : len(self._scores)] = self._heaps
+        self._scores, self._heaps = scores, heaps
+
+
+@kernel
+def _observe(scores: Any, heaps: Any, sizes: Any, proposals: Any, thresholds: Any, moved: Any, moves: Any) -> int:
+    count = 0
+    for i in range(len(proposals)):
+        new = proposals[i]
+        # Into the half it belongs to as the boundary stands …
+        side = HIGH if sizes[HIGH] > 0 and _better(scores, new, heaps[HIGH, 0]) else LOW
+        _push(scores, heaps, sizes, side, new)
+        moved[count], moves[count] = new, 1 + side
+        count += 1
+        # … and then the boundary moves to its new place.
+        while sizes[HIGH] > thresholds[i]:
+            count = _move(scores, heaps, sizes, HIGH, moved, moves, count)
+        while sizes[HIGH] < thresholds[i] and sizes[LOW] > 0:
+            count = _move(scores, heaps, sizes, LOW, moved, moves, count)
+    return count
+
+
+@kernel
+def _move(scores: Any, heaps: Any, sizes: Any, side: int, moved: Any, moves: Any, count: int) -> int:
+    """The top of `side` changes sides."""
+    item = _pop(scores, heaps, sizes, side)
+    _push(scores, heaps, sizes, 1 - side, item)
+    moved[count], moves[count] = item, -(1 + side)
+    moved[count + 1], moves[count + 1] = item, 1 + (1 - side)
+    return count + 2
+
+
+@kernel
+def _better(scores: Any, a: int, b: int) -> bool:
+    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
+
+
+@kernel
+def _above(scores: Any, side: int, a: int, b: int) -> bool:
+    """Heap order: the high heap has its worst on top, the low heap its best."""
+    return _better(scores, b, a) if side == HIGH else _better(scores, a, b)
+
+
+@kernel
+def _push(scores: Any, heaps: Any, sizes: Any, side: int, item: int) -> None:
+    i = sizes[side]
+    sizes[side] += 1
+    while i > 0 and _above(scores, side, item, heaps[side, (i - 1) // 2]):
+        heaps[side, i] = heaps[side, (i - 1) // 2]
+        i = (i - 1) // 2
+    heaps[side, i] = item
+
+
+@kernel
+def _pop(scores: Any, heaps: Any, sizes: Any, side: int) -> int:
+    top = heaps[side, 0]
+    sizes[side] -= 1
+    last, size, i = heaps[side, sizes[side]], sizes[side], 0
+    while 2 * i + 1 < size:
+        child = 2 * i + 1
+        if child + 1 < size and _above(scores, side, heaps[side, child + 1], heaps[side, child]):
+            child += 1
+        if not _above(scores, side, heaps[side, child], last):
+            break
+        heaps[side, i] = heaps[side, child]
+        i = child
+    if size > 0:
+        heaps[side, i] = last
+    return int(top)

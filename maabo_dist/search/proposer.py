@@ -1,0 +1,185 @@
+"""`SubsetProposer` (the paper's MAABO-MT): which subsets deserve a tree next.
+
+Pure: subsets go out, scores come in, nothing else happens. What is suggested depends on the plan, the seed, the scores
+observed so far and the number of suggestions made; two proposers that were told the same things say the same things.
+`suggest(1)` and `observe` in turn is Algorithm 1 to the letter.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.errors import SearchError
+from maabo_dist.search import draws, maa
+from maabo_dist.search.candidates import CandidateSampler
+from maabo_dist.search.history import SearchHistory
+from maabo_dist.search.space import Subsets, SubsetSpace
+from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.search.tally import ContainmentTally, direct_overlaps
+from maabo_dist.settings import MiningSettings, SearchPlan
+
+
+class Purpose(IntEnum):
+    """What a step's random stream is for."""
+
+    SUBSETS = 0
+    TOP_FEATURES = 1
+    CANDIDATES = 2
+    TIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProposerState:
+    """All there is to save of a proposer."""
+
+    subsets: Subsets
+    """In the order they were suggested."""
+    scores: npt.NDArray[np.float64]
+    """NaN where the score is pending or the evaluation failed."""
+    pending: npt.NDArray[np.bool_]
+    steps: int
+    """How many times `suggest` was called."""
+
+
+class SubsetProposer:
+    """Suggests subsets and observes their scores."""
+
+    def __init__(self, settings: MiningSettings, plan: SearchPlan) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._space = SubsetSpace(plan.features, plan.subset_size)
+        self._proposed = SubsetIndex(plan.subset_size)
+        self._scores = np.empty(0)
+        self._pending = np.empty(0, np.bool_)
+        self._steps = 0
+        self._anywhere = CandidateSampler(self._space, plan.features)
+        self._near_top = (
+            CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
+        )
+        self._history = SearchHistory(settings.alpha)
+        self._values = maa.mismatch_values(plan.features, plan.subset_size, settings.h, settings.b)
+        fits = ContainmentTally.fits(plan.features, plan.subset_size)
+        self._tally = ContainmentTally(plan.features, plan.subset_size) if fits else None
+
+    @property
+    def observed(self) -> int:
+        """How many suggested subsets have been answered, failed ones included."""
+        return len(self._proposed) - int(self._pending.sum())
+
+    @property
+    def high(self) -> Subsets:
+        """The high-scoring subsets (U⁺), in no particular order."""
+        return self._proposed.rows[self._history.high]
+
+    def suggest(self, count: int) -> Subsets:
+        """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
+        subsets = self._choose(count)
+        self._steps += 1
+        self._append(subsets, np.full(len(subsets), np.nan), np.ones(len(subsets), np.bool_))
+        return subsets
+
+    def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
+        """The scores of pending subsets. NaN marks one whose evaluation failed: it is verified, and neither high nor low."""
+        positions = self._proposed.positions(subsets)
+        if (positions < 0).any() or not self._pending[positions].all() or len(np.unique(positions)) < len(positions):
+            raise SearchError("A score was observed for a subset that is not pending.")
+        self._pending[positions] = False
+        self._scores[positions] = scores
+        self._learn(positions[~np.isnan(scores)])
+
+    def state(self) -> ProposerState:
+        """A copy of what there is to save."""
+        return ProposerState(self._proposed.rows.copy(), self._scores.copy(), self._pending.copy(), self._steps)
+
+    @classmethod
+    def restored(cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState) -> "SubsetProposer":
+        """A proposer that goes on where the saved one stood."""
+        proposer = cls(settings, plan)
+        proposer._steps = state.steps
+        proposer._append(state.subsets, state.scores, state.pending)
+        proposer._learn(np.flatnonzero(~np.isnan(state.scores)))
+        return proposer
+
+    def _append(self, subsets: Subsets, scores: npt.NDArray[np.float64], pending: npt.NDArray[np.bool_]) -> None:
+        self._proposed.add(subsets)
+        self._scores = np.concatenate([self._scores, scores])
+        self._pending = np.concatenate([self._pending, pending])
+
+    def _learn(self, positions: npt.NDArray[np.int64]) -> None:
+        if self._settings.strategy != "maabo":
+            return
+        moved, moves = self._history.observe(positions, self._scores[positions])
+        if self._tally is not None:
+            self._tally.update(self._proposed.rows[moved], moves)
+
+    def _choose(self, count: int) -> Subsets:
+        if self._settings.strategy == "single":
+            whole = np.arange(self._plan.features, dtype=np.int32)[None]
+            return whole[len(self._proposed) :]
+        if self._settings.strategy == "exhaustive":
+            return self._space.block(len(self._proposed), count)
+        if self._settings.strategy == "random" or len(self._proposed) < self._plan.initial or not len(self._history):
+            return self._random(count)
+        return self._promising(count)
+
+    def _random(self, count: int) -> Subsets:
+        order = np.arange(self._plan.features, dtype=np.int32)
+        return np.concatenate(list(self._anywhere.blocks(count, order, self._proposed, self._stream(Purpose.SUBSETS))))
+
+    def _promising(self, count: int) -> Subsets:
+        """The `count` candidates of highest acquisition; an empty restricted space falls back to the whole one."""
+        wanted = None if self._plan.candidates is None else max(self._plan.candidates, 4 * count)
+        stream = self._stream(Purpose.CANDIDATES)
+        chosen = self._best(self._near_top.blocks(wanted, self._feature_order(), self._proposed, stream), count)
+        if len(chosen) or self._near_top is self._anywhere:
+            return chosen
+        order = np.arange(self._plan.features, dtype=np.int32)
+        return self._best(self._anywhere.blocks(wanted, order, self._proposed, stream), count)
+
+    def _best(self, blocks: Iterable[Subsets], count: int) -> Subsets:
+        """Of all blocks, by acquisition; ties in the order of random keys."""
+        kept, kept_values, kept_keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
+        stream = self._stream(Purpose.TIES)
+        for number, block in enumerate(blocks):
+            values = np.concatenate([kept_values, self.acquisition(block)])
+            keys = np.concatenate([kept_keys, draws.keys(draws.stream(stream, number, 0), len(block))])
+            best = _first(values, keys, count)
+            kept, kept_values, kept_keys = np.concatenate([kept, block])[best], values[best], keys[best]
+        return kept
+
+    def acquisition(self, candidates: Subsets) -> npt.NDArray[np.float64]:
+        """K(f, U⁺) / K(f, U⁻) of subsets that are not observed."""
+        if self._tally is not None:
+            high, low = self._tally.overlaps(candidates)
+        else:
+            rows, features = self._proposed.rows, self._plan.features
+            high = direct_overlaps(candidates, rows[self._history.high], features)
+            low = direct_overlaps(candidates, rows[self._history.low], features)
+        return maa.acquisition(high, low, self._values)
+
+    def _feature_order(self) -> npt.NDArray[np.int32]:
+        """The features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
+        if self._near_top is self._anywhere:
+            return np.arange(self._plan.features, dtype=np.int32)
+        if self._tally is not None:
+            frequencies = self._tally.high_frequencies
+        else:
+            frequencies = np.bincount(self.high.ravel(), minlength=self._plan.features)
+        ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
+        return np.lexsort([ties, -frequencies]).astype(np.int32)
+
+    def _stream(self, purpose: Purpose) -> int:
+        return draws.stream(self._settings.seed, self._steps, purpose)
+
+
+def _first(values: npt.NDArray[np.float64], keys: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
+    """The places of the `count` greatest values, greatest first, ties by ascending key."""
+    if count < len(values):
+        bar = np.partition(values, len(values) - count)[len(values) - count]
+        places = np.flatnonzero(values >= bar)
+    else:
+        places = np.arange(len(values))
+    return places[np.lexsort([keys[places], -values[places]])][:count]

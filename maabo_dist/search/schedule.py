@@ -1,0 +1,49 @@
+"""When each batch is proposed, and from which results: the part of "same seed, same rules" that concerns time.
+
+The schedule is settled by the plan alone. Batch k is proposed when exactly the first `needs` batches have been
+observed, however many results have arrived by then; so the number of workers and their speed cannot change a result.
+
+The subsets in flight ramp up: never more of them than max(N_I, subsets observed). A wide search would otherwise spend
+its budget on subsets proposed from next to nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from maabo_dist.settings import SearchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One proposal of the schedule."""
+
+    number: int
+    size: int
+    needs: int
+    """How many batches must have been observed before this one is proposed, and no more."""
+
+
+def batch_schedule(plan: SearchPlan, *, guided: bool) -> Iterator[Batch]:
+    """The batches of a search. A search that is not guided by scores needs no ramp."""
+    initial = plan.initial if guided else plan.trees
+    sizes: list[int] = []
+    proposed = observed = seen = 0  # subsets proposed, subsets observed, batches observed
+    while proposed < plan.trees:
+        random_left = initial - proposed
+        wanted = min(plan.batch, random_left if random_left > 0 else plan.trees - proposed)
+        while seen < len(sizes) and not _fits(plan, initial, wanted, proposed, observed, len(sizes) - seen):
+            observed += sizes[seen]
+            seen += 1
+        size = min(wanted, max(initial, observed) - (proposed - observed))
+        yield Batch(len(sizes), size, seen)
+        sizes.append(size)
+        proposed += size
+
+
+def _fits(plan: SearchPlan, initial: int, wanted: int, proposed: int, observed: int, batches: int) -> bool:
+    """Whether `wanted` more subsets may be under way beside the `batches` batches that are."""
+    if batches >= plan.in_flight:
+        return False
+    if proposed >= initial > observed:  # the first guided batch waits for all random ones
+        return False
+    return proposed - observed + wanted <= max(initial, observed)

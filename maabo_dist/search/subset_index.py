@@ -1,0 +1,125 @@
+"""`SubsetIndex`: which subsets were proposed, in order, with exact membership whatever D and D′ are.
+
+An open-addressing table holds row numbers; a look-up compares the rows themselves.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.kernels import kernel
+from maabo_dist.search.space import Subsets
+
+EMPTY = -1
+
+
+class SubsetIndex:
+    """A growing list of distinct subsets."""
+
+    def __init__(self, size: int, room: int = 1024) -> None:
+        self._rows = np.empty((room, size), np.int32)
+        self._table = np.full(1 << (4 * room - 1).bit_length(), EMPTY, np.int32)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> Subsets:
+        """All subsets in the order they were added; a view."""
+        return self._rows[: self._count]
+
+    def add(self, subsets: Subsets) -> None:
+        """Append; a subset that is there already is the caller's mistake and is not looked for."""
+        self._reserve(self._count + len(subsets))
+        self._rows[self._count : self._count + len(subsets)] = subsets
+        _insert(self._table, self._rows, self._count, self._count + len(subsets))
+        self._count += len(subsets)
+
+    def add_new(self, subsets: Subsets) -> npt.NDArray[np.int64]:
+        """Append those that are not in the list yet; returns their places in `subsets`."""
+        self._reserve(self._count + len(subsets))
+        added = np.empty(len(subsets), np.int64)
+        count = _insert_new(self._table, self._rows, self._count, subsets, added)
+        self._count += count
+        return added[:count]
+
+    def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
+        """Whether each subset is in the list."""
+        out = np.empty(len(subsets), np.bool_)
+        _contains(self._table, self._rows, subsets, out)
+        return out
+
+    def positions(self, subsets: Subsets) -> npt.NDArray[np.int64]:
+        """The place of each subset in the list; -1 where it is not in it."""
+        out = np.empty(len(subsets), np.int64)
+        _positions(self._table, self._rows, subsets, out)
+        return out
+
+    def _reserve(self, count: int) -> None:
+        if count <= len(self._rows):
+            return
+        room = max(count, 2 * len(self._rows))
+        rows = np.empty((room, self._rows.shape[1]), np.int32)
+        rows[: self._count] = self.rows
+        self._rows, self._table = rows, np.full(1 << (4 * room - 1).bit_length(), EMPTY, np.int32)
+        _insert(self._table, rows, 0, self._count)
+
+
+@kernel
+def _hash(subset: Any) -> Any:
+    value = np.uint64(0x9E3779B97F4A7C15)
+    for feature in subset:
+        value = (value ^ np.uint64(feature)) * np.uint64(0xBF58476D1CE4E5B9)
+        value ^= value >> np.uint64(32)
+    return value
+
+
+@kernel
+def _slot(table: Any, rows: Any, subset: Any) -> Any:
+    """The slot that holds `subset`, or the free one where it belongs. The table's length is a power of two."""
+    mask = np.uint64(len(table) - 1)
+    slot = _hash(subset) & mask
+    while table[slot] != EMPTY:
+        same = True
+        for i in range(len(subset)):
+            if rows[table[slot], i] != subset[i]:
+                same = False
+                break
+        if same:
+            return slot
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@kernel
+def _insert(table: Any, rows: Any, start: int, stop: int) -> None:
+    for row in range(start, stop):
+        table[_slot(table, rows, rows[row])] = row
+
+
+@kernel
+def _insert_new(table: Any, rows: Any, start: int, subsets: Any, added: Any) -> int:
+    count = 0
+    for i in range(len(subsets)):
+        slot = _slot(table, rows, subsets[i])
+        if table[slot] == EMPTY:
+            for k in range(subsets.shape[1]):
+                rows[start + count, k] = subsets[i, k]
+            table[slot] = start + count
+            added[count] = i
+            count += 1
+    return count
+
+
+@kernel
+def _contains(table: Any, rows: Any, subsets: Any, out: Any) -> None:
+    for i in range(len(subsets)):
+        out[i] = table[_slot(table, rows, subsets[i])] != EMPTY
+
+
+@kernel
+def _positions(table: Any, rows: Any, subsets: Any, out: Any) -> None:
+    for i in range(len(subsets)):
+        out[i] = table[_slot(table, rows, subsets[i])]

@@ -1,0 +1,169 @@
+"""Overlap counts between candidates and the observed subsets, at a cost that does not grow with the history.
+
+For a candidate f, let O_j be how many observed subsets share exactly j features with it. Directly, that is a pass over
+the history. But the number of observed subsets that *contain* S, summed over the S ⊆ f of one size i, is
+
+    T_i = Σ_{S ⊆ f, |S| = i} N(S) = Σ_j C(j, i) · O_j
+
+so that 2^D′ look-ups of containment counts N(S) give all T_i, and O follows by inverting the binomials. All of it is in
+integers: both ways give the same O, and the choice between them changes nothing but the time.
+
+A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for.
+"""
+
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.kernels import kernel
+from maabo_dist.search.maa import Overlaps
+from maabo_dist.search.space import Subsets
+
+LARGEST_COUNTED = 10
+"""Beyond this subset size the 2^D′ counters of one subset cost more than passes over any history they could save."""
+DIRECT_ROWS = 1 << LARGEST_COUNTED
+
+
+class ContainmentTally:
+    """N(S) for the high and the low subsets, for every S that occurs in one."""
+
+    def __init__(self, features: int, size: int, room: int = 4096) -> None:
+        self._bits = features.bit_length()
+        self._singles = np.zeros((features, 2), np.int32)
+        self._keys = np.zeros(room, np.uint64)  # 0: free
+        self._counts = np.zeros((room, 2), np.int32)
+        self._used = np.zeros(1, np.int64)
+        self._observed = np.zeros(2, np.int64)
+        self._inverse = _binomial_inverse(size)
+        self._masks = 1 << size
+
+    @staticmethod
+    def fits(features: int, size: int) -> bool:
+        """Whether every proper part of a subset packs into one 64-bit key, and there are not too many of them."""
+        return size <= LARGEST_COUNTED and features.bit_length() * (size - 1) <= 64
+
+    @property
+    def high_frequencies(self) -> npt.NDArray[np.int32]:
+        """(D): in how many high subsets each feature occurs."""
+        return self._singles[:, 0]
+
+    def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
+        """Count subsets in and out: ±1 enters or leaves the high ones, ±2 the low ones."""
+        while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._keys):
+            self._grow()
+        _update(self._keys, self._counts, self._used, self._singles, subsets, moves, self._bits)
+        for side in (0, 1):
+            self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
+
+    def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
+        """O for the high and the low subsets. No candidate may be an observed subset."""
+        totals = np.zeros((2, len(candidates), candidates.shape[1] + 1), np.int64)
+        _containing(self._keys, self._counts, self._singles, candidates, self._bits, self._observed, totals)
+        high, low = totals @ self._inverse
+        return high, low
+
+    def _grow(self) -> None:
+        keys, counts = self._keys, self._counts
+        self._keys = np.zeros(2 * len(keys), np.uint64)
+        self._counts = np.zeros((2 * len(keys), 2), np.int32)
+        _rehash(keys, counts, self._keys, self._counts)
+
+
+def direct_overlaps(candidates: Subsets, observed: Subsets, features: int) -> Overlaps:
+    """O by comparing every candidate with every observed subset."""
+    out = np.zeros((len(candidates), candidates.shape[1] + 1), np.int64)
+    _compare(candidates, observed, np.zeros(features, np.bool_), out)
+    return out
+
+
+def _binomial_inverse(size: int) -> npt.NDArray[np.int64]:
+    """The matrix that turns rows of T into rows of O: O_j = Σ_i (−1)^(i−j) · C(i, j) · T_i."""
+    inverse = np.zeros((size + 1, size + 1), np.int64)
+    for i in range(size + 1):
+        for j in range(i + 1):
+            inverse[i, j] = (-1) ** (i - j) * comb(i, j)
+    return inverse
+
+
+@kernel
+def _slot(keys: Any, key: Any) -> Any:
+    mask = np.uint64(len(keys) - 1)
+    mixed = (key ^ (key >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    slot = (mixed ^ (mixed >> np.uint64(32))) & mask
+    while keys[slot] != 0 and keys[slot] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@kernel
+def _pack_parts(subset: Any, bits: int, keys: Any, sizes: Any) -> None:
+    """The key of every part of `subset`: part p holds the features whose bit is set in p, one after another."""
+    keys[0], sizes[0] = 0, 0
+    for i in range(len(subset)):
+        for rest in range(1 << i):
+            part = rest | (1 << i)
+            keys[part] = keys[rest] | (np.uint64(subset[i] + 1) << np.uint64(bits * sizes[rest]))
+            sizes[part] = sizes[rest] + 1
+
+
+@kernel
+def _update(keys: Any, counts: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int) -> None:
+    size = subsets.shape[1]
+    parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
+    for row in range(len(subsets)):
+        side, change = abs(moves[row]) - 1, np.sign(moves[row])
+        for feature in subsets[row]:
+            singles[feature, side] += change
+        _pack_parts(subsets[row], bits, parts, sizes)
+        for part in range((1 << size) - 1):
+            if sizes[part] >= 2:
+                slot = _slot(keys, parts[part])
+                if keys[slot] == 0:
+                    keys[slot] = parts[part]
+                    used[0] += 1
+                counts[slot, side] += change
+
+
+@kernel
+def _containing(keys: Any, counts: Any, singles: Any, candidates: Any, bits: int, observed: Any, totals: Any) -> None:
+    size = candidates.shape[1]
+    parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
+    for row in range(len(candidates)):
+        _pack_parts(candidates[row], bits, parts, sizes)
+        for side in range(2):
+            totals[side, row, 0] = observed[side]
+        if size == 1:  # its only feature is the candidate itself, not observed
+            continue
+        for feature in candidates[row]:
+            totals[0, row, 1] += singles[feature, 0]
+            totals[1, row, 1] += singles[feature, 1]
+        for part in range((1 << size) - 1):
+            if sizes[part] >= 2:
+                slot = _slot(keys, parts[part])
+                totals[0, row, sizes[part]] += counts[slot, 0]
+                totals[1, row, sizes[part]] += counts[slot, 1]
+
+
+@kernel
+def _rehash(old_keys: Any, old_counts: Any, keys: Any, counts: Any) -> None:
+    for old in range(len(old_keys)):
+        if old_keys[old] != 0:
+            slot = _slot(keys, old_keys[old])
+            keys[slot] = old_keys[old]
+            counts[slot, 0], counts[slot, 1] = old_counts[old, 0], old_counts[old, 1]
+
+
+@kernel
+def _compare(candidates: Any, observed: Any, member: Any, out: Any) -> None:
+    for row in range(len(candidates)):
+        for feature in candidates[row]:
+            member[feature] = True
+        for other in range(len(observed)):
+            shared = 0
+            for feature in observed[other]:
+                shared += member[feature]
+            out[row, shared] += 1
+        for feature in candidates[row]:
+            member[feature] = False

@@ -1,0 +1,238 @@
+"""What a user may set. One model for the table, one for the mining; each field is stated here and nowhere else.
+
+The command line builds its options from these fields, and `SearchPlan` says what the open ones (`None`) become for a
+given table.
+"""
+
+from dataclasses import asdict, dataclass
+from math import comb
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from maabo_dist.errors import SettingsError
+
+MAX_DEPTH = 12
+MAX_SUBSET_SIZE = 64
+SMALL_SPACE = 20_000
+"""Up to this many subsets, every one of them is a candidate at every step unless told otherwise."""
+LARGEST_ENUMERATION = 10_000_000
+MOST_DEFAULT_TREES = 10_000
+FEWEST_DEFAULT_TREES = 100
+
+
+def _share_or_number(value: object) -> object:
+    """`"50%"` stays text and is checked here; `"500"` becomes 500."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.isdecimal():
+        return int(text)
+    try:
+        share = float(text.removesuffix("%")) if text.endswith("%") else float("")
+    except ValueError:
+        raise ValueError("is neither a number of trees (1 or more) nor a share such as 50%") from None
+    if not 0 < share <= 100:
+        raise ValueError("is not a share of the space; use more than 0% and at most 100%")
+    return text
+
+
+def _number_or_all(value: object) -> object:
+    if not isinstance(value, str) or value == "all":
+        return value
+    if not value.strip().isdecimal():
+        raise ValueError("is neither a number (1 or more) nor all")
+    return int(value)
+
+
+def _number_or_word(value: object) -> object:
+    if not isinstance(value, str) or value in {"mean", "median"}:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("is neither mean, median nor a number") from None
+
+
+Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_share_or_number)]
+CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_number_or_all)]
+Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_number_or_word)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Self:
+        """Validate, with errors that name the option, the value and the allowed range."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        where = str(problem["loc"][0]) if problem["loc"] else ""
+        option = f"--{where.replace('_', '-')} " if where else ""
+        message = str(problem["msg"]).removeprefix("Value error, ")
+        shown = f"{problem['input']!r}: " if where else ""
+        line = f"{option}{shown}{message[0].lower()}{message[1:]}"
+        lines.append(line if line.endswith(".") else f"{line}.")
+    return "\n".join(dict.fromkeys(lines))
+
+
+class TableSettings(_Settings):
+    """How a table becomes columns."""
+
+    target: str | None = Field(None, description="Column that holds the class.")
+    target_above: Cut = Field(
+        None, description="Make two classes of a numeric target: above and not above mean, median or a NUMBER."
+    )
+    target_quantiles: int | None = Field(
+        None, ge=2, le=20, description="Make K classes of a numeric target, with equally many rows each."
+    )
+    include: tuple[str, ...] = Field((), description="Use only these columns (repeat the option or separate by commas).")
+    exclude: tuple[str, ...] = Field((), description="Leave these columns out (repeat the option or separate by commas).")
+    impute: Literal["median", "mean", "drop"] = Field(
+        "median", description="What a missing number becomes; drop leaves out rows with any missing value."
+    )
+    missing_indicator: bool = Field(False, description="Add a feature 'COLUMN is missing' for columns with missing values.")
+    max_levels: int = Field(50, ge=2, le=10_000, description="The most distinct texts that a column may have.")
+    na_values: tuple[str, ...] = Field((), description="Further texts that mean a missing value, such as '?'.")
+
+    @model_validator(mode="after")
+    def _one_way_to_cut_the_target(self) -> Self:
+        if self.target_above is not None and self.target_quantiles is not None:
+            raise ValueError("--target-above and --target-quantiles exclude each other; give one of them.")
+        return self
+
+
+class MiningSettings(_Settings):
+    """The method's parameters, with the paper's defaults. The paper's sign stands in parentheses."""
+
+    subset_size: int = Field(3, ge=1, le=MAX_SUBSET_SIZE, description="Features per tree (D′).")
+    max_depth: int = Field(5, ge=1, le=MAX_DEPTH, description="Deepest tree tried (p_max).")
+    trees: Budget = Field(
+        None,
+        description="Trees to grow: a number, or a share of the space such as 50%. "
+        f"By default half of the space, at least {FEWEST_DEFAULT_TREES} and at most {MOST_DEFAULT_TREES:,}.",
+    )
+    initial: int = Field(10, ge=1, description="Random trees before the search is guided (N_I).")
+    alpha: float = Field(0.25, gt=0, lt=1, description="Share of the trees that count as high-scoring (α).")
+    h: float = Field(0.5, gt=0, le=1, description="Probability given to mismatching subsets (h).")
+    b: float = Field(0.5, gt=0, lt=1, description="Damping per mismatch (b).")
+    top_features: CountOrAll = Field(
+        None, description="Candidates hold at least one of this many most used features (N_U); a number or all."
+    )
+    candidates: CountOrAll = Field(None, description="Candidates compared at each step (N_E); a number or all.")
+    min_samples: int = Field(50, ge=1, description="Training rows a rule needs (β).")
+    gini: float = Field(0.3, gt=0, le=1, description="Impurity a rule may have, as a share of the greatest (γ).")
+    similarity: float = Field(0.7, gt=0, le=1, description="Rules this similar exclude each other (δ).")
+    similarity_by: Literal["logic", "rows"] = Field(
+        "logic", description="Compare rules by their conditions (the paper's way) or by the training rows they cover."
+    )
+    strategy: Literal["maabo", "random", "exhaustive", "single"] = Field(
+        "maabo", description="How subsets are chosen; single grows one tree on all features."
+    )
+    batch: int | None = Field(
+        None, ge=1, le=100_000, description="Subsets proposed together; by default 1 for each 50 trees, at most 256."
+    )
+    in_flight: int = Field(1, ge=1, le=10_000, description="Batches that may be under way at once.")
+    patience: int | None = Field(None, ge=1, description="Stop when this many trees in a row changed no rule.")
+    time_limit: float | None = Field(None, gt=0, description="Stop after this many seconds; the result then depends on speed.")
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the search, and of the split unless --split-seed is given.")
+    split_seed: int | None = Field(None, ge=0, le=2**32 - 1, description="Seed of the split into training and validation rows.")
+    test_size: float = Field(0.3, gt=0, lt=1, description="Share of the rows used for validation.")
+    holdout: float = Field(0.0, ge=0, lt=1, description="Share of the rows that the search never sees, to test the rules on.")
+    stratify: bool = Field(False, description="Keep the class shares equal in all parts of the split.")
+    class_weight: Literal["balanced", "none"] = Field("balanced", description="Give every class the same total weight, or none.")
+    min_samples_leaf: int = Field(1, ge=1, description="Training rows that every leaf of a tree must keep.")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """The settings' open values, settled for a table of D features."""
+
+    features: int
+    subset_size: int
+    space_size: int
+    trees: int
+    initial: int
+    batch: int
+    in_flight: int
+    top_features: int
+    candidates: int | None
+    """None compares all subsets not yet verified."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def settle(cls, settings: MiningSettings, features: int) -> "SearchPlan":
+        """Check the settings against the table and settle what was left open."""
+        if settings.strategy == "single":
+            return cls(features, features, 1, 1, 1, 1, 1, features, None)
+        size = _checked_subset_size(settings, features)
+        space = comb(features, size)
+        trees, notes = _settle_trees(settings.trees, space)
+        return cls(
+            features=features,
+            subset_size=size,
+            space_size=space,
+            trees=trees,
+            initial=min(settings.initial, trees),
+            batch=settings.batch or min(256, max(1, trees // 50)),
+            in_flight=settings.in_flight,
+            top_features=_settle_top_features(settings.top_features, features, space),
+            candidates=_settle_candidates(settings, space),
+            notes=notes,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a document."""
+        return asdict(self)
+
+
+def _checked_subset_size(settings: MiningSettings, features: int) -> int:
+    if settings.subset_size < features:
+        return settings.subset_size
+    raise SettingsError(
+        f"--subset-size {settings.subset_size} needs more than {settings.subset_size} features; the table has {features}. "
+        + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
+    )
+
+
+def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str, ...]]:
+    if budget is None:
+        return min(space, max(FEWEST_DEFAULT_TREES, min(space // 2, MOST_DEFAULT_TREES))), ()
+    if isinstance(budget, str):
+        parts = budget.rstrip("%").strip()
+        # Shares are exact at any size of the space: 12.5% is 125 of 1,000.
+        digits = len(parts.partition(".")[2])
+        return max(1, space * round(float(parts) * 10**digits) // (100 * 10**digits)), ()
+    if budget > space:
+        return space, (f"--trees {budget:,} is more than the space of {space:,} subsets holds; all {space:,} are grown.",)
+    return budget, ()
+
+
+def _settle_top_features(wanted: int | str | None, features: int, space: int) -> int:
+    if wanted == "all" or (wanted is None and space <= SMALL_SPACE):
+        return features
+    if wanted is None:
+        return max(1, features // 5)
+    if int(wanted) > features:
+        raise SettingsError(f"--top-features {wanted} is more than the {features} features of the table; use all.")
+    return int(wanted)
+
+
+def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
+    if settings.candidates is None:
+        return None if space <= SMALL_SPACE else 1000
+    if settings.candidates != "all":
+        return int(settings.candidates)
+    if space > LARGEST_ENUMERATION and settings.strategy == "maabo":
+        raise SettingsError(
+            f"--candidates all would compare {space:,} subsets at each step; "
+            f"the most is {LARGEST_ENUMERATION:,}. Give a number, such as 1000."
+        )
+    return None

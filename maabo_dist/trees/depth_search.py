@@ -1,0 +1,81 @@
+"""Depth search: for each subset one CART tree, kept at the depth with the best macro F1 on the validation rows.
+
+A pure function of the training table, the subsets and the greatest depth: how a block is cut into pieces and how many
+threads work on them changes nothing.
+"""
+
+from concurrent.futures import Executor
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.errors import SearchError
+from maabo_dist.trees import growth
+from maabo_dist.trees.forest import Forest, empty_forest
+from maabo_dist.trees.training import TrainingTable
+
+PIECE_NODES = 1 << 18
+"""Nodes that a piece of a block makes room for; the room is only reserved, so a little too much costs nothing."""
+
+
+def depth_search(
+    table: TrainingTable,
+    subsets: npt.NDArray[np.int32],
+    max_depth: int,
+    *,
+    pool: Executor | None = None,
+    pieces: int = 1,
+) -> Forest:
+    """Grow the trees of a block of subsets (rows of ascending feature indices).
+
+    With a `pool`, at least `pieces` pieces of the block run on it side by side; the kernels hold no GIL.
+    """
+    subsets = _checked(np.ascontiguousarray(subsets, dtype=np.int32), table.features)
+    blocks = _cut(subsets, max_depth, table.entries.shape[1], pieces)
+    if not blocks:
+        return empty_forest(subsets.shape[1], max_depth, len(table.totals))
+    if pool is None or len(blocks) == 1:
+        return Forest.joined([_grow(table, block, max_depth) for block in blocks])
+    return Forest.joined(list(pool.map(lambda block: _grow(table, block, max_depth), blocks)))
+
+
+def _checked(subsets: npt.NDArray[np.int32], features: int) -> npt.NDArray[np.int32]:
+    """Kernels do not check bounds: nothing out of range may enter them."""
+    if subsets.ndim != 2 or subsets.shape[1] < 1:
+        raise SearchError(f"Subsets come as rows of feature indices; the array has shape {subsets.shape}.")
+    if subsets.size and (subsets.min() < 0 or subsets.max() >= features):
+        raise SearchError(f"A subset names feature {subsets.max()} or {subsets.min()}; the table has 0 … {features - 1}.")
+    if (np.diff(subsets, axis=1) <= 0).any():
+        raise SearchError("A subset's feature indices must ascend.")
+    return subsets
+
+
+def _cut(
+    subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int
+) -> list[npt.NDArray[np.int32]]:
+    length = min(-(-len(subsets) // pieces), max(1, PIECE_NODES // growth.most_nodes(rows, max_depth)))
+    return [subsets[start : start + length] for start in range(0, len(subsets), max(1, length))]
+
+
+def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int) -> Forest:
+    room = len(subsets) * growth.most_nodes(table.entries.shape[1], max_depth)
+    block = growth.Block(
+        scores=np.empty((len(subsets), max_depth)),
+        depths=np.empty(len(subsets), np.int32),
+        sizes=np.empty(len(subsets), np.int64),
+        feature=np.empty(room, np.int32),
+        threshold=np.empty(room),
+        left=np.empty(room, np.int32),
+        counts=np.empty((room, len(table.totals)), np.int32),
+    )
+    used = growth.grow_block(table, subsets, max_depth, block)
+    return Forest(
+        subsets=subsets,
+        scores=block.scores,
+        depths=block.depths,
+        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(block.sizes)]),
+        feature=block.feature[:used].copy(),
+        threshold=block.threshold[:used].copy(),
+        left=block.left[:used].copy(),
+        counts=block.counts[:used].copy(),
+    )

@@ -1,0 +1,128 @@
+"""`Forest`: many small trees as flat arrays, in memory, in a file, and one by one as `CompactTree`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist import arrayfile
+from maabo_dist.errors import FormatError
+from maabo_dist.trees.growth import LEAF
+
+KIND = "forest/1"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTree:
+    """One tree, cut at its best depth. Nodes stand level by level; node 0 is the root."""
+
+    subset: npt.NDArray[np.int32]
+    depth: int
+    score: float
+    feature: npt.NDArray[np.int32]
+    """Feature index of each node's split; -1 at a leaf."""
+    threshold: npt.NDArray[np.float64]
+    """Rows with a value at most this go left."""
+    left: npt.NDArray[np.int32]
+    """The left child; the right one follows it."""
+    counts: npt.NDArray[np.int32]
+    """(nodes, C): training rows of each class."""
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves."""
+        return int((self.feature == LEAF).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The trees of a list of subsets, in the order of that list. All subsets have the same size."""
+
+    subsets: npt.NDArray[np.int32]
+    """(trees, D′): ascending feature indices."""
+    scores: npt.NDArray[np.float64]
+    """(trees, p_max): macro F1 on the validation rows at each depth."""
+    depths: npt.NDArray[np.int32]
+    """(trees): the best depth, the smallest of equals."""
+    offsets: npt.NDArray[np.int64]
+    """(trees + 1): tree t's nodes are offsets[t]:offsets[t + 1] of the arrays below."""
+    feature: npt.NDArray[np.int32]
+    threshold: npt.NDArray[np.float64]
+    left: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.subsets)
+
+    def __iter__(self) -> Iterator[CompactTree]:
+        return (self.tree(index) for index in range(len(self)))
+
+    @property
+    def best_scores(self) -> npt.NDArray[np.float64]:
+        """(trees): the score at the best depth."""
+        best: npt.NDArray[np.float64] = self.scores[np.arange(len(self)), self.depths - 1]
+        return best
+
+    def tree(self, index: int) -> CompactTree:
+        """Tree `index`, as views."""
+        nodes = slice(self.offsets[index], self.offsets[index + 1])
+        depth = int(self.depths[index])
+        return CompactTree(
+            subset=self.subsets[index],
+            depth=depth,
+            score=float(self.scores[index, depth - 1]),
+            feature=self.feature[nodes],
+            threshold=self.threshold[nodes],
+            left=self.left[nodes],
+            counts=self.counts[nodes],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Forest"]) -> "Forest":
+        """One forest of all parts, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(part.offsets[-1] for part in parts[:-1])])
+        shifted = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=True)]
+        return cls(
+            offsets=np.concatenate([np.zeros(1, np.int64), *shifted]),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLAIN},
+        )
+
+    def save(self, path: Path) -> None:
+        """Write one file, whole or not at all."""
+        arrayfile.write(path, KIND, {name: getattr(self, name) for name in (*_PLAIN, "offsets")}, {})
+
+    @classmethod
+    def load(cls, path: Path) -> "Forest":
+        """Map a saved file."""
+        arrays, _ = arrayfile.read(path, KIND)
+        try:
+            forest = cls(**{name: arrays[name] for name in (*_PLAIN, "offsets")})
+        except KeyError as error:
+            raise FormatError(f"{path} is damaged: array {error} is missing.") from error
+        if len(forest.offsets) != len(forest) + 1 or forest.offsets[-1] != len(forest.feature):
+            raise FormatError(f"{path} is damaged: its {len(forest)} trees and {len(forest.feature)} nodes do not match.")
+        return forest
+
+
+_PLAIN = ("subsets", "scores", "depths", "feature", "threshold", "left", "counts")
+
+
+def empty_forest(subset_size: int, max_depth: int, classes: int) -> Forest:
+    """A forest of no trees."""
+    shapes: dict[str, tuple[Any, Any]] = {
+        "subsets": ((0, subset_size), np.int32),
+        "scores": ((0, max_depth), np.float64),
+        "depths": (0, np.int32),
+        "feature": (0, np.int32),
+        "threshold": (0, np.float64),
+        "left": (0, np.int32),
+        "counts": ((0, classes), np.int32),
+    }
+    return Forest(
+        offsets=np.zeros(1, np.int64), **{name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    )

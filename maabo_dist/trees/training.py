@@ -1,0 +1,140 @@
+"""`TrainingTable`: columns under one split, laid out for the kernels.
+
+Every training cell is one integer, and each feature's integers are sorted once:
+
+    entry = | rank of the value | training row | tied | class |
+
+so that a scan in value order meets rank, class and row in one load, and a node's order survives a split by a stable
+partition. `tied` is set where several training rows share the value.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Split
+from maabo_dist.trees import growth
+
+ClassWeight = Literal["balanced", "none"]
+
+
+class Layout(NamedTuple):
+    """Where an entry keeps its parts."""
+
+    class_mask: int
+    tied_shift: int
+    row_shift: int
+    row_mask: int
+    code_shift: int
+
+
+class TrainingTable(NamedTuple):
+    """What trees are grown and scored on. All arrays are read-only; a named tuple is what a kernel takes whole."""
+
+    entries: npt.NDArray[Any]
+    """(D, training rows): packed entries in value order; uint32 where they fit, else int64."""
+    layout: Layout
+    train_codes: npt.NDArray[Any]
+    validation_codes: npt.NDArray[Any]
+    validation_entries: npt.NDArray[np.int64]
+    """(validation rows): row and class packed as in `entries`, without a rank."""
+    values: npt.NDArray[np.float64]
+    offsets: npt.NDArray[np.int64]
+    totals: npt.NDArray[np.int64]
+    """(C): training rows of each class."""
+    weights: npt.NDArray[np.float64]
+    """(C): the weight of one row of each class."""
+    shares: npt.NDArray[np.int64]
+    """(C): a class's weighted count is its count over this; kept as integers so that a majority is decided exactly."""
+    min_samples_leaf: int
+    root_scores: npt.NDArray[np.float64]
+    """(D): the score of each feature's best split of all training rows, the same in every subset."""
+    root_cuts: npt.NDArray[np.int64]
+    """(D): how many entries of the feature that split puts on the left."""
+
+    @classmethod
+    def build(
+        cls,
+        columns: Columns,
+        split: Split,
+        *,
+        class_weight: ClassWeight = "balanced",
+        min_samples_leaf: int = 1,
+    ) -> "TrainingTable":
+        """Lay out `columns` for the split's training and validation rows."""
+        labels = columns.labels[split.train]
+        totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
+        weights, shares = _weights(totals, class_weight)
+        layout, dtype = _layout(columns, len(labels))
+        train_codes = _read_only(columns.codes[:, split.train])
+        entries = _read_only(_pack(train_codes, labels, layout, dtype))
+        scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf)
+        return cls(
+            entries=entries,
+            layout=layout,
+            train_codes=train_codes,
+            validation_codes=_read_only(columns.codes[:, split.validation]),
+            validation_entries=_read_only(_tails(columns.labels[split.validation], layout)),
+            values=_read_only(columns.values),
+            offsets=_read_only(columns.offsets),
+            totals=_read_only(totals),
+            weights=_read_only(weights),
+            shares=_read_only(shares),
+            min_samples_leaf=min_samples_leaf,
+            root_scores=_read_only(scores),
+            root_cuts=_read_only(cuts),
+        )
+
+    @property
+    def features(self) -> int:
+        """D."""
+        return len(self.entries)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One array type for the kernels, whether the memory is ours or a mapped file's."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _weights(
+    totals: npt.NDArray[np.int64], class_weight: ClassWeight
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Balanced: n / (classes present · rows of the class), as scikit-learn has it; a class without rows weighs 0."""
+    present = totals > 0
+    if class_weight == "none":
+        return np.ones(len(totals)), np.ones(len(totals), np.int64)
+    shares = np.where(present, totals, 1)
+    return np.where(present, totals.sum() / (present.sum() * shares), 0.0), shares
+
+
+def _layout(columns: Columns, rows: int) -> tuple[Layout, type[np.unsignedinteger[Any]] | type[np.int64]]:
+    row_bits = max(1, (rows - 1).bit_length())
+    class_bits = max(1, (len(columns.classes) - 1).bit_length())
+    code_bits = int(np.diff(columns.offsets).max(initial=1)).bit_length()
+    layout = Layout(
+        class_mask=(1 << class_bits) - 1,
+        tied_shift=class_bits,
+        row_shift=class_bits + 1,
+        row_mask=(1 << row_bits) - 1,
+        code_shift=class_bits + 1 + row_bits,
+    )
+    return layout, np.uint32 if layout.code_shift + code_bits <= 32 else np.int64
+
+
+def _pack(codes: npt.NDArray[Any], labels: npt.NDArray[np.int32], layout: Layout, dtype: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+    """Pack and sort, one feature at a time: the intermediate int64 row is the only extra memory."""
+    packed = np.empty(codes.shape, dtype)
+    tail = _tails(labels, layout)
+    for feature, column in enumerate(codes):
+        tied = (np.bincount(column) > 1)[column]
+        entry = (column.astype(np.int64) << layout.code_shift) | (tied.astype(np.int64) << layout.tied_shift) | tail
+        packed[feature] = np.sort(entry.astype(dtype))
+    return packed
+
+
+def _tails(labels: npt.NDArray[np.int32], layout: Layout) -> npt.NDArray[np.int64]:
+    return (np.arange(len(labels)) << layout.row_shift) | labels
