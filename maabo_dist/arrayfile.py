@@ -109,9 +109,11 @@ def _read_header(path: Path, kind: str) -> tuple[dict[str, Any], int]:
             header = json.loads(file.read(size))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(f"{path} is damaged: its header does not read ({error}). Make the file again.") from error
-    if not isinstance(header, dict) or header.get("kind") != kind or not isinstance(header.get("arrays"), dict):
-        found = header.get("kind") if isinstance(header, dict) else None
+    found = header.get("kind") if isinstance(header, dict) else None
+    if found != kind:
         raise FormatError(f"{path} holds {found!r}, not {kind!r}.")
+    if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("meta"), dict):
+        raise FormatError(f"{path} is damaged: its header lacks the list of arrays or the description.")
     return header, 16 + size
 
 
@@ -123,7 +125,7 @@ def _checked_entry(
         plain = all(type(n) is int and n >= 0 for n in (*shape, offset))
     except (TypeError, KeyError) as error:
         raise FormatError(f"{path} is damaged: the entry of array {name!r} is incomplete.") from error
-    if dtype_name not in DTYPES or not plain:
+    if not isinstance(dtype_name, str) or dtype_name not in DTYPES or not plain:
         raise FormatError(f"{path} is damaged: array {name!r} has dtype {dtype_name!r} and shape {shape!r}.")
     dtype = np.dtype(dtype_name)
     size = dtype.itemsize

@@ -104,7 +104,7 @@ class Columns:
                 classes=tuple(meta["classes"]),
                 target=meta["target"],
             )
-            stated = meta["fingerprint"]
+            stated = str(meta["fingerprint"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
         if verify and columns.fingerprint != stated:

@@ -106,7 +106,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
         return _to_frame(path, table)
     except DatasetError:
         raise
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except Exception as error:  # damage in the description of the columns comes out as KeyError, TypeError and others
         raise DatasetError(
             f"{path} does not read as {what}: {_first_line(error)}. It is damaged, truncated or of another format; "
             "write it again."
@@ -182,6 +182,7 @@ def _explain_text(path: Path, separator: str, reason: str) -> str:
     return (
         _encoding_problem(path)
         or _ragged_row(path, separator)
+        or _lack_of_rows(path)
         or f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
     )
 
@@ -215,6 +216,11 @@ def _ragged_row(path: Path, separator: str) -> str | None:
     except csv.Error:  # stranger than ragged: the parser's own words have to do
         return None
     return None
+
+
+def _lack_of_rows(path: Path) -> str | None:
+    lines = sum(1 for line in _lines(path) if line.strip())
+    return f"{path} has a header and no rows. Give a file with rows." if lines == 1 else None
 
 
 def _first_line(error: Exception) -> str:

@@ -77,8 +77,9 @@ def _whole_numbers(name: str, values: Numbers) -> Target:
 
 def _above(name: str, values: Numbers, at: str | float) -> Target:
     """Class 1 is strictly above the cut, class 0 is not."""
-    cut = _center(values, at) if isinstance(at, str) else at
-    return Target((values > cut).astype(np.int32), (f"{name} ≤ {cut:g}", f"{name} > {cut:g}"), f"{name} above {cut:g}")
+    edges = np.array([_center(values, at) if isinstance(at, str) else at])
+    (cut,) = _texts_that_hold(edges, values)
+    return Target(_below(edges, values), (f"{name} ≤ {cut}", f"{name} > {cut}"), f"{name} above {cut}")
 
 
 def _center(values: Numbers, kind: str) -> float:
@@ -87,30 +88,32 @@ def _center(values: Numbers, kind: str) -> float:
 
 def _quantiles(name: str, values: Numbers, count: int) -> Target:
     edges = np.quantile(values, np.arange(1, count) / count)
-    labels = np.searchsorted(edges, values, side="left")  # a value on an edge belongs below it
+    labels = _below(edges, values)
     found = len(np.unique(labels))
     if found < count:
         raise DatasetError(
             f"--target-quantiles {count} gives {found} classes of column '{name}' instead of {count}: too many of its "
             "values are equal. Give a smaller number, or use --target-above."
         )
-    return Target(labels.astype(np.int32), _interval_names(name, edges), f"{name} in {count} quantile classes")
-
-
-def _interval_names(name: str, edges: Numbers) -> tuple[str, ...]:
-    texts = _distinct_texts(edges)
+    texts = _texts_that_hold(edges, values)
     between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(texts))
-    return (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
+    classes = (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
+    return Target(labels, classes, f"{name} in {count} quantile classes")
 
 
-def _distinct_texts(edges: Numbers) -> list[str]:
-    """Six digits, or as many more as it takes to tell the edges apart."""
-    texts: list[str] = []
-    for digits in range(6, 18):
+def _below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
+    """How many edges lie strictly below each value."""
+    return np.searchsorted(edges, values, side="left").astype(np.int32)
+
+
+def _texts_that_hold(edges: Numbers, values: Numbers) -> list[str]:
+    """The edges in six digits, or in as many more as it takes for the text to be true of every row."""
+    labels = _below(edges, values)
+    for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]
-        if len(set(texts)) == len(texts):
-            break
-    return texts
+        if np.array_equal(_below(np.array(texts, dtype=np.float64), values), labels):
+            return texts
+    return [repr(float(edge)) for edge in edges]
 
 
 def _check_class_count(cells: pd.Series, target: Target) -> None:

@@ -1,1 +1,31 @@
+"""From trees to rules: reliable leaves, GS-MRM, and the evidence for what is kept."""
 
+from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.pool import LeafPool
+from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_rules
+
+__all__ = [
+    "Condition",
+    "Displaced",
+    "HeldOut",
+    "LeafFilter",
+    "LeafPool",
+    "Leaves",
+    "Op",
+    "Rule",
+    "Selection",
+    "Source",
+    "Support",
+    "TreeRecords",
+    "best_of_each",
+    "by_logic",
+    "by_rows",
+    "choose",
+    "literal_width",
+    "publish",
+    "reliable_leaves",
+    "rules_digest",
+    "select_rules",
+]

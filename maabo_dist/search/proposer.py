@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.errors import SearchError
-from maabo_dist.search import draws, maa
+from maabo_dist.search import draws
 from maabo_dist.search.candidates import CandidateSampler
-from maabo_dist.search.history import SearchHistory
+from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
-from maabo_dist.search.tally import ContainmentTally, direct_overlaps
 from maabo_dist.settings import MiningSettings, SearchPlan
 
 
@@ -59,20 +58,13 @@ class SubsetProposer:
         self._near_top = (
             CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
         )
-        self._history = SearchHistory(settings.alpha)
-        self._values = maa.mismatch_values(plan.features, plan.subset_size, settings.h, settings.b)
-        fits = ContainmentTally.fits(plan.features, plan.subset_size)
-        self._tally = ContainmentTally(plan.features, plan.subset_size) if fits else None
+        guided = settings.strategy == "maabo"
+        self._guide = ScoreGuide(self._space, settings.alpha, settings.h, settings.b) if guided else None
 
     @property
     def observed(self) -> int:
         """How many suggested subsets have been answered, failed ones included."""
         return len(self._proposed) - int(self._pending.sum())
-
-    @property
-    def high(self) -> Subsets:
-        """The high-scoring subsets (U⁺), in no particular order."""
-        return self._proposed.rows[self._history.high]
 
     def suggest(self, count: int) -> Subsets:
         """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
@@ -92,7 +84,10 @@ class SubsetProposer:
 
     def state(self) -> ProposerState:
         """A copy of what there is to save."""
-        return ProposerState(self._proposed.rows.copy(), self._scores.copy(), self._pending.copy(), self._steps)
+        count = len(self._proposed)
+        return ProposerState(
+            self._proposed.rows.copy(), self._scores[:count].copy(), self._pending[:count].copy(), self._steps
+        )
 
     @classmethod
     def restored(cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState) -> "SubsetProposer":
@@ -104,16 +99,17 @@ class SubsetProposer:
         return proposer
 
     def _append(self, subsets: Subsets, scores: npt.NDArray[np.float64], pending: npt.NDArray[np.bool_]) -> None:
+        start, stop = len(self._proposed), len(self._proposed) + len(subsets)
         self._proposed.add(subsets)
-        self._scores = np.concatenate([self._scores, scores])
-        self._pending = np.concatenate([self._pending, pending])
+        if stop > len(self._scores):
+            room = max(stop, 2 * len(self._scores))
+            self._scores = np.concatenate([self._scores, np.empty(room - len(self._scores))])
+            self._pending = np.concatenate([self._pending, np.zeros(room - len(self._pending), np.bool_)])
+        self._scores[start:stop], self._pending[start:stop] = scores, pending
 
     def _learn(self, positions: npt.NDArray[np.int64]) -> None:
-        if self._settings.strategy != "maabo":
-            return
-        moved, moves = self._history.observe(positions, self._scores[positions])
-        if self._tally is not None:
-            self._tally.update(self._proposed.rows[moved], moves)
+        if self._guide is not None:
+            self._guide.learn(self._proposed, positions, self._scores[positions])
 
     def _choose(self, count: int) -> Subsets:
         if self._settings.strategy == "single":
@@ -121,55 +117,41 @@ class SubsetProposer:
             return whole[len(self._proposed) :]
         if self._settings.strategy == "exhaustive":
             return self._space.block(len(self._proposed), count)
-        if self._settings.strategy == "random" or len(self._proposed) < self._plan.initial or not len(self._history):
+        if self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
             return self._random(count)
-        return self._promising(count)
+        return self._promising(self._guide, count)
 
     def _random(self, count: int) -> Subsets:
         order = np.arange(self._plan.features, dtype=np.int32)
         return np.concatenate(list(self._anywhere.blocks(count, order, self._proposed, self._stream(Purpose.SUBSETS))))
 
-    def _promising(self, count: int) -> Subsets:
+    def _promising(self, guide: ScoreGuide, count: int) -> Subsets:
         """The `count` candidates of highest acquisition; an empty restricted space falls back to the whole one."""
         wanted = None if self._plan.candidates is None else max(self._plan.candidates, 4 * count)
         stream = self._stream(Purpose.CANDIDATES)
-        chosen = self._best(self._near_top.blocks(wanted, self._feature_order(), self._proposed, stream), count)
+        chosen = self._best(guide, self._near_top.blocks(wanted, self._feature_order(guide), self._proposed, stream), count)
         if len(chosen) or self._near_top is self._anywhere:
             return chosen
         order = np.arange(self._plan.features, dtype=np.int32)
-        return self._best(self._anywhere.blocks(wanted, order, self._proposed, stream), count)
+        return self._best(guide, self._anywhere.blocks(wanted, order, self._proposed, stream), count)
 
-    def _best(self, blocks: Iterable[Subsets], count: int) -> Subsets:
+    def _best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
         """Of all blocks, by acquisition; ties in the order of random keys."""
         kept, kept_values, kept_keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
         stream = self._stream(Purpose.TIES)
         for number, block in enumerate(blocks):
-            values = np.concatenate([kept_values, self.acquisition(block)])
+            values = np.concatenate([kept_values, guide.acquisition(self._proposed, block)])
             keys = np.concatenate([kept_keys, draws.keys(draws.stream(stream, number, 0), len(block))])
             best = _first(values, keys, count)
             kept, kept_values, kept_keys = np.concatenate([kept, block])[best], values[best], keys[best]
         return kept
 
-    def acquisition(self, candidates: Subsets) -> npt.NDArray[np.float64]:
-        """K(f, U⁺) / K(f, U⁻) of subsets that are not observed."""
-        if self._tally is not None:
-            high, low = self._tally.overlaps(candidates)
-        else:
-            rows, features = self._proposed.rows, self._plan.features
-            high = direct_overlaps(candidates, rows[self._history.high], features)
-            low = direct_overlaps(candidates, rows[self._history.low], features)
-        return maa.acquisition(high, low, self._values)
-
-    def _feature_order(self) -> npt.NDArray[np.int32]:
+    def _feature_order(self, guide: ScoreGuide) -> npt.NDArray[np.int32]:
         """The features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
         if self._near_top is self._anywhere:
             return np.arange(self._plan.features, dtype=np.int32)
-        if self._tally is not None:
-            frequencies = self._tally.high_frequencies
-        else:
-            frequencies = np.bincount(self.high.ravel(), minlength=self._plan.features)
         ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
-        return np.lexsort([ties, -frequencies]).astype(np.int32)
+        return np.lexsort([ties, -guide.high_frequencies(self._proposed)]).astype(np.int32)
 
     def _stream(self, purpose: Purpose) -> int:
         return draws.stream(self._settings.seed, self._steps, purpose)

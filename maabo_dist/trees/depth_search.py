@@ -16,6 +16,8 @@ from maabo_dist.trees.training import TrainingTable
 
 PIECE_NODES = 1 << 18
 """Nodes that a piece of a block makes room for; the room is only reserved, so a little too much costs nothing."""
+PIECE_CELLS = 1 << 26
+"""Table cells that a piece of a block visits, some tenths of a second of work: Ctrl-C waits no longer than that."""
 
 
 def depth_search(
@@ -53,8 +55,10 @@ def _checked(subsets: npt.NDArray[np.int32], features: int) -> npt.NDArray[np.in
 def _cut(
     subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int
 ) -> list[npt.NDArray[np.int32]]:
-    length = min(-(-len(subsets) // pieces), max(1, PIECE_NODES // growth.most_nodes(rows, max_depth)))
-    return [subsets[start : start + length] for start in range(0, len(subsets), max(1, length))]
+    by_nodes = PIECE_NODES // growth.most_nodes(rows, max_depth)
+    by_cells = PIECE_CELLS // (rows * subsets.shape[1] * max_depth)
+    length = max(1, min(-(-len(subsets) // pieces), by_nodes, by_cells))
+    return [subsets[start : start + length] for start in range(0, len(subsets), length)]
 
 
 def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int) -> Forest:

@@ -245,6 +245,14 @@ def test_a_damaged_binary_file_is_refused(tmp_path, name, kept):
     assert "does not read as" in refusal(path)
 
 
+def test_a_damaged_description_of_the_columns_is_refused(tmp_path):
+    path = tmp_path / "t.feather"
+    feather.write_feather(pd.DataFrame({"n": [1]}), path)
+    path.write_bytes(path.read_bytes().replace(b'"numpy_type"', b'"numpy_tyqe"'))
+
+    assert "does not read as Feather" in refusal(path)
+
+
 def test_a_binary_file_without_rows_is_refused(tmp_path):
     pd.DataFrame({"n": pd.Series([], dtype=float)}).to_parquet(tmp_path / "t.parquet")
 

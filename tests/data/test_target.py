@@ -91,11 +91,18 @@ def test_quantiles_make_classes_of_equal_size_named_by_their_interval():
     assert target.shown == "p in 3 quantile classes"
 
 
-def test_quantile_names_take_as_many_digits_as_tell_them_apart():
+def test_quantile_names_take_as_many_digits_as_make_them_true():
     target = encoded(1e9 + np.arange(9.0), target_quantiles=3)
 
-    assert len(set(target.classes)) == 3
-    assert target.classes[0] == "y ≤ 1000000003"
+    assert np.bincount(target.labels).tolist() == [3, 3, 3]
+    assert target.classes == ("y ≤ 1000000002.7", "1000000002.7 < y ≤ 1000000005.3", "y > 1000000005.3")
+
+
+def test_the_text_of_a_cut_is_true_of_every_row():
+    target = encoded([0.0, 1.0000001, 1.0000003], target_above=1.0000002)
+
+    assert target.labels.tolist() == [0, 0, 1]
+    assert target.classes == ("y ≤ 1.0000002", "y > 1.0000002")
 
 
 def test_a_value_on_a_quantile_edge_belongs_below_it():
@@ -105,7 +112,9 @@ def test_a_value_on_a_quantile_edge_belongs_below_it():
 
 
 def test_ties_that_leave_fewer_quantile_classes_are_refused():
-    assert "--target-quantiles 4 gives 2 classes of column 'y' instead of 4" in refusal([1] * 9 + [2], target_quantiles=4)
+    assert "--target-quantiles 4 gives 2 classes of column 'y' instead of 4" in refusal(
+        [1] * 9 + [2], target_quantiles=4
+    )
 
 
 @pytest.mark.parametrize("cut", [{"target_above": "mean"}, {"target_quantiles": 2}])

@@ -1,0 +1,172 @@
+"""Leaves as arrays: forests in, the reliable leaves and a count of the others out.
+
+A leaf's logic set is kept as ascending codes, 2 · feature + (1 where the value is large), and beside each code its
+threshold. The same logic twice on a path is one logic with the tighter threshold; the same feature both large and small
+is an interval, and both logics count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.kernels import kernel
+from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.growth import LEAF
+
+NO_LITERAL = np.iinfo(np.int32).max
+"""Fills the end of a logic row; sorts behind every literal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFilter:
+    """What makes a leaf reliable."""
+
+    min_samples: int
+    max_gini: float
+    """A leaf's Gini index must be below this: γ · (1 − 1/C)."""
+    weights: npt.NDArray[np.float64]
+    """(C): the weight of one row of each class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Reliable leaves, one row each."""
+
+    logic: npt.NDArray[np.int32]
+    """(leaves, K): ascending literal codes, then NO_LITERAL."""
+    bounds: npt.NDArray[np.float64]
+    """(leaves, K): the threshold of each literal; 0 where there is none."""
+    counts: npt.NDArray[np.int32]
+    """(leaves, C): training rows of each class."""
+    gini: npt.NDArray[np.float64]
+    tree: npt.NDArray[np.int64]
+    """The number of the tree, in the order of proposal."""
+    score: npt.NDArray[np.float64]
+    """The tree's macro F1."""
+    seen: int
+    """Leaves looked at."""
+    large: int
+    """Leaves with enough rows."""
+
+    def __len__(self) -> int:
+        return len(self.gini)
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """(leaves): training rows."""
+        return self.counts.sum(axis=1, dtype=np.int64)
+
+    def take(self, places: npt.NDArray[np.int64]) -> "Leaves":
+        """These leaves, in this order; `seen` and `large` stay as they are."""
+        arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
+        return Leaves(**arrays, seen=self.seen, large=self.large)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Leaves"]) -> "Leaves":
+        """All parts, in order."""
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        return cls(**arrays, seen=sum(part.seen for part in parts), large=sum(part.large for part in parts))
+
+
+_ARRAYS = ("logic", "bounds", "counts", "gini", "tree", "score")
+
+
+def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, width: int | None = None) -> Leaves:
+    """The leaves of a forest that are large and pure. Tree t of the forest gets the number first_tree + t."""
+    width = width or literal_width(forest.subsets.shape[1], forest.scores.shape[1])
+    room = int((forest.feature == LEAF).sum())
+    logic = np.full((room, width), NO_LITERAL, np.int32)
+    bounds = np.zeros((room, width))
+    counts = np.empty((room, forest.counts.shape[1]), np.int32)
+    gini, tree = np.empty(room), np.empty(room, np.int64)
+    kept, large = _extract(
+        (forest.offsets, forest.feature, forest.threshold, forest.left, forest.counts),
+        (wanted.min_samples, wanted.max_gini, wanted.weights),
+        (logic, bounds, counts, gini, tree),
+    )
+    return Leaves(
+        logic=logic[:kept].copy(),
+        bounds=bounds[:kept].copy(),
+        counts=counts[:kept].copy(),
+        gini=gini[:kept].copy(),
+        tree=tree[:kept] + first_tree,
+        score=forest.best_scores[tree[:kept]],
+        seen=room,
+        large=large,
+    )
+
+
+def literal_width(subset_size: int, max_depth: int) -> int:
+    """K: a leaf has at most one literal per level, and two per feature."""
+    return min(2 * subset_size, max_depth)
+
+
+@kernel
+def weighted_gini(counts: Any, weights: Any) -> float:
+    """1 − Σ (share of each class)², with classes weighted. Exactly 0 for a pure leaf."""
+    total = 0.0
+    for c in range(len(counts)):
+        total += weights[c] * counts[c]
+    squares = 0.0
+    for c in range(len(counts)):
+        share = weights[c] * counts[c] / total
+        squares += share * share
+    return 1.0 - squares
+
+
+@kernel
+def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
+    """Write the reliable leaves; returns how many, and how many leaves were large enough."""
+    offsets, feature, threshold, left, node_counts = forest
+    min_samples, max_gini, weights = wanted
+    logic, bounds, counts, gini, tree = out
+    most = 0
+    for t in range(len(offsets) - 1):
+        most = max(most, offsets[t + 1] - offsets[t])
+    parent = np.empty(most, np.int64)
+    kept, large = 0, 0
+    for t in range(len(offsets) - 1):
+        base = offsets[t]
+        for node in range(offsets[t + 1] - base):
+            if feature[base + node] != LEAF:
+                parent[left[base + node]] = node
+                parent[left[base + node] + 1] = node
+                continue
+            rows = 0
+            for c in range(node_counts.shape[1]):
+                rows += node_counts[base + node, c]
+            if rows < min_samples:
+                continue
+            large += 1
+            impurity = weighted_gini(node_counts[base + node], weights)
+            if not impurity < max_gini:
+                continue
+            _climb(node, base, parent, feature, threshold, left, logic[kept], bounds[kept])
+            for c in range(node_counts.shape[1]):
+                counts[kept, c] = node_counts[base + node, c]
+            gini[kept], tree[kept] = impurity, t
+            kept += 1
+    return kept, large
+
+
+@kernel
+def _climb(
+    node: int, base: int, parent: Any, feature: Any, threshold: Any, left: Any, logic: Any, bounds: Any
+) -> None:
+    """From a leaf to the root: the first time a logic is met is its tightest."""
+    found = 0
+    while node > 0:
+        above = parent[node]
+        literal = 2 * feature[base + above] + (node != left[base + above])
+        place = 0
+        while place < found and logic[place] < literal:
+            place += 1
+        if place == found or logic[place] != literal:
+            for i in range(found, place, -1):
+                logic[i], bounds[i] = logic[i - 1], bounds[i - 1]
+            logic[place], bounds[place] = literal, threshold[base + above]
+            found += 1
+        node = above

@@ -1,0 +1,156 @@
+"""GS-MRM: of all reliable leaves, a list in which each is pure and no two are similar.
+
+Two facts keep it cheap, and neither changes the outcome. Leaves with the same logic set have similarity 1, so that only
+the best of each logic set can be chosen. And similarity to the chosen only grows, so that a leaf that has reached δ can
+never come back and leaves at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.kernels import kernel
+from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+
+Similarity = Callable[[int, npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+"""similarity(chosen, others): v between one leaf and each of the others, by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The outcome over a list of distinct leaves."""
+
+    chosen: npt.NDArray[np.int64]
+    """Places of the chosen leaves, in the order of choice."""
+    displaced_by: npt.NDArray[np.int64]
+    """For each leaf the number (in `chosen`) of the rule that displaced it; −1 for chosen ones."""
+    similarity: npt.NDArray[np.float64]
+    """For each displaced leaf, its similarity to that rule."""
+
+
+def best_of_each(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:
+    """One leaf per logic set (or per rule to the letter, `by_bounds`), in canonical order: larger first, then by logic.
+
+    Of equals the purest stays, then the largest, then the one with lower thresholds, then the one from the better tree,
+    then the earlier one; so the outcome does not depend on the order in which trees arrive.
+    """
+    room = 1 << max(4, (2 * len(leaves)).bit_length())
+    places = _group(
+        np.full(room, -1, np.int64),
+        (leaves.logic, leaves.bounds, leaves.counts, leaves.gini, leaves.tree, leaves.score),
+        by_bounds,
+    )
+    kept = leaves.take(places)
+    keys = [*(kept.bounds.T[::-1] if by_bounds else ()), *kept.logic.T[::-1], -kept.sizes]
+    return kept.take(np.lexsort(keys))
+
+
+def select_rules(gini: npt.NDArray[np.float64], similarity: Similarity, limit: float) -> Selection:
+    """Algorithm 2 over distinct leaves in canonical order, which breaks its ties. `limit` is δ."""
+    displaced_by = np.full(len(gini), -1, np.int64)
+    similar = np.zeros(len(gini))
+    chosen: list[int] = []
+    open_places = np.arange(len(gini))
+    nearest = np.zeros(len(gini))
+    while len(open_places):
+        best = int(np.argmin(gini[open_places] + nearest))
+        place = int(open_places[best])
+        open_places, nearest = np.delete(open_places, best), np.delete(nearest, best)
+        values = similarity(place, open_places)
+        gone = values >= limit
+        displaced_by[open_places[gone]] = len(chosen)
+        similar[open_places[gone]] = values[gone]
+        open_places, nearest = open_places[~gone], np.maximum(nearest, values)[~gone]
+        chosen.append(place)
+    return Selection(np.array(chosen, np.int64), displaced_by, similar)
+
+
+def by_logic(logic: npt.NDArray[np.int32]) -> Similarity:
+    """The Simpson coefficient of logic sets: shared literals over those of the smaller set."""
+    sizes = (logic != NO_LITERAL).sum(axis=1)
+    largest = int(logic[logic != NO_LITERAL].max(initial=0))
+
+    def similarity(place: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        member = np.zeros(largest + 1, np.bool_)
+        member[logic[place, : sizes[place]]] = True
+        shared = _shared(logic, sizes, others, member)
+        smaller = np.minimum(sizes[others], sizes[place])
+        # A leaf without conditions (a tree of one node) is similar to everything.
+        return np.divide(shared, smaller, out=np.ones(len(others)), where=smaller > 0)
+
+    return similarity
+
+
+def by_rows(covered: npt.NDArray[np.bool_]) -> Similarity:
+    """The Simpson coefficient of covered rows; `covered` is (leaves, rows)."""
+    bits = np.packbits(covered, axis=1)
+    sizes = covered.sum(axis=1)
+
+    def similarity(place: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        shared = np.bitwise_count(bits[others] & bits[place]).sum(axis=1, dtype=np.int64)
+        smaller = np.minimum(sizes[others], sizes[place])
+        return np.divide(shared, smaller, out=np.ones(len(others)), where=smaller > 0)
+
+    return similarity
+
+
+@kernel
+def _shared(logic: Any, sizes: Any, others: Any, member: Any) -> Any:
+    out = np.zeros(len(others), np.int64)
+    for i in range(len(others)):
+        for k in range(sizes[others[i]]):
+            out[i] += member[logic[others[i], k]]
+    return out
+
+
+@kernel
+def _group(table: Any, leaves: Any, by_bounds: bool) -> Any:
+    """The places of the best leaf of each group, by hashing."""
+    logic, bounds, counts, gini, tree, score = leaves
+    mask = np.uint64(len(table) - 1)
+    best = np.empty(len(gini), np.int64)
+    groups = 0
+    for leaf in range(len(gini)):
+        value = np.uint64(0x9E3779B97F4A7C15)
+        for k in range(logic.shape[1]):
+            value = (value ^ np.uint64(logic[leaf, k])) * np.uint64(0xBF58476D1CE4E5B9)
+            value ^= value >> np.uint64(32)
+        slot = value & mask
+        while table[slot] >= 0 and not _same(logic, bounds, best[table[slot]], leaf, by_bounds):
+            slot = (slot + np.uint64(1)) & mask
+        if table[slot] < 0:
+            table[slot] = groups
+            best[groups] = leaf
+            groups += 1
+        elif _precedes(leaf, best[table[slot]], bounds, counts, gini, tree, score):
+            best[table[slot]] = leaf
+    return best[:groups].copy()
+
+
+@kernel
+def _same(logic: Any, bounds: Any, a: int, b: int, by_bounds: bool) -> bool:
+    for k in range(logic.shape[1]):
+        if logic[a, k] != logic[b, k] or (by_bounds and bounds[a, k] != bounds[b, k]):
+            return False
+    return True
+
+
+@kernel
+def _precedes(a: int, b: int, bounds: Any, counts: Any, gini: Any, tree: Any, score: Any) -> bool:
+    """Whether leaf a is the better representative of the logic set that both have."""
+    if gini[a] != gini[b]:
+        return bool(gini[a] < gini[b])
+    rows = 0
+    for c in range(counts.shape[1]):
+        rows += counts[a, c] - counts[b, c]
+    if rows != 0:
+        return rows > 0
+    for k in range(bounds.shape[1]):
+        if bounds[a, k] != bounds[b, k]:
+            return bool(bounds[a, k] < bounds[b, k])
+    if score[a] != score[b]:
+        return bool(score[a] > score[b])
+    return bool(tree[a] < tree[b])

@@ -1,0 +1,412 @@
+"""How a table's columns become features, for the table itself and for rows that come later."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from maabo_dist.data import Feature, FeatureKind, TableEncoder, frame_from_arrays, prepare
+from maabo_dist.errors import DatasetError
+from maabo_dist.settings import TableSettings
+
+ROWS = 12
+VARYING = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0, 5.0, 8.0]
+
+
+def table(**columns):
+    """Twelve rows: the given columns, repeated to that length, and a target of two classes."""
+    repeated = {name: [values[row % len(values)] for row in range(ROWS)] for name, values in columns.items()}
+    return pd.DataFrame({**repeated, "y": ["no", "yes"] * (ROWS // 2)})
+
+
+def prepared(frame, **settings):
+    return prepare(frame, TableSettings(target="y", **settings))
+
+
+def names(result):
+    return [feature.name for feature in result.columns.features]
+
+
+def refusal(frame, **settings):
+    with pytest.raises(DatasetError) as caught:
+        prepared(frame, **settings)
+    return str(caught.value)
+
+
+# Numbers
+
+
+def test_a_number_column_becomes_one_feature_with_its_values():
+    result = prepared(table(x=VARYING))
+
+    assert result.columns.features == (Feature("x", "x", FeatureKind.NUMBER, fill=4.5),)
+    assert result.columns.column(0).tolist() == VARYING
+    assert result.columns.classes == ("no", "yes")
+    assert result.columns.labels.tolist() == [0, 1] * 6
+    assert result.notes == ()
+
+
+@pytest.mark.parametrize(("impute", "fill"), [("median", 2.0), ("mean", 4.0)])
+def test_missing_numbers_get_the_median_or_the_mean_of_those_present(impute, fill):
+    result = prepared(table(x=[1.0, None, 2.0, 9.0]), impute=impute)
+
+    assert result.columns.column(0).tolist() == [1.0, fill, 2.0, 9.0] * 3
+    assert result.columns.features[0].fill == fill
+    assert result.columns.features[0].missing == 3
+    assert result.notes == (f"Filled in missing cells by the column's {impute}: 3 of 'x' with {fill:g}.",)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.array([1, None, 5] * 4, dtype="Int64"),
+        pd.Series([Decimal(1), None, Decimal("5.0")] * 4, dtype=object),
+        pd.Series([1, None, 5.0] * 4, dtype=object),
+        np.array([1, np.nan, 5] * 4, dtype=np.float32),
+    ],
+    ids=["nullable", "decimal", "object", "float32"],
+)
+def test_every_spelling_of_numbers_is_a_number_column(cells):
+    result = prepared(table(x=VARYING).assign(x=cells))
+
+    assert result.columns.features[0].kind is FeatureKind.NUMBER
+    assert result.columns.column(0).tolist() == [1.0, 3.0, 5.0] * 4
+
+
+def test_infinite_numbers_are_counted_and_refused():
+    message = refusal(table(x=[1.0, np.inf, -np.inf]))
+
+    assert "Column 'x' holds 8 infinite values" in message
+    assert "--exclude 'x'" in message
+
+
+@pytest.mark.parametrize("cells", [[None], [np.nan]], ids=["objects", "numbers"])
+def test_a_column_without_any_cell_is_refused(cells):
+    assert "Column 'x' is missing in every row. Leave it out with --exclude 'x'." in refusal(table(x=cells))
+
+
+# Levels
+
+
+def test_a_two_level_text_column_becomes_one_feature():
+    result = prepared(table(sex=["male", "female", "female"]))
+
+    assert result.columns.features == (Feature("sex", "sex", FeatureKind.PAIR, ("female", "male")),)
+    assert result.columns.column(0).tolist() == [1.0, 0.0, 0.0] * 4
+
+
+def test_a_boolean_column_has_the_levels_false_and_true():
+    result = prepared(table(x=[True, False, False]))
+
+    assert result.columns.features[0].levels == ("false", "true")
+    assert result.columns.column(0).tolist() == [1.0, 0.0, 0.0] * 4
+
+
+def test_three_levels_become_a_feature_each():
+    result = prepared(table(port=["S", "C", "Q"]))
+
+    assert names(result) == ["port = C", "port = Q", "port = S"]
+    assert result.columns.features[0] == Feature("port = C", "port", FeatureKind.LEVEL, ("C",), fill=0.0)
+    assert result.columns.column(2).tolist() == [1.0, 0.0, 0.0] * 4
+
+
+def test_two_levels_with_missing_cells_become_a_feature_each():
+    result = prepared(table(x=["a", "b", None]))
+
+    assert names(result) == ["x = a", "x = b"]
+    assert [feature.missing for feature in result.columns.features] == [4, 4]
+    assert result.columns.column(0).tolist() == [1.0, 0.0, 0.0] * 4
+    assert result.notes == ("Missing cells of text columns belong to no level: 4 of 'x'.",)
+
+
+def test_one_level_with_missing_cells_becomes_one_feature():
+    result = prepared(table(x=["a", None]).assign(z=VARYING))
+
+    assert names(result) == ["x = a", "z"]
+
+
+def test_an_ordered_categorical_keeps_its_order():
+    cells = pd.Categorical(["low", "high"] * 6, categories=["low", "high"], ordered=True)
+
+    result = prepared(table(x=[0]).assign(x=cells))
+
+    assert result.columns.features[0].levels == ("low", "high")
+
+
+def test_a_categorical_of_numbers_is_sorted_as_numbers_and_forgets_unused_categories():
+    cells = pd.Categorical([10, 2, 30] * 4, categories=[99, 30, 10, 2])
+
+    result = prepared(table(x=[0]).assign(x=cells))
+
+    assert names(result) == ["x = 2", "x = 10", "x = 30"]
+
+
+def test_numbers_beside_text_are_text():
+    result = prepared(table(x=pd.Series([1, "1", "a"], dtype=object).tolist()))
+
+    assert result.columns.features[0].levels == ("1", "a")
+
+
+def test_too_many_levels_are_refused_with_examples():
+    message = refusal(table(x=["a", "b", "c", "d"]), max_levels=3)
+
+    assert "Column 'x' holds 4 distinct texts, such as 'a', 'b', 'c'; at most 3 are allowed" in message
+    assert "--max-levels 4" in message
+
+
+def test_as_many_levels_as_allowed_are_taken():
+    assert len(names(prepared(table(x=["a", "b", "c", "d"]), max_levels=4))) == 4
+
+
+def test_texts_that_nearly_all_read_as_numbers_are_shown_with_those_that_do_not():
+    message = refusal(table(x=["1", "2.5", "-3", "4e2", "5", "?"]), max_levels=3)
+
+    assert "looks numeric" in message
+    assert "1 of its 6 distinct texts do not read as numbers: '?'" in message
+    assert "--na-values '?'" in message
+
+
+def test_texts_that_all_differ_look_like_an_identifier():
+    message = refusal(table(x=[f"row {number}" for number in range(ROWS)]))
+
+    assert "looks like an identifier" in message
+    assert "--exclude 'x'" in message
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([dt.date(2020, 1, 1)], "date"),
+        ([[1, 2]], "list"),
+        ([{"a": 1}], "dict"),
+        ([pd.Timestamp(0)], "datetime64"),
+    ],
+)
+def test_cells_that_are_neither_numbers_nor_text_are_refused_by_type(cells, kind):
+    message = refusal(table(x=cells))
+
+    assert f"Column 'x' holds {kind}" in message
+    assert "--exclude 'x'" in message
+
+
+# Missing cells
+
+
+def test_missing_indicators_follow_their_columns():
+    result = prepared(table(n=[1.0, None, 2.0], s=["a", "b", None, "a"], z=VARYING), missing_indicator=True)
+
+    assert names(result) == ["n", "n is missing", "s = a", "s = b", "s is missing", "z"]
+    assert result.columns.features[1] == Feature("n is missing", "n", FeatureKind.MISSING, fill=1.0, missing=4)
+    assert result.columns.column(1).tolist() == [0.0, 1.0, 0.0] * 4
+    assert result.columns.column(4).tolist() == [0.0, 0.0, 1.0, 0.0] * 3
+
+
+def test_rows_with_missing_cells_can_be_dropped_the_targets_too():
+    frame = table(x=VARYING, unused=[None])
+    frame.loc[3, "x"] = np.nan
+    frame.loc[7, "y"] = None
+
+    result = prepared(frame, impute="drop", exclude=("unused",), missing_indicator=True)
+
+    assert result.rows_kept.tolist() == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+    assert result.columns.column(0).tolist() == [VARYING[row] for row in result.rows_kept]
+    assert result.columns.labels.tolist() == [row % 2 for row in result.rows_kept]
+    assert result.notes == ("Dropped 2 of 12 rows because of missing cells.",)
+    assert names(result) == ["x"]
+
+
+def test_dropping_every_row_is_refused():
+    assert "0 rows after --impute drop left out 12" in refusal(table(x=[None], z=VARYING), impute="drop")
+
+
+# Choosing columns
+
+
+def test_excluded_columns_never_raise():
+    frame = table(x=VARYING, bad=[[1]], worse=[np.inf])
+    frame = pd.concat([frame, frame[["bad"]]], axis="columns")
+
+    assert names(prepared(frame, exclude=("bad", "worse"))) == ["x"]
+
+
+def test_only_included_columns_are_used_in_table_order():
+    frame = table(a=VARYING, b=VARYING[::-1], c=[1, 2, 4])
+
+    assert names(prepared(frame, include=("c", "a"))) == ["a", "c"]
+
+
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_an_unknown_column_is_answered_with_the_nearest(option):
+    message = refusal(table(embarked=["a", "b"]), **{option: ("embarkd",)})
+
+    assert f"--{option} 'embarkd'" in message
+    assert "Did you mean 'embarked'?" in message
+
+
+def test_an_unknown_target_is_answered_with_the_columns():
+    with pytest.raises(DatasetError, match=r"--target 'class'.*The columns are 'x', 'y'"):
+        prepare(table(x=VARYING), TableSettings(target="class"))
+
+
+def test_no_target_is_refused_with_the_remedy():
+    with pytest.raises(DatasetError, match="--target"):
+        prepare(table(x=VARYING), TableSettings())
+
+
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_the_target_is_neither_included_nor_excluded(option):
+    assert f"--{option} names the target 'y'" in refusal(table(x=VARYING), **{option: ("y",)})
+
+
+# Whole tables
+
+
+def test_constant_features_are_left_out_with_a_note():
+    result = prepared(table(x=VARYING, one=[7], word=["same"]))
+
+    assert names(result) == ["x"]
+    assert result.notes == ("Left out 2 constant features: 'one', 'word'.",)
+
+
+def test_of_equal_features_the_first_is_kept():
+    result = prepared(table(x=VARYING, again=VARYING, negative=[-value for value in VARYING]))
+
+    assert names(result) == ["x", "negative"]
+    assert result.notes == ("Left out 1 feature with the same content as another: 'again' (as 'x').",)
+
+
+def test_a_negative_zero_equals_zero():
+    result = prepared(table(x=[0.0, 1.0, 2.0], again=[-0.0, 1.0, 2.0]))
+
+    assert names(result) == ["x"]
+
+
+def test_a_table_without_features_is_refused():
+    assert "No feature is left. Left out 1 constant feature: 'one'." in refusal(table(one=[1]))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_counts_the_rows_is_noted_and_kept(start):
+    result = prepared(table(id=list(range(start, ROWS + start)), x=VARYING))
+
+    assert names(result) == ["id", "x"]
+    assert "'id' counts the rows" in result.notes[0]
+    assert "--exclude 'id'" in result.notes[0]
+
+
+@pytest.mark.parametrize("values", [list(range(2, ROWS + 2)), [0, *range(2, ROWS), 1]])
+def test_a_column_that_counts_something_else_is_not_noted(values):
+    assert prepared(table(x=values)).notes == ()
+
+
+def test_nine_rows_are_too_few_and_ten_are_enough():
+    assert len(prepared(table(x=VARYING).head(10)).rows_kept) == 10
+
+    assert "The table has 9 rows; at least 10" in refusal(table(x=VARYING).head(9))
+
+
+def test_a_name_used_twice_is_refused():
+    frame = table(x=VARYING)
+
+    assert "More than one column is called 'x'" in refusal(pd.concat([frame, frame[["x"]]], axis="columns"))
+
+
+def test_names_that_are_not_text_become_text():
+    frame = table(x=VARYING).rename(columns={"x": 7})
+
+    assert names(prepared(frame)) == ["7"]
+
+
+def test_two_features_of_one_name_are_refused():
+    frame = table(port=["S", "C", "Q"], z=VARYING).rename(columns={"z": "port = C"})
+
+    assert "Columns 'port' and 'port = C' both make a feature called 'port = C'" in refusal(frame)
+
+
+def test_the_rows_labels_do_not_matter():
+    frame = table(x=VARYING, s=["a", "b", "c"])
+
+    shuffled_index = prepared(frame.set_axis([5] * ROWS, axis="index"))
+
+    assert shuffled_index.columns.fingerprint == prepared(frame).columns.fingerprint
+
+
+# New rows
+
+
+def test_the_encoder_gives_back_the_prepared_table():
+    frame = table(n=[1.0, None, 3.0], s=["a", "b", "c", None], p=["u", "v"], z=VARYING)
+    result = prepared(frame, missing_indicator=True)
+
+    matrix = result.encoder.encode(frame)
+
+    columns = [result.columns.column(index) for index in range(result.columns.count)]
+    np.testing.assert_array_equal(matrix, np.stack(columns))
+    assert matrix.dtype == np.float64
+
+
+def test_new_rows_are_encoded_by_the_features_of_the_old():
+    result = prepared(table(n=[1.0, 2.0, 4.0], s=["a", "b", "c"], p=["u", "v"]))
+    new = pd.DataFrame({"p": ["v", "u"], "s": ["unseen", None], "n": [None, 7], "more": [0, 0]})
+
+    matrix = result.encoder.encode(new)
+
+    assert names(result) == ["n", "s = a", "s = b", "s = c", "p"]
+    assert matrix.tolist() == [[2.0, 7.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"p": ["w", "u"]}, "Column 'p' holds 'w', which is neither 'u' nor 'v'"),
+        ({"p": [None, "u"]}, "Column 'p' has missing cells"),
+        ({"n": [np.inf, 1]}, "Column 'n' holds 1 infinite value"),
+        ({"n": ["x", "1"]}, r"Column 'n' holds text \('1', 'x'\) where numbers are expected"),
+    ],
+)
+def test_new_rows_that_cannot_be_encoded_are_refused(change, message):
+    encoder = prepared(table(n=[1.0, 2.0, 4.0], p=["u", "v"])).encoder
+    new = pd.DataFrame({"n": [1.0, 2.0], "p": ["u", "v"]} | change)
+
+    with pytest.raises(DatasetError, match=message):
+        encoder.encode(new)
+
+
+def test_a_new_table_that_lacks_columns_is_refused_with_their_names():
+    encoder = prepared(table(age=VARYING, p=["u", "v"])).encoder
+
+    with pytest.raises(DatasetError, match=r"lacks 1 column .*: 'age'\. Did you mean 'Age'\?"):
+        encoder.encode(pd.DataFrame({"Age": [1.0], "p": ["u"]}))
+
+
+def test_an_encoder_survives_json():
+    frame = table(n=[1.0, None, 3.0], s=["a", "b", "c", None], z=VARYING)
+    features = prepared(frame, missing_indicator=True).encoder.features
+
+    again = TableEncoder(tuple(Feature.from_json(feature.to_json()) for feature in features))
+
+    np.testing.assert_array_equal(again.encode(frame), TableEncoder(features).encode(frame))
+
+
+# Arrays
+
+
+def test_an_arrays_columns_are_numbered():
+    frame = frame_from_arrays(np.arange(6).reshape(3, 2))
+
+    assert list(frame.columns) == ["x0", "x1"]
+    assert frame["x1"].tolist() == [1, 3, 5]
+
+
+def test_numbers_in_an_array_of_objects_are_numbers():
+    frame = frame_from_arrays(np.array([[1.5, "a"], [2, "b"]], dtype=object), ["n", "s"])
+
+    assert frame["n"].dtype == np.float64
+
+
+@pytest.mark.parametrize(("array", "names"), [(np.zeros(3), None), (np.zeros((2, 2)), ["a"])])
+def test_an_array_of_another_shape_is_refused(array, names):
+    with pytest.raises(DatasetError, match="The array has"):
+        frame_from_arrays(array, names)
