@@ -41,10 +41,7 @@ class SearchHistory:
     def observe(
         self, proposals: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
-        """Take in scores; returns who entered (+1) and who left (−1) which side, in order of the moves.
-
-        The second array holds the moves as ±1 for high and ±2 for low.
-        """
+        """Take in scores; returns who moved, in order, and the moves as the tally codes them (±1 high, ±2 low)."""
         total = len(self)
         self._reserve(int(proposals.max(initial=-1)) + 1)
         self._scores[proposals] = scores

@@ -21,6 +21,10 @@ from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.settings import MiningSettings, SearchPlan
 
 
+CANDIDATES_EACH = 4
+"""For each subset of a batch at least this many candidates are compared, however small N_E is."""
+
+
 class Purpose(IntEnum):
     """What a step's random stream is for."""
 
@@ -70,7 +74,7 @@ class SubsetProposer:
         """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
         subsets = self._choose(count)
         self._steps += 1
-        self._append(subsets, np.full(len(subsets), np.nan), np.ones(len(subsets), np.bool_))
+        self._append(subsets)
         return subsets
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
@@ -80,7 +84,8 @@ class SubsetProposer:
             raise SearchError("A score was observed for a subset that is not pending.")
         self._pending[positions] = False
         self._scores[positions] = scores
-        self._learn(positions[~np.isnan(scores)])
+        if self._guide is not None:
+            self._guide.learn(self._proposed, positions, scores)
 
     def state(self) -> ProposerState:
         """A copy of what there is to save."""
@@ -94,27 +99,26 @@ class SubsetProposer:
         """A proposer that goes on where the saved one stood."""
         proposer = cls(settings, plan)
         proposer._steps = state.steps
-        proposer._append(state.subsets, state.scores, state.pending)
-        proposer._learn(np.flatnonzero(~np.isnan(state.scores)))
+        proposer._append(state.subsets)
+        answered = np.flatnonzero(~state.pending)
+        proposer.observe(state.subsets[answered], state.scores[answered])
         return proposer
 
-    def _append(self, subsets: Subsets, scores: npt.NDArray[np.float64], pending: npt.NDArray[np.bool_]) -> None:
+    def _append(self, subsets: Subsets) -> None:
+        """List the subsets as under way."""
         start, stop = len(self._proposed), len(self._proposed) + len(subsets)
         self._proposed.add(subsets)
         if stop > len(self._scores):
             room = max(stop, 2 * len(self._scores))
             self._scores = np.concatenate([self._scores, np.empty(room - len(self._scores))])
             self._pending = np.concatenate([self._pending, np.zeros(room - len(self._pending), np.bool_)])
-        self._scores[start:stop], self._pending[start:stop] = scores, pending
-
-    def _learn(self, positions: npt.NDArray[np.int64]) -> None:
+        self._scores[start:stop], self._pending[start:stop] = np.nan, True
         if self._guide is not None:
-            self._guide.learn(self._proposed, positions, self._scores[positions])
+            self._guide.expect(self._proposed, np.arange(start, stop))
 
     def _choose(self, count: int) -> Subsets:
         if self._settings.strategy == "single":
-            whole = np.arange(self._plan.features, dtype=np.int32)[None]
-            return whole[len(self._proposed) :]
+            return np.arange(self._plan.features, dtype=np.int32)[None][len(self._proposed) :]
         if self._settings.strategy == "exhaustive":
             return self._space.block(len(self._proposed), count)
         if self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
@@ -126,24 +130,26 @@ class SubsetProposer:
         return np.concatenate(list(self._anywhere.blocks(count, order, self._proposed, self._stream(Purpose.SUBSETS))))
 
     def _promising(self, guide: ScoreGuide, count: int) -> Subsets:
-        """The `count` candidates of highest acquisition; an empty restricted space falls back to the whole one."""
-        wanted = None if self._plan.candidates is None else max(self._plan.candidates, 4 * count)
+        """The candidates of greatest acquisition in H; an empty restricted space falls back to the whole one."""
+        wanted = None if self._plan.candidates is None else max(self._plan.candidates, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
-        chosen = self._best(guide, self._near_top.blocks(wanted, self._feature_order(guide), self._proposed, stream), count)
+        near_top = self._near_top.blocks(wanted, self._feature_order(guide), self._proposed, stream)
+        chosen = self._best(guide, near_top, count)
         if len(chosen) or self._near_top is self._anywhere:
             return chosen
         order = np.arange(self._plan.features, dtype=np.int32)
         return self._best(guide, self._anywhere.blocks(wanted, order, self._proposed, stream), count)
 
     def _best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
-        """Of all blocks, by acquisition; ties in the order of random keys."""
-        kept, kept_values, kept_keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
+        """The `count` of greatest acquisition over all blocks; ties in the order of random keys."""
+        kept, values, keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
         stream = self._stream(Purpose.TIES)
         for number, block in enumerate(blocks):
-            values = np.concatenate([kept_values, guide.acquisition(self._proposed, block)])
-            keys = np.concatenate([kept_keys, draws.keys(draws.stream(stream, number, 0), len(block))])
+            kept = np.concatenate([kept, block])
+            values = np.concatenate([values, guide.acquisition(self._proposed, block)])
+            keys = np.concatenate([keys, draws.keys(draws.stream(stream, number, 0), len(block))])
             best = _first(values, keys, count)
-            kept, kept_values, kept_keys = np.concatenate([kept, block])[best], values[best], keys[best]
+            kept, values, keys = kept[best], values[best], keys[best]
         return kept
 
     def _feature_order(self, guide: ScoreGuide) -> npt.NDArray[np.int32]:

@@ -23,7 +23,8 @@ from maabo_dist.search.space import Subsets
 
 LARGEST_COUNTED = 10
 """Beyond this subset size the 2^D′ counters of one subset cost more than passes over any history they could save."""
-DIRECT_ROWS = 1 << LARGEST_COUNTED
+ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
+"""How a move of a subset is coded."""
 
 
 class ContainmentTally:
@@ -50,7 +51,7 @@ class ContainmentTally:
         return self._singles[:, 0]
 
     def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
-        """Count subsets in and out: ±1 enters or leaves the high ones, ±2 the low ones."""
+        """Count subsets in and out, by the codes above."""
         while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._keys):
             self._grow()
         _update(self._keys, self._counts, self._used, self._singles, subsets, moves, self._bits)

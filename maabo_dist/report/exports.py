@@ -1,0 +1,175 @@
+"""Rules for other programs: CSV, Markdown, SQL and pandas, each made from a result document.
+
+Names come from data, and data may be hostile: every format escapes them by its own rules. CSV, SQL and pandas
+carry the exact thresholds, so that they pick the very rows that the rule covers; Markdown is for reading.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from maabo_dist.report.document import Document, conditions_of, predicted_text
+from maabo_dist.report.wording import conditions_text, one_line
+from maabo_dist.rules.rule import Condition, Op
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_MARKDOWN_SIGNS = re.compile(r"([\\`*\[\]|~$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
+_SUPPORT_CELLS = ("n", "precision", "recall", "lift")
+_HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
+
+
+def to_csv(document: Document) -> str:
+    """One line a rule after a header (RFC 4180); cells that a spreadsheet would take for a formula are defused."""
+    rows = [_csv_cells(rule) for rule in document["rules"]]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_csv_header(document["dataset"]["classes"]))
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def to_markdown(document: Document) -> str:
+    """A table that GitHub and most other renderers show as it is meant."""
+    lines = [
+        "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|",
+        *(f"| {' | '.join(_markdown_cells(rule, document))} |" for rule in document["rules"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_sql(document: Document, table: str = "data") -> str:
+    """One SELECT a rule, in SQL that every common database reads."""
+    return "".join(
+        f"-- {_caption(rule, document)}\n"
+        f"SELECT {_sql_text(rule['id'])} AS rule, * FROM {_sql_name(table)}\nWHERE {_sql_where(conditions_of(rule))};\n"
+        for rule in document["rules"]
+    )
+
+
+def to_pandas(document: Document) -> str:
+    """One assignment a rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
+    return "".join(
+        f"# {_caption(rule, document)}\n{rule['id']} = {_pandas_rows(conditions_of(rule))}\n" for rule in document["rules"]
+    )
+
+
+def _caption(rule: Mapping[str, Any], document: Document) -> str:
+    """A comment on one line, whatever the names hold."""
+    precision = rule["train"]["precision"]
+    shown = "" if precision is None else f", precision {precision:.3f}"
+    return one_line(f"{rule['id']}: {predicted_text(rule, document)} (n {rule['n']}{shown})")
+
+
+def _csv_header(classes: list[str]) -> list[str]:
+    return [
+        *("rule", "if", "then", "n", "gini"),
+        *(f"n[{name}]" for name in classes),
+        *(f"train_{cell}" for cell in _SUPPORT_CELLS),
+        *(f"validation_{cell}" for cell in _SUPPORT_CELLS),
+        *(f"holdout_{cell}" for cell in _HELD_OUT_CELLS),
+        *("unique", "most_similar", "similarity", "tree", "depth", "tree_score", "subset", "displaced"),
+    ]
+
+
+def _csv_cells(rule: Mapping[str, Any]) -> list[object]:
+    similar, source, held = rule["most_similar"] or {}, rule["source"], rule["holdout"] or {}
+    return [
+        rule["id"],
+        *(_defused(conditions_text(conditions_of(rule), exact=True)), _defused(rule["class"])),
+        *(rule["n"], rule["gini"]),
+        *rule["counts"].values(),
+        *(rule["train"][cell] for cell in _SUPPORT_CELLS),
+        *(rule["validation"][cell] for cell in _SUPPORT_CELLS),
+        *(held.get(cell) for cell in _HELD_OUT_CELLS),
+        *(rule["unique"], similar.get("rule"), similar.get("similarity")),
+        *(source["tree"], source["depth"], source["score"], _defused("; ".join(source["subset"]))),
+        rule["displaced_total"],
+    ]
+
+
+def _defused(text: str) -> str:
+    """The text with an apostrophe before what a spreadsheet would run; a plain number such as the class -1 is safe."""
+    risky = text.startswith(_FORMULA_STARTS) and not _PLAIN_NUMBER.fullmatch(text)
+    return f"'{text}" if risky else text
+
+
+def _markdown_cells(rule: Mapping[str, Any], document: Document) -> list[str]:
+    parts = (rule["train"], rule["validation"], rule["holdout"] or {})
+    return [
+        rule["id"],
+        _markdown_text(conditions_text(conditions_of(rule))),
+        _markdown_text(predicted_text(rule, document)),
+        f"{rule['n']:,}",
+        f"{rule['gini']:.3f}",
+        *(_rounded(part.get("precision")) for part in parts),
+        _rounded(rule["validation"]["lift"]),
+    ]
+
+
+def _markdown_text(text: str) -> str:
+    escaped = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN_SIGNS.sub(r"\\\1", escaped)
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _sql_where(conditions: tuple[Condition, ...]) -> str:
+    return "\n  AND ".join(map(_sql_condition, conditions)) or "1 = 1"
+
+
+def _sql_condition(condition: Condition) -> str:
+    """NULL never satisfies a comparison; where a missing cell does, that is said."""
+    name = _sql_name(condition.feature)
+    if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
+        return f"{name} IS {'NOT ' if condition.op is Op.IS_PRESENT else ''}NULL"
+    sign = "<>" if condition.op is Op.IS_NOT else condition.op.value
+    value = condition.value
+    text = f"{name} {sign} {_sql_text(value) if isinstance(value, str) else repr(value)}"
+    return f"({text} OR {name} IS NULL)" if condition.or_missing else text
+
+
+def _sql_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _sql_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _pandas_rows(conditions: tuple[Condition, ...]) -> str:
+    if len(conditions) <= 1:
+        return f"df[{_pandas_mask(conditions[0])}]" if conditions else "df"
+    return f"df[{' & '.join(f'({_pandas_mask(condition)})' for condition in conditions)}]"
+
+
+def _pandas_mask(condition: Condition) -> str:
+    cells = f"df[{condition.feature!r}]"
+    if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
+        return f"{cells}.{'isna' if condition.op is Op.IS_MISSING else 'notna'}()"
+    if isinstance(condition.value, str):
+        return _pandas_level_mask(cells, condition)
+    mask = f"{cells} {condition.op.value} {condition.value!r}"
+    return f"({mask}) | {cells}.isna()" if condition.or_missing else mask
+
+
+def _pandas_level_mask(cells: str, condition: Condition) -> str:
+    """`isin` finds levels that a DataFrame holds as booleans or numbers, and never a missing cell."""
+    found = f"{cells}.isin({_spellings(str(condition.value))!r})"
+    if condition.op is Op.IS:
+        return f"{found} | {cells}.isna()" if condition.or_missing else found
+    return f"~{found}" if condition.or_missing else f"~{found} & {cells}.notna()"
+
+
+def _spellings(level: str) -> list[object]:
+    """What a cell of this level may be: `true` is written for True as well, `3` for 3 and 3.0."""
+    if level in {"true", "false"}:
+        return [level, level == "true"]
+    if not _PLAIN_NUMBER.fullmatch(level):
+        return [level]
+    return [level, int(level) if level.lstrip("+-").isdecimal() else float(level)]

@@ -1,0 +1,203 @@
+"""The report on the terminal: a header, the funnel, the table of rules, notes and the digest.
+
+Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import IO, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from maabo_dist.report.document import Document, conditions_of
+from maabo_dist.report.wording import ALWAYS, condition_texts, one_line
+
+PIPE_WIDTH = 100
+"""Columns of a report that goes to a file or a pipe."""
+WIDEST = 120
+LARGEST_PLAIN = 10**9
+"""Numbers above this are written as powers of ten."""
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_JOINER = " and "
+
+
+def report_console(stream: IO[str]) -> Console:
+    """A console for the report: colours on a terminal only (and not with NO_COLOR), plain text elsewhere."""
+    console = Console(file=stream, markup=False, highlight=False, emoji=False)
+    console.width = min(console.width, WIDEST) if console.is_terminal else PIPE_WIDTH
+    return console
+
+
+def print_report(document: Document, console: Console, *, only_rules: bool = False) -> None:
+    """Print the report; `only_rules` leaves out everything around the table."""
+    parts = [_rules_table(document) if document["rules"] else _padded(_why_no_rules(document))]
+    if not only_rules:
+        parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
+    console.print(Group(*parts))
+
+
+def large_number(number: int) -> str:
+    """`161,700`; above a thousand millions `1.3×10¹²`."""
+    if number <= LARGEST_PLAIN:
+        return f"{number:,}"
+    mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
+    return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
+
+
+class _Conjunction:
+    """Conditions joined by `and`, broken between conditions as long as each fits into a line."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self._lines(options.max_width):
+            yield Text(line, overflow="fold")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        longest = max(map(cell_len, self._lines(0)))
+        return Measurement(min(longest, options.max_width), min(cell_len(_JOINER.join(self.texts)), options.max_width))
+
+    def _lines(self, width: int) -> Iterator[str]:
+        line = self.texts[0]
+        for text in self.texts[1:]:
+            longer = f"{line}{_JOINER}{text}"
+            if cell_len(longer) > width:
+                yield line
+                longer = f"{_JOINER.lstrip()}{text}"
+            line = longer
+        yield line
+
+
+def _header(document: Document) -> Iterator[RenderableType]:
+    dataset, search = document["dataset"], document["search"]
+    title = Text.assemble((one_line(dataset["name"]), "bold"), "  ", (one_line(dataset["target"]), "cyan"))
+    yield _padded(title)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column()
+    facts.add_row("rows", _rows_text(dataset))
+    facts.add_row("space", _space_text(document["space"]))
+    facts.add_row("search", _search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    yield _padded(facts)
+
+
+def _rows_text(dataset: Mapping[str, Any]) -> str:
+    parts = dataset["parts"]
+    held = f" + {parts['holdout']:,} held out" if parts["holdout"] else ""
+    return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
+
+
+def _space_text(space: Mapping[str, Any]) -> str:
+    size = large_number(space["size"])
+    return f"D = {space['features']:,} features, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
+
+
+def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
+    best = "–" if search["best_score"] is None else f"{search['best_score']:.3f}"
+    trees = f"{search['trees']:,} tree{'' if search['trees'] == 1 else 's'}"
+    return (
+        f"{trees} ({_share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
+        f"{search['strategy']}, seed {seed}, best F1 {best}"
+    )
+
+
+def _share_text(part: int, whole: int) -> str:
+    percent = 100 * part / whole
+    if part and percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.{0 if percent in {0, 100} or percent >= 10 else 2}f} %"
+
+
+def _funnel(document: Document) -> RenderableType:
+    funnel = document["funnel"]
+    rules = f"{funnel['rules']:,} rule{'' if funnel['rules'] == 1 else 's'}"
+    steps = [
+        f"{funnel['leaves']:,} leaves",
+        f"{funnel['large']:,} large enough",
+        f"{funnel['pure']:,} pure enough",
+        f"{funnel['distinct']:,} distinct",
+    ]
+    return _padded(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")))
+
+
+def _rules_table(document: Document) -> Table:
+    tested = bool(document["dataset"]["parts"]["holdout"])
+    table = Table(box=SIMPLE_HEAD, pad_edge=True, header_style="dim", border_style="dim")
+    table.add_column("rule", style="bold cyan", no_wrap=True)
+    table.add_column("if")
+    table.add_column("then", max_width=24, overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("Gini", justify="right", no_wrap=True)
+    table.add_column("precision\ntrain → valid." + (" → held out" if tested else ""), no_wrap=True)
+    table.add_column("lift\nvalid.", justify="right", no_wrap=True)
+    for rule in document["rules"]:
+        table.add_row(*_cells(rule))
+    return table
+
+
+def _cells(rule: Mapping[str, Any]) -> Iterator[RenderableType]:
+    yield rule["id"]
+    yield _Conjunction(condition_texts(conditions_of(rule)) or [ALWAYS])
+    yield Text(one_line(rule["class"]))
+    yield f"{rule['n']:,}"
+    yield f"{rule['gini']:.3f}"
+    yield _precisions(rule)
+    yield _two_digits(rule["validation"]["lift"])
+
+
+def _precisions(rule: Mapping[str, Any]) -> Text:
+    """`0.97 → 0.93 → 0.91` and, below, how sure the last one is."""
+    held = rule["holdout"]
+    parts = [rule["train"], rule["validation"], *([held] if held else [])]
+    text = Text(" → ", style="dim").join(Text(_two_digits(part["precision"]), style="not dim") for part in parts)
+    if held and held["precision_low"] is not None:
+        low, high = held["precision_low"], held["precision_high"]
+        # A rule that chance explains as well is the one thing on this screen that should catch the eye.
+        text.append(f"\n{low:.2f}–{high:.2f}, q {_q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
+    return text
+
+
+def _q_text(q: float) -> str:
+    return "< 0.001" if q < 0.001 else f"= {q:.3f}"
+
+
+def _two_digits(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _footer(document: Document) -> Iterator[RenderableType]:
+    if document["notes"]:
+        notes = Table.grid(padding=(0, 1))
+        notes.add_column(style="yellow")
+        notes.add_column(overflow="fold")
+        for note in document["notes"]:
+            notes.add_row("!", Text(one_line(note)))
+        yield _padded(notes)
+    yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 1))
+
+
+def _why_no_rules(document: Document) -> Text:
+    """Which sieve let nothing through, and the option that opens it."""
+    funnel, settings = document["funnel"], document["settings"]
+    if not funnel["leaves"]:
+        reason = "No tree was grown."
+    elif not funnel["large"]:
+        reason = f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
+    elif not funnel["pure"]:
+        reason = f"No large leaf is pure enough at --gini {settings['gini']:g}. Try a larger --gini or fewer --min-samples."
+    else:
+        reason = "The only reliable leaf is that of all rows."
+    return Text.assemble(("No rules. ", "bold"), reason)
+
+
+def _padded(content: RenderableType) -> Padding:
+    """Content with the margin of the table, and a blank line below."""
+    return Padding(content, (0, 1, 1, 1))

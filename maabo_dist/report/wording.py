@@ -1,0 +1,107 @@
+"""From conditions, rules and numbers to text for people. Nothing reads this text back.
+
+Numbers are rounded to read well, unless a text is asked to be exact: to pick the very rows that the rule covers.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from maabo_dist.rules.rule import Condition, Op, Rule
+
+ALWAYS = "always"
+"""What the empty condition says."""
+
+_DIGITS = 6
+_MOST_DIGITS = 17  # enough to tell any two doubles apart
+_BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
+_SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
+
+
+def one_line(text: str) -> str:
+    """The text, with line breaks, terminal codes and whatever else does not print spelled out: `\\n`, `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def number_text(value: float, digits: int = _DIGITS) -> str:
+    """A number in `digits` significant digits; large ones in full, as columns of years, sums and counts show them."""
+    if 1e6 <= abs(value) < 1e15:
+        # One decimal more than none: a threshold lies halfway between two whole numbers.
+        return f"{value:.{digits - _DIGITS + 1}f}".rstrip("0").rstrip(".")
+    return f"{value + 0.0:.{digits}g}"  # + 0.0: no "-0"
+
+
+def condition_text(condition: Condition) -> str:
+    """One condition: `age ≤ 27.5`, `embarked ≠ C`, `age is missing`, `(age ≤ 27.5 or missing)`."""
+    return _group_text([condition])
+
+
+def condition_texts(conditions: Iterable[Condition], *, exact: bool = False) -> list[str]:
+    """The conditions in their order, those that bound the same column merged into one: `3 < x ≤ 7`."""
+    groups: dict[object, list[Condition]] = {}
+    for condition in conditions:
+        key = condition.feature if condition.op in _BOUNDS else condition
+        groups.setdefault(key, []).append(condition)
+    return [_group_text(group, exact=exact) for group in groups.values()]
+
+
+def conditions_text(conditions: Iterable[Condition], *, exact: bool = False) -> str:
+    """All conditions in one line; `always` if there are none."""
+    return " and ".join(condition_texts(conditions, exact=exact)) or ALWAYS
+
+
+def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
+    """The rule as a sentence: `IF sex = female AND fare > 48.2 THEN survived = 1`."""
+    premise = " AND ".join(condition_texts(rule.conditions)) or ALWAYS
+    return f"IF {premise} THEN {class_text(classes[rule.label], classes, target)}"
+
+
+def class_text(name: str, classes: Sequence[str], target: str) -> str:
+    """`survived = 1`; a class that is a statement itself, such as `progression > 152.1`, stands alone."""
+    return one_line(name if _are_statements(classes, target) else f"{target} = {name}")
+
+
+def _are_statements(classes: Sequence[str], target: str) -> bool:
+    """Whether the classes were cut from a number: `y ≤ 3`, `3 < y ≤ 7`, `y > 7` of the target `y in 3 classes`."""
+    name, sign, _ = classes[0].rpartition(" ≤ ")
+    return bool(sign) and classes[-1].startswith(f"{name} > ") and target.startswith(f"{name} ")
+
+
+def _group_text(group: Sequence[Condition], *, exact: bool = False) -> str:
+    """Conditions on one column that hold together; rows with a missing cell must satisfy each of them."""
+    first = group[0]
+    text = _interval_text(group, exact=exact) if first.op in _BOUNDS else _level_text(first)
+    return f"({text} or missing)" if all(condition.or_missing for condition in group) else text
+
+
+def _level_text(condition: Condition) -> str:
+    feature = one_line(condition.feature)
+    if condition.op in _SIGNS:
+        return f"{feature} {_SIGNS[condition.op]} {one_line(str(condition.value))}"
+    return f"{feature} {condition.op.value}"
+
+
+def _interval_text(group: Sequence[Condition], *, exact: bool) -> str:
+    """The tightest of the bounds on a number column."""
+    feature = one_line(group[0].feature)
+    low = max(_bounds(group, Op.ABOVE), default=None)
+    high = min(_bounds(group, Op.AT_MOST), default=None)
+    below, above = _bound_texts([low, high], exact=exact)
+    if low is not None and high is not None:
+        return f"{below} < {feature} ≤ {above}"
+    return f"{feature} > {below}" if high is None else f"{feature} ≤ {above}"
+
+
+def _bounds(group: Sequence[Condition], op: Op) -> list[float]:
+    return [condition.value for condition in group if condition.op is op and isinstance(condition.value, float | int)]
+
+
+def _bound_texts(bounds: Sequence[float | None], *, exact: bool) -> list[str]:
+    """The bounds, in as many digits as it takes to tell them apart."""
+    numbers = [0.0 if bound is None else bound for bound in bounds]
+    if not exact:
+        for digits in range(_DIGITS, _MOST_DIGITS):
+            texts = [number_text(number, digits) for number in numbers]
+            if len(set(texts)) == len(set(numbers)):
+                return texts
+    return [repr(float(number)).removesuffix(".0") for number in numbers]
