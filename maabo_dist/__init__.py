@@ -1,1 +1,54 @@
+"""Mines a short list of reliable, dissimilar if–then rules from a wide table.
 
+    from maabo_dist import RuleMiner
+    RuleMiner().fit(X, y).get_rules()
+
+Names are imported when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from maabo_dist._version import __version__
+
+if TYPE_CHECKING:
+    from maabo_dist.data import Columns, prepare, read_table
+    from maabo_dist.errors import MaaboError
+    from maabo_dist.estimator import RuleMiner
+    from maabo_dist.mining import MiningResult, mine
+    from maabo_dist.settings import MiningSettings, TableSettings
+
+_HOMES = {
+    "Columns": "data",
+    "MaaboError": "errors",
+    "MiningResult": "mining",
+    "MiningSettings": "settings",
+    "RuleMiner": "estimator",
+    "TableSettings": "settings",
+    "mine": "mining",
+    "prepare": "data",
+    "read_table": "data",
+}
+
+__all__ = [
+    "Columns",
+    "MaaboError",
+    "MiningResult",
+    "MiningSettings",
+    "RuleMiner",
+    "TableSettings",
+    "__version__",
+    "mine",
+    "prepare",
+    "read_table",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,6 @@
 """One file that holds named arrays and a JSON description, without pickle, memory-mapped on reading.
 
-    magic (8 bytes) | header length (8 bytes, little-endian) | header (JSON, UTF-8) | padding | array | padding | array …
+    magic (8 bytes) | header length (8 bytes, little-endian) | header (JSON, UTF-8) | array | padding | array …
 
 Every array starts on a 64-byte boundary. The header lists dtype, shape and offset of each array beside the caller's own
 description (`meta`). Reading checks all of it against the file's length before an array is made.
@@ -118,7 +118,11 @@ def _read_header(path: Path, kind: str) -> tuple[dict[str, Any], int]:
 
 
 def _checked_entry(
-    path: Path, name: str, entry: Any, start: int, length: int  # noqa: ANN401 - straight from JSON
+    path: Path,
+    name: str,
+    entry: Any,
+    start: int,
+    length: int,
 ) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     try:
         dtype_name, shape, offset = entry["dtype"], tuple(entry["shape"]), entry["offset"]

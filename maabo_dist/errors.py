@@ -1,11 +1,11 @@
 """Every error this project raises on purpose.
 
-    MaaboError
-    ├── InputError            something the user gave is wrong; the message says what, the value and the remedy
-    │   ├── DatasetError      the table
-    │   ├── SettingsError     an option or a setting
-    │   └── FormatError       a file of ours that is damaged, truncated or of another version
-    └── SearchError           the search was driven wrongly (a bug in the caller)
+MaaboError
+├── InputError            something the user gave is wrong; the message says what, the value and the remedy
+│   ├── DatasetError      the table
+│   ├── SettingsError     an option or a setting
+│   └── FormatError       a file of ours that is damaged, truncated or of another version
+└── SearchError           the search was driven wrongly (a bug in the caller)
 """
 
 

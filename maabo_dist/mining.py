@@ -182,7 +182,7 @@ class _Search:
         return "exhausted" if self.grown == self.plan.space_size else "budget"
 
     def _finish(self, waiting: deque[Subsets], reason: str) -> str:
-        """What was proposed before the search knew it would end is still grown, so that the end is the same anywhere."""
+        """Grow what was proposed before the search knew it would end, so that the end is the same anywhere."""
         while waiting and reason in {"patience", "exhausted"}:
             self._evaluate(waiting.popleft())
         return reason

@@ -93,12 +93,18 @@ class TableSettings(_Settings):
     target_quantiles: int | None = Field(
         None, ge=2, le=20, description="Make K classes of a numeric target, with equally many rows each."
     )
-    include: tuple[str, ...] = Field((), description="Use only these columns (repeat the option or separate by commas).")
-    exclude: tuple[str, ...] = Field((), description="Leave these columns out (repeat the option or separate by commas).")
+    include: tuple[str, ...] = Field(
+        (), description="Use only these columns (repeat the option or separate by commas)."
+    )
+    exclude: tuple[str, ...] = Field(
+        (), description="Leave these columns out (repeat the option or separate by commas)."
+    )
     impute: Literal["median", "mean", "drop"] = Field(
         "median", description="What a missing number becomes; drop leaves out rows with any missing value."
     )
-    missing_indicator: bool = Field(False, description="Add a feature 'COLUMN is missing' for columns with missing values.")
+    missing_indicator: bool = Field(
+        False, description="Add a feature 'COLUMN is missing' for columns with missing values."
+    )
     max_levels: int = Field(50, ge=2, le=10_000, description="The most distinct texts that a column may have.")
     na_values: tuple[str, ...] = Field((), description="Further texts that mean a missing value, such as '?'.")
 
@@ -141,13 +147,23 @@ class MiningSettings(_Settings):
     )
     in_flight: int = Field(1, ge=1, le=10_000, description="Batches that may be under way at once.")
     patience: int | None = Field(None, ge=1, description="Stop when this many trees in a row changed no rule.")
-    time_limit: float | None = Field(None, gt=0, description="Stop after this many seconds; the result then depends on speed.")
-    seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the search, and of the split unless --split-seed is given.")
-    split_seed: int | None = Field(None, ge=0, le=2**32 - 1, description="Seed of the split into training and validation rows.")
+    time_limit: float | None = Field(
+        None, gt=0, description="Stop after this many seconds; the result then depends on speed."
+    )
+    seed: int = Field(
+        0, ge=0, le=2**32 - 1, description="Seed of the search, and of the split unless --split-seed is given."
+    )
+    split_seed: int | None = Field(
+        None, ge=0, le=2**32 - 1, description="Seed of the split into training and validation rows."
+    )
     test_size: float = Field(0.3, gt=0, lt=1, description="Share of the rows used for validation.")
-    holdout: float = Field(0.0, ge=0, lt=1, description="Share of the rows that the search never sees, to test the rules on.")
+    holdout: float = Field(
+        0.0, ge=0, lt=1, description="Share of the rows that the search never sees, to test the rules on."
+    )
     stratify: bool = Field(False, description="Keep the class shares equal in all parts of the split.")
-    class_weight: Literal["balanced", "none"] = Field("balanced", description="Give every class the same total weight, or none.")
+    class_weight: Literal["balanced", "none"] = Field(
+        "balanced", description="Give every class the same total weight, or none."
+    )
     min_samples_leaf: int = Field(1, ge=1, description="Training rows that every leaf of a tree must keep.")
 
 
@@ -211,7 +227,9 @@ def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str,
         digits = len(parts.partition(".")[2])
         return max(1, space * round(float(parts) * 10**digits) // (100 * 10**digits)), ()
     if budget > space:
-        return space, (f"--trees {budget:,} is more than the space of {space:,} subsets holds; all {space:,} are grown.",)
+        return space, (
+            f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",
+        )
     return budget, ()
 
 

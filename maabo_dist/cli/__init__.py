@@ -1,1 +1,49 @@
+"""The command line, `maabo`. Commands translate options into one library call and its result into text.
 
+At import time only click and the settings are loaded, so that `--help` answers at once; a command imports numpy and
+all that follows when it runs.
+
+Exit codes: 0 done, 1 failed, 2 something that was given is wrong, 130 interrupted.
+"""
+
+import sys
+
+import click
+
+from maabo_dist._version import __version__
+from maabo_dist.cli.mine import mine_command
+from maabo_dist.errors import InputError, MaaboError
+
+__all__ = ["maabo", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="maabo", message="%(prog)s %(version)s")
+def maabo() -> None:
+    """Mine short lists of reliable, dissimilar if-then rules from tables."""
+
+
+maabo.add_command(mine_command)
+
+
+def main() -> None:
+    """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show ≤ should get an escape, not a traceback.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        return int(maabo.main(prog_name="maabo", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except MaaboError as error:
+        for line in str(error).splitlines():
+            click.echo(f"maabo: {line}", err=True)
+        return 2 if isinstance(error, InputError) else 1
+    except click.Abort:
+        click.echo("maabo: interrupted.", err=True)
+        return 130

@@ -1,6 +1,6 @@
 """Tables to try the program on, each with the settings that suit it. scikit-learn brings all but one of them."""
 
-# ruff: noqa: ANN401 - scikit-learn is untyped, and its module is an argument here
+
 
 import socket
 import warnings
@@ -25,7 +25,7 @@ def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
     """The table called `name` and the settings it is mined with by default."""
     if name not in BUNDLED:
         raise DatasetError(f"No bundled table is called {name!r}. There are {quoted(BUNDLED)}.")
-    from sklearn import datasets  # noqa: PLC0415 - takes a second, which only who asks for a bundled table should wait
+    from sklearn import datasets
 
     return _LOADERS[name](datasets)
 

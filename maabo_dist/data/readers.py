@@ -4,7 +4,7 @@ Text files are read strictly: a row with a field too many or too few is an error
 stay text. Whatever goes wrong comes out as a DatasetError that names the file, the place and the remedy.
 """
 
-# ruff: noqa: ANN401, PLC0415 - pyarrow is untyped, and is imported only where a file is read
+
 
 import csv
 import gzip

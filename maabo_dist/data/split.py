@@ -66,7 +66,7 @@ def _cut(
 def _stratified_cut(
     rows: Rows, labels: npt.NDArray[np.integer], share: float, seed: int, names: list[str], *, option: str
 ) -> tuple[Rows, Rows]:
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415 - slow to import, and rarely needed
+    from sklearn.model_selection import train_test_split
 
     single = [name for name, size in zip(names, np.bincount(labels, minlength=len(names)), strict=True) if size == 1]
     if single:

@@ -1,1 +1,54 @@
+"""From results to what people and programs read: the document, the terminal report and the exports."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maabo_dist.report.document import Document, dump_document, load_schema, result_document
+    from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
+    from maabo_dist.report.run_folder import make_folder, write_folder
+    from maabo_dist.report.screen import print_report, report_console
+    from maabo_dist.report.wording import condition_text, conditions_text, rule_text
+
+_HOMES = {
+    "Document": "document",
+    "condition_text": "wording",
+    "conditions_text": "wording",
+    "dump_document": "document",
+    "load_schema": "document",
+    "make_folder": "run_folder",
+    "print_report": "screen",
+    "report_console": "screen",
+    "result_document": "document",
+    "rule_text": "wording",
+    "to_csv": "exports",
+    "to_markdown": "exports",
+    "to_pandas": "exports",
+    "to_sql": "exports",
+    "write_folder": "run_folder",
+}
+
+__all__ = [
+    "Document",
+    "condition_text",
+    "conditions_text",
+    "dump_document",
+    "load_schema",
+    "make_folder",
+    "print_report",
+    "report_console",
+    "result_document",
+    "rule_text",
+    "to_csv",
+    "to_markdown",
+    "to_pandas",
+    "to_sql",
+    "write_folder",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for: a worker that needs the schema never loads rich."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -53,7 +53,8 @@ def to_sql(document: Document, table: str = "data") -> str:
 def to_pandas(document: Document) -> str:
     """One assignment a rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
     return "".join(
-        f"# {_caption(rule, document)}\n{rule['id']} = {_pandas_rows(conditions_of(rule))}\n" for rule in document["rules"]
+        f"# {_caption(rule, document)}\n{rule['id']} = {_pandas_rows(conditions_of(rule))}\n"
+        for rule in document["rules"]
     )
 
 

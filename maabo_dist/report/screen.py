@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from maabo_dist.report.document import Document, conditions_of
+from maabo_dist.report.document import Document, conditions_of, predicted_text
 from maabo_dist.report.wording import ALWAYS, condition_texts, one_line
 
 PIPE_WIDTH = 100
@@ -37,10 +37,16 @@ def report_console(stream: IO[str]) -> Console:
 
 def print_report(document: Document, console: Console, *, only_rules: bool = False) -> None:
     """Print the report; `only_rules` leaves out everything around the table."""
-    parts = [_rules_table(document) if document["rules"] else _padded(_why_no_rules(document))]
+    parts: list[RenderableType] = [_rules_table(document) if document["rules"] else _no_rules(document)]
     if not only_rules:
         parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
-    console.print(Group(*parts))
+    with console.capture() as capture:
+        console.print(Group(*parts))
+    # rich fills lines up with spaces, which a pipe would keep.
+    text = (
+        capture.get() if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    )
+    console.file.write(text)
 
 
 def large_number(number: int) -> str:
@@ -51,27 +57,30 @@ def large_number(number: int) -> str:
     return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
 
 
-class _Conjunction:
-    """Conditions joined by `and`, broken between conditions as long as each fits into a line."""
+class _Statement:
+    """A rule on lines of its own: conditions, broken between them as long as each fits, and what follows from them."""
 
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
+    def __init__(self, conditions: list[str], consequence: str) -> None:
+        self.conditions, self.consequence = conditions, f"→ {consequence}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self._lines(options.max_width):
+        for line in self._premise(options.max_width):
             yield Text(line, overflow="fold")
+        yield Text(self.consequence, style="bold", overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        longest = max(map(cell_len, self._lines(0)))
-        return Measurement(min(longest, options.max_width), min(cell_len(_JOINER.join(self.texts)), options.max_width))
+        whole = [_JOINER.join(self.conditions), self.consequence]
+        broken = [*self._premise(0), self.consequence]
+        narrow, wide = (min(max(map(cell_len, lines)), options.max_width) for lines in (broken, whole))
+        return Measurement(narrow, wide)
 
-    def _lines(self, width: int) -> Iterator[str]:
-        line = self.texts[0]
-        for text in self.texts[1:]:
-            longer = f"{line}{_JOINER}{text}"
+    def _premise(self, width: int) -> Iterator[str]:
+        line = self.conditions[0]
+        for condition in self.conditions[1:]:
+            longer = f"{line}{_JOINER}{condition}"
             if cell_len(longer) > width:
                 yield line
-                longer = f"{_JOINER.lstrip()}{text}"
+                longer = f"{_JOINER.lstrip()}{condition}"
             line = longer
         yield line
 
@@ -125,28 +134,26 @@ def _funnel(document: Document) -> RenderableType:
         f"{funnel['pure']:,} pure enough",
         f"{funnel['distinct']:,} distinct",
     ]
-    return _padded(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")))
+    return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 
 def _rules_table(document: Document) -> Table:
     tested = bool(document["dataset"]["parts"]["holdout"])
-    table = Table(box=SIMPLE_HEAD, pad_edge=True, header_style="dim", border_style="dim")
-    table.add_column("rule", style="bold cyan", no_wrap=True)
-    table.add_column("if")
-    table.add_column("then", max_width=24, overflow="fold")
+    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    table.add_column("", style="bold cyan", no_wrap=True)
+    table.add_column("rule")
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("Gini", justify="right", no_wrap=True)
-    table.add_column("precision\ntrain → valid." + (" → held out" if tested else ""), no_wrap=True)
+    table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
     table.add_column("lift\nvalid.", justify="right", no_wrap=True)
     for rule in document["rules"]:
-        table.add_row(*_cells(rule))
+        table.add_row(*_cells(rule, document))
     return table
 
 
-def _cells(rule: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableType]:
     yield rule["id"]
-    yield _Conjunction(condition_texts(conditions_of(rule)) or [ALWAYS])
-    yield Text(one_line(rule["class"]))
+    yield _Statement(condition_texts(conditions_of(rule)) or [ALWAYS], predicted_text(rule, document))
     yield f"{rule['n']:,}"
     yield f"{rule['gini']:.3f}"
     yield _precisions(rule)
@@ -181,10 +188,10 @@ def _footer(document: Document) -> Iterator[RenderableType]:
         for note in document["notes"]:
             notes.add_row("!", Text(one_line(note)))
         yield _padded(notes)
-    yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 1))
+    yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 2))
 
 
-def _why_no_rules(document: Document) -> Text:
+def _no_rules(document: Document) -> RenderableType:
     """Which sieve let nothing through, and the option that opens it."""
     funnel, settings = document["funnel"], document["settings"]
     if not funnel["leaves"]:
@@ -192,12 +199,14 @@ def _why_no_rules(document: Document) -> Text:
     elif not funnel["large"]:
         reason = f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
     elif not funnel["pure"]:
-        reason = f"No large leaf is pure enough at --gini {settings['gini']:g}. Try a larger --gini or fewer --min-samples."
+        reason = (
+            f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
+        )
     else:
         reason = "The only reliable leaf is that of all rows."
-    return Text.assemble(("No rules. ", "bold"), reason)
+    return Padding(Text.assemble(("No rules. ", "bold"), reason), (1, 2))
 
 
 def _padded(content: RenderableType) -> Padding:
     """Content with the margin of the table, and a blank line below."""
-    return Padding(content, (0, 1, 1, 1))
+    return Padding(content, (0, 2, 1, 2))

@@ -17,7 +17,7 @@ _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
 
 
 def one_line(text: str) -> str:
-    """The text, with line breaks, terminal codes and whatever else does not print spelled out: `\\n`, `\\x1b`."""
+    r"""The text, with line breaks, terminal codes and whatever else does not print spelled out: `\n`, `\x1b`."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -6,7 +6,9 @@ from maabo_dist.data.features import Feature, FeatureKind
 from maabo_dist.rules.rule import Condition, Op
 
 
-def conditions_of(features: Sequence[Feature], literals: Sequence[int], bounds: Sequence[float]) -> tuple[Condition, ...]:
+def conditions_of(
+    features: Sequence[Feature], literals: Sequence[int], bounds: Sequence[float]
+) -> tuple[Condition, ...]:
     """The conditions of a logic set, in the order of the features."""
     return tuple(
         _condition(features[literal // 2], bool(literal % 2), bound)

@@ -26,5 +26,5 @@ def covered_rows(
 def _holds(columns: Columns, rows: npt.NDArray[np.int64], literal: int, threshold: float) -> npt.NDArray[np.bool_]:
     feature, large = divmod(literal, 2)
     values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
-    above = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
+    above: npt.NDArray[np.bool_] = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
     return above if large else ~above

@@ -1,7 +1,6 @@
 """What the rows say of a rule: on the rows it was made from, on the validation rows, and on rows never seen."""
 
 from collections.abc import Sequence
-from dataclasses import astuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +31,27 @@ def held_out(supports: Sequence[Support], labels: Sequence[int], of_class: npt.N
     `of_class` counts the held-out rows of each class. The q-values correct for as many tests as there are rules.
     """
     p_values = [fisher(part, label, int(of_class[label])) for part, label in zip(supports, labels, strict=True)]
-    q_values = benjamini_hochberg(p_values)
-    return [
-        HeldOut(*astuple(part), *wilson(part.counts[label], part.n), p, q)
-        for part, label, p, q in zip(supports, labels, p_values, q_values, strict=True)
-    ]
+    tests = zip(supports, labels, p_values, benjamini_hochberg(p_values), strict=True)
+    return [_tested(part, label, p, q) for part, label, p, q in tests]
 
 
-def wilson(hits: int, n: int) -> tuple[float | None, float | None]:
+def _tested(part: Support, label: int, p: float, q: float) -> HeldOut:
+    low, high = wilson(part.counts[label], part.n)
+    return HeldOut(
+        rows=part.rows,
+        n=part.n,
+        counts=part.counts,
+        precision=part.precision,
+        recall=part.recall,
+        lift=part.lift,
+        precision_low=low,
+        precision_high=high,
+        p=p,
+        q=q,
+    )
+
+
+def wilson(hits: int, n: int) -> tuple[float, float] | tuple[None, None]:
     """The 95 % Wilson interval of a share."""
     if n == 0:
         return None, None

@@ -57,7 +57,8 @@ class Leaves:
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """(leaves): training rows."""
-        return self.counts.sum(axis=1, dtype=np.int64)
+        rows: npt.NDArray[np.int64] = self.counts.sum(axis=1, dtype=np.int64)
+        return rows
 
     def take(self, places: npt.NDArray[np.int64]) -> "Leaves":
         """These leaves, in this order; `seen` and `large` stay as they are."""
@@ -153,9 +154,7 @@ def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
 
 
 @kernel
-def _climb(
-    node: int, base: int, parent: Any, feature: Any, threshold: Any, left: Any, logic: Any, bounds: Any
-) -> None:
+def _climb(node: int, base: int, parent: Any, feature: Any, threshold: Any, left: Any, logic: Any, bounds: Any) -> None:
     """From a leaf to the root: the first time a logic is met is its tightest."""
     found = 0
     while node > 0:

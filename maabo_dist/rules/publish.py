@@ -39,7 +39,12 @@ def choose(leaves: Leaves, columns: Columns, split: Split, settings: MiningSetti
 
 
 def publish(
-    leaves: Leaves, selection: Selection, columns: Columns, split: Split, shares: npt.NDArray[np.int64], records: TreeRecords
+    leaves: Leaves,
+    selection: Selection,
+    columns: Columns,
+    split: Split,
+    shares: npt.NDArray[np.int64],
+    records: TreeRecords,
 ) -> tuple[Rule, ...]:
     """The chosen leaves as rules, with their evidence. `shares` are the training table's (see there)."""
     kept = leaves.take(selection.chosen)
@@ -68,8 +73,8 @@ def publish(
             validation=validation[number],
             holdout=tested[number],
             unique=int(alone[number].sum()),
-            most_similar=None if neighbours[number] is None else f"R{neighbours[number][0] + 1}",
-            most_similar_by=0.0 if neighbours[number] is None else neighbours[number][1],
+            most_similar=neighbours[number][0],
+            most_similar_by=neighbours[number][1],
             source=_source(columns, records, kept, number),
             displaced=_displaced(columns, leaves, selection, number, shares),
             displaced_total=int((selection.displaced_by == number).sum()),
@@ -126,15 +131,15 @@ def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -
     )
 
 
-def _neighbours(kept: Leaves) -> list[tuple[int, float] | None]:
-    """For each rule the other one most similar to it by logic; the first of equals; None where it stands alone."""
+def _neighbours(kept: Leaves) -> list[tuple[str | None, float]]:
+    """For each rule the other one most similar to it by logic, the first of equals; (None, 0) where it stands alone."""
     similarity, everyone = by_logic(kept.logic), np.arange(len(kept))
-    result: list[tuple[int, float] | None] = []
+    result: list[tuple[str | None, float]] = []
     for number in range(len(kept)):
         values = similarity(number, everyone)
         values[number] = -1.0
         nearest = int(np.argmax(values))
-        result.append((nearest, float(values[nearest])) if values[nearest] > 0 else None)
+        result.append((f"R{nearest + 1}", float(values[nearest])) if values[nearest] > 0 else (None, 0.0))
     return result
 
 

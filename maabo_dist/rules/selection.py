@@ -77,9 +77,8 @@ def by_logic(logic: npt.NDArray[np.int32]) -> Similarity:
         member = np.zeros(largest + 1, np.bool_)
         member[logic[place, : sizes[place]]] = True
         shared = _shared(logic, sizes, others, member)
-        smaller = np.minimum(sizes[others], sizes[place])
         # A leaf without conditions (a tree of one node) is similar to everything.
-        return np.divide(shared, smaller, out=np.ones(len(others)), where=smaller > 0)
+        return _simpson(shared, sizes[others], sizes[place])
 
     return similarity
 
@@ -91,10 +90,19 @@ def by_rows(covered: npt.NDArray[np.bool_]) -> Similarity:
 
     def similarity(place: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         shared = np.bitwise_count(bits[others] & bits[place]).sum(axis=1, dtype=np.int64)
-        smaller = np.minimum(sizes[others], sizes[place])
-        return np.divide(shared, smaller, out=np.ones(len(others)), where=smaller > 0)
+        return _simpson(shared, sizes[others], sizes[place])
 
     return similarity
+
+
+def _simpson(
+    shared: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], size: np.int64
+) -> npt.NDArray[np.float64]:
+    """|A ∩ B| / min(|A|, |B|); 1 where either is empty."""
+    values = np.ones(len(shared))
+    smaller = np.minimum(sizes, size)
+    np.divide(shared, smaller, out=values, where=smaller > 0)
+    return values
 
 
 @kernel

@@ -1,8 +1,8 @@
 """`ScoreGuide`: what the scores so far say of a subset not yet tried. The model of the Bayesian search.
 
 A subset whose score is still to come counts among the low ones, so that what is under way is not proposed again in a
-slightly different form. (Measured against leaving it out of both, on breast_cancer with 64 subsets in flight: 28.6 ± 1.9
-of the best subsets found instead of 24.0 ± 2.0, and no fewer rules elsewhere.)
+slightly different form. Measured against leaving it out of both, on breast_cancer with 64 subsets in flight: 28.6 ± 1.9
+of the 75 best subsets found in 250 trees instead of 24.0 ± 2.0, and no fewer rules elsewhere.
 """
 
 import numpy as np

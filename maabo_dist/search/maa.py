@@ -32,7 +32,8 @@ def density(overlaps: Overlaps, values: npt.NDArray[np.float64]) -> npt.NDArray[
     for mismatches, value in enumerate(values):  # a fixed order of summation, the same bits everywhere
         total += value * overlaps[:, len(values) - 1 - mismatches]
     observed = overlaps.sum(axis=1)
-    return np.divide(total, observed, out=total, where=observed > 0)
+    np.divide(total, observed, out=total, where=observed > 0)
+    return total
 
 
 def acquisition(high: Overlaps, low: Overlaps, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -20,7 +20,6 @@ from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.settings import MiningSettings, SearchPlan
 
-
 CANDIDATES_EACH = 4
 """For each subset of a batch at least this many candidates are compared, however small N_E is."""
 
@@ -78,7 +77,7 @@ class SubsetProposer:
         return subsets
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
-        """The scores of pending subsets. NaN marks one whose evaluation failed: it is verified, and neither high nor low."""
+        """The scores of pending subsets. NaN marks one whose evaluation failed: verified, but neither high nor low."""
         positions = self._proposed.positions(subsets)
         if (positions < 0).any() or not self._pending[positions].all() or len(np.unique(positions)) < len(positions):
             raise SearchError("A score was observed for a subset that is not pending.")

@@ -27,7 +27,7 @@ class SubsetSpace:
         return comb(self.features, self.size)
 
     def holding(self, top: int) -> int:
-        """N_R: how many subsets hold at least one of the first `top` features. In lexicographic order they come first."""
+        """N_R: how many subsets hold one of the first `top` features. In lexicographic order they come first."""
         return self.count - comb(self.features - top, self.size)
 
     def unrank(self, rank: int) -> tuple[int, ...]:

@@ -46,15 +46,15 @@ def _checked(subsets: npt.NDArray[np.int32], features: int) -> npt.NDArray[np.in
     if subsets.ndim != 2 or subsets.shape[1] < 1:
         raise SearchError(f"Subsets come as rows of feature indices; the array has shape {subsets.shape}.")
     if subsets.size and (subsets.min() < 0 or subsets.max() >= features):
-        raise SearchError(f"A subset names feature {subsets.max()} or {subsets.min()}; the table has 0 … {features - 1}.")
+        raise SearchError(
+            f"A subset names feature {subsets.max()} or {subsets.min()}; the table has 0 … {features - 1}."
+        )
     if (np.diff(subsets, axis=1) <= 0).any():
         raise SearchError("A subset's feature indices must ascend.")
     return subsets
 
 
-def _cut(
-    subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int
-) -> list[npt.NDArray[np.int32]]:
+def _cut(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int) -> list[npt.NDArray[np.int32]]:
     by_nodes = PIECE_NODES // growth.most_nodes(rows, max_depth)
     by_cells = PIECE_CELLS // (rows * subsets.shape[1] * max_depth)
     length = max(1, min(-(-len(subsets) // pieces), by_nodes, by_cells))

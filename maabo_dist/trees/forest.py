@@ -105,7 +105,9 @@ class Forest:
         except KeyError as error:
             raise FormatError(f"{path} is damaged: array {error} is missing.") from error
         if len(forest.offsets) != len(forest) + 1 or forest.offsets[-1] != len(forest.feature):
-            raise FormatError(f"{path} is damaged: its {len(forest)} trees and {len(forest.feature)} nodes do not match.")
+            raise FormatError(
+                f"{path} is damaged: its {len(forest)} trees and {len(forest.feature)} nodes do not match."
+            )
         return forest
 
 

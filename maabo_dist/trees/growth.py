@@ -146,7 +146,13 @@ def _grown(most: int, classes: int, max_depth: int) -> Grown:
 
 @kernel
 def _grow(
-    table: Any, subset: npt.NDArray[np.int32], max_depth: int, grown: Grown, scratch: Scratch, orders: Any, v_orders: Any
+    table: Any,
+    subset: npt.NDArray[np.int32],
+    max_depth: int,
+    grown: Grown,
+    scratch: Scratch,
+    orders: Any,
+    v_orders: Any,
 ) -> None:
     size = len(subset)
     rows, v_rows, classes = table.entries.shape[1], len(table.validation_entries), len(table.totals)
@@ -216,6 +222,7 @@ def _grow(
                     _partition(current[q], following[q], start, stop, middle, codes, code, table.layout)
         grown.levels[depth + 2] = made
 
+
 @kernel
 def _may_split(counts: npt.NDArray[np.int64], size: int, min_samples_leaf: int) -> bool:
     """Whether a node of these class counts is impure and large enough. Counts are integers: pure is seen as pure."""
@@ -245,9 +252,7 @@ def _best_cut(
 
 
 @kernel
-def _cuts_of_few_values(
-    order: Any, start: int, stop: int, layout: Any, min_samples_leaf: int, scratch: Scratch
-) -> int:
+def _cuts_of_few_values(order: Any, start: int, stop: int, layout: Any, min_samples_leaf: int, scratch: Scratch) -> int:
     """Two classes, long runs of equal values: leap from value to value; a run's ones are a plain sum."""
     found, ones, first = 0, 0, start
     while True:

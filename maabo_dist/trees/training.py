@@ -125,7 +125,7 @@ def _layout(columns: Columns, rows: int) -> tuple[Layout, type[np.unsignedintege
     return layout, np.uint32 if layout.code_shift + code_bits <= 32 else np.int64
 
 
-def _pack(codes: npt.NDArray[Any], labels: npt.NDArray[np.int32], layout: Layout, dtype: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+def _pack(codes: npt.NDArray[Any], labels: npt.NDArray[np.int32], layout: Layout, dtype: Any) -> npt.NDArray[Any]:
     """Pack and sort, one feature at a time: the intermediate int64 row is the only extra memory."""
     packed = np.empty(codes.shape, dtype)
     tail = _tails(labels, layout)

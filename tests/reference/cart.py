@@ -5,6 +5,7 @@ expression of the weighted class counts, ties to the first feature and the lowes
 counts decided exactly, ties to the first class.
 """
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -53,7 +54,7 @@ def grow(matrix, labels, rows, subset, depth, classes, weights, min_samples_leaf
     best = None
     for feature in subset:
         values = sorted({matrix[row][feature] for row in rows})
-        for low, high in zip(values, values[1:], strict=False):
+        for low, high in itertools.pairwise(values):
             threshold = low / 2 + high / 2
             if not low <= threshold < high:
                 threshold = low

@@ -1,0 +1,80 @@
+"""The folder of one run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it."""
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from maabo_dist._version import __version__
+from maabo_dist.errors import SettingsError
+from maabo_dist.report.document import Document, dump_document
+from maabo_dist.report.exports import to_csv
+from maabo_dist.trees.forest import Forest
+
+FORMAT = "maabo-run/1"
+
+_PACKAGES = ("numba", "numpy", "pandas", "scikit-learn")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder, or say why it cannot be one. Called before the search, which may take hours."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise SettingsError(f"--out {str(path)!r}: there is a file in its place. Give a directory.") from None
+    except OSError as error:
+        raise SettingsError(f"--out {str(path)!r}: it cannot be made ({error.strerror}). Give another.") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise SettingsError(f"--out {str(path)!r}: this user may not write there. Give another.")
+
+
+def write_folder(path: Path, document: Document, forest: Forest | None, run: Mapping[str, Any]) -> None:
+    """Write the files, each whole or not at all; `run` is what only the caller knows, such as the start time."""
+    try:
+        _write(path / "rules.json", dump_document(document))
+        _write(path / "rules.csv", to_csv(document))
+        if forest is not None:
+            forest.save(path / "trees.bin")
+        # Last: a folder with a run.json is complete.
+        _write(path / "run.json", json.dumps(run_record(document, run), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SettingsError(f"--out {str(path)!r}: writing failed ({error.strerror}).") from error
+
+
+def run_record(document: Document, run: Mapping[str, Any]) -> Document:
+    """What it takes to repeat the run and to see that it came out the same."""
+    dataset = document["dataset"]
+    return {
+        "format": FORMAT,
+        **run,
+        "versions": versions(),
+        "dataset": {"name": dataset["name"], "fingerprint": dataset["fingerprint"]},
+        "table_settings": dataset.get("settings"),
+        "settings": document["settings"],
+        "seed": document["settings"]["seed"],
+        "digest": document["digest"],
+        "seconds": document["search"]["seconds"],
+        "stopped": document["search"]["stopped"],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, this program and the packages that can change a result."""
+    packages = {name: version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), "maabo-dist": __version__, **packages}
+
+
+def _write(path: Path, text: str) -> None:
+    """A temporary file beside the final one, then a rename."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

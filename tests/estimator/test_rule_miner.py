@@ -1,0 +1,133 @@
+"""`RuleMiner` as a scikit-learn user meets it."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maabo_dist import RuleMiner
+from maabo_dist.data import load_bundled
+from maabo_dist.estimator import OTHER_PARAMETERS, TABLE_PARAMETERS
+from maabo_dist.settings import MiningSettings, TableSettings
+
+
+def planted(rows=600, seed=0):
+    """sex = f and fare > 50 → yes; everything else mostly no."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], rows),
+            "fare": rng.uniform(0, 100, rows).round(2),
+            "port": rng.choice(["C", "Q", "S"], rows),
+            "age": np.where(rng.random(rows) < 0.1, np.nan, rng.integers(1, 80, rows)),
+            "noise": rng.random(rows),
+        }
+    )
+    yes = (frame["sex"] == "f") & (frame["fare"] > 50)
+    flipped = rng.random(rows) < 0.03
+    return frame, np.where(yes ^ flipped, "yes", "no")
+
+
+@parametrize_with_checks([RuleMiner(), RuleMiner(min_samples=5, trees=20, batch=4)])
+def test_it_is_a_scikit_learn_estimator(estimator, check):
+    check(estimator)
+
+
+def test_its_parameters_are_the_settings_under_the_same_names_and_defaults():
+    given = {name: p.default for name, p in inspect.signature(RuleMiner).parameters.items()}
+    stated = {name: field.default for name, field in MiningSettings.model_fields.items()}
+    stated["class_weighting"] = stated.pop("class_weight")
+    stated |= {name: TableSettings.model_fields[name].default for name in TABLE_PARAMETERS}
+
+    assert {k: v for k, v in given.items() if k not in OTHER_PARAMETERS} == stated
+
+
+def test_a_planted_rule_is_found_in_a_table_of_text_and_missing_values():
+    frame, labels = planted()
+
+    rules = RuleMiner().fit(frame, labels).get_rules()
+
+    best = rules[rules["class"] == "yes"].iloc[0]
+    assert "sex = f" in best["rule"]
+    assert "fare > " in best["rule"]
+    assert best["precision"] > 0.9
+
+
+def test_the_row_rule_matrix_has_a_rules_training_rows():
+    frame, labels = planted()
+    miner = RuleMiner(test_size=0.3).fit(frame, labels)
+
+    matrix = miner.transform(frame)
+
+    expected = [rule.train.n + rule.validation.n for rule in miner.rules_]
+    assert matrix.sum(axis=0).tolist() == expected
+    assert list(miner.get_feature_names_out()) == [rule.id for rule in miner.rules_]
+
+
+def test_explain_names_the_rules_that_cover_a_row():
+    frame, labels = planted()
+    miner = RuleMiner().fit(frame, labels)
+
+    told = miner.explain(frame.iloc[:50])
+
+    matrix = miner.transform(frame.iloc[:50])
+    assert {(row, rule) for row, rule in zip(told["row"], told["id"], strict=True)} == {
+        (row, miner.rules_[number].id) for row, number in zip(*np.nonzero(matrix), strict=True)
+    }
+
+
+def test_rows_that_no_rule_covers_get_the_base_rates():
+    frame, labels = planted()
+    miner = RuleMiner(gini=0.05).fit(frame, labels)
+
+    alone = np.flatnonzero(miner.transform(frame).sum(axis=1) == 0)
+
+    assert len(alone)
+    assert np.allclose(miner.predict_proba(frame.iloc[alone]), miner.result_.base_rates)
+
+
+def test_it_predicts_better_than_the_base_rate_and_clones():
+    frame, labels = planted()
+
+    scores = cross_val_score(clone(RuleMiner()), frame, labels, cv=3, scoring="balanced_accuracy")
+
+    assert scores.mean() > 0.85
+
+
+def test_the_digest_does_not_depend_on_the_number_of_threads():
+    frame, settings = load_bundled("breast_cancer")
+    X, y = frame.drop(columns=settings.target), frame[settings.target]
+
+    one, two = (RuleMiner(trees=200, n_jobs=n).fit(X, y).result_.digest for n in (1, 2))
+
+    assert one == two
+
+
+def test_a_progress_callback_sees_the_search_and_can_stop_it():
+    frame, labels = planted()
+    seen = []
+
+    miner = RuleMiner(trees=50, batch=1, progress=lambda p: seen.append(p.trees) or p.trees >= 7).fit(frame, labels)
+
+    assert seen == list(range(1, 8))
+    assert miner.result_.search.stopped == "asked"
+
+
+def test_a_setting_out_of_range_is_named():
+    frame, labels = planted(rows=60)
+
+    with pytest.raises(ValueError, match=r"--alpha 2: input should be less than 1"):
+        RuleMiner(alpha=2).fit(frame, labels)
+
+
+def test_a_level_unseen_in_training_is_no_error_for_a_column_of_several_levels():
+    frame, labels = planted()
+    miner = RuleMiner().fit(frame, labels)
+
+    covered = miner.transform(frame.iloc[:3].assign(port="Z"))
+
+    assert covered.shape == (3, len(miner.rules_))

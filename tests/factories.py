@@ -1,0 +1,94 @@
+"""Small random tables, splits, forests and leaves for tests. Every factory takes the generator it draws from."""
+
+from itertools import combinations
+
+import numpy as np
+
+from maabo_dist.data import Columns, Feature, FeatureKind, Split
+from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.trees import TrainingTable, depth_search
+
+
+def _neighbouring(rng, rows):
+    """Floats with nothing between them: no midpoint of their own."""
+    steps = [1.0]
+    for _ in range(4):
+        steps.append(np.nextafter(steps[-1], 2.0))
+    return rng.choice(steps, rows)
+
+
+KINDS = {
+    "continuous": lambda rng, rows: rng.normal(size=rows),
+    "rounded": lambda rng, rows: rng.normal(size=rows).round(1),
+    "few": lambda rng, rows: rng.integers(0, rng.integers(2, 5), rows).astype(float),
+    "constant": lambda rng, rows: np.full(rows, 7.25),
+    "huge": lambda rng, rows: rng.choice([-1.7e308, -1e308, 1e308, 1.5e308, 1.7e308], rows),
+    "tiny": lambda rng, rows: rng.integers(-3, 4, rows) * 5e-324,
+    "neighbouring": _neighbouring,
+    "zeros": lambda rng, rows: rng.choice([-0.0, 0.0, -1.0, 1.0], rows),
+}
+"""Name → how a column of that kind is drawn."""
+
+
+def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal=0.6):
+    """A table whose class follows a mixture of its columns in a `signal` share of the rows and is noise in the others."""
+    matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
+    ranks = np.array([np.unique(column, return_inverse=True)[1] for column in matrix])
+    told = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
+    labels = np.where(rng.random(rows) < signal, told, rng.integers(0, classes, rows))
+    return columns_of(matrix, labels, classes)
+
+
+def columns_of(matrix, labels, classes=2):
+    """A feature-major matrix of numbers and its labels as columns."""
+    features = tuple(Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(len(matrix)))
+    names = tuple(f"c{number}" for number in range(classes))
+    return Columns.from_matrix(np.asarray(matrix, float), np.asarray(labels, np.int32), features, names, "y")
+
+
+def make_split(rng, rows, validation=0.3, holdout=0.0):
+    """Rows dealt out at random; at least one for validation."""
+    order = rng.permutation(rows)
+    tested, held = max(1, int(validation * rows)), int(holdout * rows)
+    parts = order[tested + held :], order[:tested], order[tested : tested + held]
+    return Split(*(np.sort(part).astype(np.int64) for part in parts))
+
+
+def every_subset(features, size):
+    """All subsets, as the library takes them."""
+    return np.array(list(combinations(range(features), size)), np.int32).reshape(-1, size)
+
+
+def make_forest(rng, *, rows=40, features=4, classes=2, size=2, max_depth=4, **table_options):
+    """(columns, split, table, the forest of all subsets)."""
+    columns, split = make_columns(rng, rows, features, classes), make_split(rng, rows)
+    table = TrainingTable.build(columns, split, **table_options)
+    return columns, split, table, depth_search(table, every_subset(features, size), max_depth)
+
+
+def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_rows=20):
+    """Random leaves, many with the same logic set. `ginis` draws from a few values, so that they tie; else by counts."""
+    logic = np.full((count, width), NO_LITERAL, np.int32)
+    bounds = np.zeros((count, width))
+    for row in range(count):
+        chosen = np.sort(rng.choice(2 * features, rng.integers(0, width + 1), replace=False))
+        logic[row, : len(chosen)] = chosen
+        bounds[row, : len(chosen)] = rng.integers(0, 3, len(chosen))
+    counts = rng.integers(0, most_rows, (count, classes)).astype(np.int32)
+    counts[:, 0] += 1
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return Leaves(
+        logic=logic,
+        bounds=bounds,
+        counts=counts,
+        gini=1 - (shares**2).sum(axis=1) if ginis is None else rng.choice(ginis, count),
+        tree=np.sort(rng.integers(0, max(1, count // 2), count)),
+        score=rng.integers(0, 4, count) / 4,
+        seen=count,
+        large=count,
+    )
+
+
+def matrix_of(columns):
+    """The values as a plain list of rows."""
+    return np.array([columns.column(feature) for feature in range(columns.count)]).T.tolist()

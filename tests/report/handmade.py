@@ -1,0 +1,67 @@
+"""Results put together by hand, for reports about rules that no small table would yield."""
+
+from maabo_dist.mining import Funnel, MiningResult, SearchSummary
+from maabo_dist.report.document import result_document
+from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.settings import MiningSettings, SearchPlan
+
+AGE = Condition("age", Op.AT_MOST, 27.5)
+
+
+def make_support(counts=(2, 8), label=1, rows=100):
+    n = sum(counts)
+    return Support(rows, n, tuple(counts), counts[label] / n if n else None, 0.25, 1.75)
+
+
+def make_held_out(counts=(1, 9), label=1, q=0.01, rows=100):
+    part = make_support(counts, label, rows)
+    return HeldOut(rows, part.n, part.counts, part.precision, part.recall, part.lift, 0.6, 0.98, q / 2, q)
+
+
+def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=()):
+    return Rule(
+        id=f"R{number}",
+        conditions=conditions,
+        label=label,
+        n=sum(counts),
+        counts=tuple(counts),
+        gini=0.125,
+        logic=((0, True),),
+        bounds=(0.5,),
+        train=make_support(counts, label),
+        validation=make_support(counts, label),
+        holdout=holdout,
+        unique=3,
+        most_similar=None if number == 1 else "R1",
+        most_similar_by=0.0 if number == 1 else 1 / 3,
+        source=Source(tree=7, subset=tuple(condition.feature for condition in conditions), depth=2, score=0.75),
+        displaced=displaced,
+        displaced_total=len(displaced),
+    )
+
+
+def make_displaced(*conditions):
+    return Displaced(conditions, label=1, n=9, gini=0.2, similarity=0.75)
+
+
+def make_result(*rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, **settings):
+    chosen = MiningSettings(**settings)
+    return MiningResult(
+        rules=rules,
+        digest="ab" * 32,
+        settings=chosen,
+        plan=SearchPlan.settle(chosen, features),
+        search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped="budget"),
+        funnel=funnel or Funnel(400, 120, 44, 31, len(rules)),
+        classes=tuple(classes),
+        target=target,
+        rows={"train": 70, "validation": 30, "holdout": holdout},
+        base_rates=(1 / len(classes),) * len(classes),
+        fingerprint="cd" * 32,
+        notes=tuple(notes),
+        forest=None,
+    )
+
+
+def make_document(*rules, name="table.csv", **made):
+    return result_document(make_result(*rules, **made), {"name": name})

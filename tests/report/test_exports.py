@@ -1,0 +1,184 @@
+import csv
+import io
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from handmade import AGE, make_document, make_held_out, make_rule
+
+from maabo_dist.data import prepare
+from maabo_dist.mining import mine
+from maabo_dist.report import result_document, to_csv, to_markdown, to_pandas, to_sql
+from maabo_dist.rules.rule import Condition, Op
+from maabo_dist.settings import MiningSettings, TableSettings
+
+HOSTILE = (
+    'quote " and "" more',
+    "it's; DROP TABLE data; --",
+    "line\nbreak",
+    "<script>alert(1)</script> & | pipe",
+    "=HYPERLINK(1)",
+    "[red]été🙂",
+)
+LEVELS = ("o'clock", 'say "hi"', "=1+1", "two\nlines", "<b>|</b>", "-3")
+
+
+def hostile_table(rows=600):
+    """Numbers, texts, booleans and missing cells under names that try to break out of every format."""
+    draw = np.random.default_rng(3)
+    number, other = draw.normal(size=rows).round(2), draw.normal(size=rows) * 1e-7
+    level = draw.choice(LEVELS, rows).astype(object)
+    flag = draw.random(rows) < 0.5
+    target = np.where((number > 0.3) & flag | (level == LEVELS[0]) | (other > 1e-7), "=yes", "no\nway")
+    number[draw.random(rows) < 0.1] = np.nan
+    level[draw.random(rows) < 0.1] = None
+    columns = (number, other, level, flag, draw.normal(size=rows), draw.choice(["1", "2", "x"], rows))
+    return pd.DataFrame({**dict(zip(HOSTILE, columns, strict=True)), "y": target})
+
+
+@pytest.fixture(scope="module")
+def mined():
+    """The hostile table, a result document of it, and how many of its rows each rule covers."""
+    frame = hostile_table()
+    table = prepare(frame, TableSettings(target="y", missing_indicator=True))
+    settings = MiningSettings(min_samples=5, gini=0.9, similarity=1.0, subset_size=3, trees="100%")
+    result = mine(table.columns, settings)
+    covered = {rule.id: rule.train.n + rule.validation.n for rule in result.rules}
+    return frame, result_document(result, {"name": "hostile"}), covered
+
+
+def rows_by_sql(frame, script):
+    database = sqlite3.connect(":memory:")
+    frame.astype({HOSTILE[3]: str}).replace({HOSTILE[3]: {"True": "true", "False": "false"}}).to_sql("data", database)
+    statements = [statement for statement in script.split(";\n") if statement.strip()]
+    return {rows[0][0]: rows for rows in (database.execute(statement).fetchall() for statement in statements)}
+
+
+def rows_by_pandas(frame, script):
+    names = {"df": frame}
+    exec(script, names)
+    return {name: rows for name, rows in names.items() if name.startswith("R")}
+
+
+def test_the_hostile_table_yields_rules_of_every_kind(mined):
+    _, document, _ = mined
+    conditions = [condition for rule in document["rules"] for condition in rule["conditions"]]
+
+    assert {"<=", ">", "=", "!=", "is missing"} <= {condition["op"] for condition in conditions}
+    assert any(condition.get("or_missing") for condition in conditions)
+    assert len({condition["feature"] for condition in conditions}) >= 5
+
+
+def test_sql_selects_exactly_the_rows_that_each_rule_covers(mined):
+    frame, document, covered = mined
+
+    selected = rows_by_sql(frame, to_sql(document))
+
+    assert {rule: len(rows) for rule, rows in selected.items()} == covered
+
+
+def test_pandas_selects_the_same_rows_as_sql(mined):
+    frame, document, covered = mined
+
+    selected = rows_by_pandas(frame, to_pandas(document))
+    by_sql = rows_by_sql(frame, to_sql(document))
+
+    assert {rule: len(rows) for rule, rows in selected.items()} == covered
+    assert all([row[1] for row in by_sql[rule]] == list(rows.index) for rule, rows in selected.items())
+
+
+def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
+    _, document, _ = mined
+
+    rows = list(csv.DictReader(io.StringIO(to_csv(document), newline="")))
+
+    assert [row["rule"] for row in rows] == [rule["id"] for rule in document["rules"]]
+    assert [float(row["gini"]) for row in rows] == [rule["gini"] for rule in document["rules"]]
+    assert {row["then"] for row in rows} <= {"'=yes", "no\nway"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "sql", "pandas"),
+    [
+        (AGE, '"age" <= 27.5', "df['age'] <= 27.5"),
+        (
+            Condition("age", Op.ABOVE, 0.1 + 0.2, or_missing=True),
+            '("age" > 0.30000000000000004 OR "age" IS NULL)',
+            "(df['age'] > 0.30000000000000004) | df['age'].isna()",
+        ),
+        (Condition("port", Op.IS, "C"), "\"port\" = 'C'", "df['port'].isin(['C'])"),
+        (
+            Condition("port", Op.IS_NOT, "C", or_missing=True),
+            "(\"port\" <> 'C' OR \"port\" IS NULL)",
+            "~df['port'].isin(['C'])",
+        ),
+        (Condition("port", Op.IS_NOT, "7"), "\"port\" <> '7'", "~df['port'].isin(['7', 7]) & df['port'].notna()"),
+        (Condition("flag", Op.IS, "true"), "\"flag\" = 'true'", "df['flag'].isin(['true', True])"),
+        (Condition("age", Op.IS_MISSING, None), '"age" IS NULL', "df['age'].isna()"),
+        (Condition("age", Op.IS_PRESENT, None), '"age" IS NOT NULL', "df['age'].notna()"),
+    ],
+)
+def test_each_kind_of_condition_becomes_an_expression(condition, sql, pandas):
+    document = make_document(make_rule(condition))
+
+    assert f"WHERE {sql};" in to_sql(document)
+    assert f"R1 = df[{pandas}]" in to_pandas(document)
+
+
+def test_a_rule_without_conditions_selects_every_row():
+    document = make_document(make_rule())
+
+    assert "WHERE 1 = 1;" in to_sql(document)
+    assert "R1 = df\n" in to_pandas(document)
+
+
+def test_the_name_of_the_sql_table_is_quoted():
+    script = to_sql(make_document(make_rule(AGE)), table='my "own"; DROP TABLE x')
+
+    assert 'FROM "my ""own""; DROP TABLE x"\n' in script
+
+
+def test_a_comment_stays_on_its_line_whatever_the_class_is_called():
+    document = make_document(make_rule(AGE), classes=("a", "b\n; DROP TABLE data"), target="y\r\nz")
+
+    for script in (to_sql(document), to_pandas(document)):
+        assert script.splitlines()[0].endswith("y\\r\\nz = b\\n; DROP TABLE data (n 10, precision 0.800)")
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
+def test_a_csv_cell_that_looks_like_a_formula_is_defused(name):
+    document = make_document(make_rule(Condition(name, Op.IS, "x")), classes=("0", name))
+
+    row = next(csv.DictReader(io.StringIO(to_csv(document), newline="")))
+
+    assert row["then"] == f"'{name}"
+    assert row["if"][0] in "'\\"  # an apostrophe, or a tab that was spelled out
+    assert row["subset"] == f"'{name}"
+
+
+def test_negative_numbers_in_a_csv_stay_numbers():
+    document = make_document(make_rule(Condition("x", Op.AT_MOST, -1.5)), classes=("-1", "1"), target="y")
+    document["rules"][0]["class"] = "-1"
+
+    row = next(csv.DictReader(io.StringIO(to_csv(document), newline="")))
+
+    assert (row["if"], row["then"], row["n[-1]"]) == ("x ≤ -1.5", "-1", "2")
+
+
+def test_markdown_escapes_what_would_break_its_table():
+    condition = Condition("<b>|\n*a*_b_ c_d `x` [y]", Op.IS, "&amp;")
+    document = make_document(make_rule(condition, holdout=make_held_out()), holdout=10)
+
+    row = to_markdown(document).splitlines()[2]
+
+    assert r"&lt;b&gt;\|\\n\*a\*\_b\_ c_d \`x\` \[y\] = &amp;amp;" in row
+    assert row.endswith("| survived = 1 | 10 | 0.125 | 0.80 | 0.80 | 0.90 | 1.75 |")
+
+
+def test_without_rules_every_export_is_still_well_formed():
+    document = make_document()
+
+    assert to_sql(document) == to_pandas(document) == ""
+    assert len(to_csv(document).splitlines()) == 1
+    assert len(to_markdown(document).splitlines()) == 2
