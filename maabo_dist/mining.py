@@ -190,8 +190,9 @@ class _Search:
     def _evaluate(self, subsets: Subsets) -> None:
         forest = depth_search(self.table, subsets, self.settings.max_depth, pool=self.pool, pieces=self.pieces)
         scores = forest.best_scores
-        self.proposer.observe(subsets, scores)
         leaves = reliable_leaves(forest, self.filter, first_tree=self.grown)
+        # All is computed; only now the state changes, so that an interrupt finds whole batches.
+        self.proposer.observe(subsets, scores)
         self.seen, self.large = self.seen + leaves.seen, self.large + leaves.large
         self.grown += len(forest)
         self.best_score = max(float(scores.max()), self.best_score or 0.0)

@@ -6,7 +6,7 @@ given table.
 
 from dataclasses import asdict, dataclass
 from math import comb
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeGuard
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -23,13 +23,11 @@ FEWEST_DEFAULT_TREES = 100
 
 def _share_or_number(value: object) -> object:
     """`"50%"` stays text and is checked here; `"500"` becomes 500."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if text.isdecimal():
-        return int(text)
+    text = value.strip() if isinstance(value, str) else value
+    if text is None or _counts(text):
+        return text if text is None else int(text)
     try:
-        share = float(text.removesuffix("%")) if text.endswith("%") else float("")
+        share = float(text.removesuffix("%")) if isinstance(text, str) and text.endswith("%") else float("")
     except ValueError:
         raise ValueError("is neither a number of trees (1 or more) nor a share such as 50%") from None
     if not 0 < share <= 100:
@@ -37,10 +35,17 @@ def _share_or_number(value: object) -> object:
     return text
 
 
+def _counts(value: object) -> TypeGuard[int | str]:
+    """Whether it is a whole number of at least 1, or the text of one."""
+    if isinstance(value, str):
+        return value.strip().isdecimal() and int(value) >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def _number_or_all(value: object) -> object:
-    if not isinstance(value, str) or value == "all":
+    if value is None or value == "all":
         return value
-    if not value.strip().isdecimal():
+    if not _counts(value):
         raise ValueError("is neither a number (1 or more) nor all")
     return int(value)
 
@@ -213,7 +218,7 @@ def _checked_subset_size(settings: MiningSettings, features: int) -> int:
     if settings.subset_size < features:
         return settings.subset_size
     raise SettingsError(
-        f"--subset-size {settings.subset_size} needs more than {settings.subset_size} features; the table has {features}. "
+        f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
         + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
     )
 
@@ -227,9 +232,7 @@ def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str,
         digits = len(parts.partition(".")[2])
         return max(1, space * round(float(parts) * 10**digits) // (100 * 10**digits)), ()
     if budget > space:
-        return space, (
-            f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",
-        )
+        return space, (f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",)
     return budget, ()
 
 

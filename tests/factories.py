@@ -7,6 +7,7 @@ import numpy as np
 from maabo_dist.data import Columns, Feature, FeatureKind, Split
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.trees import TrainingTable, depth_search
+from tests.reference import gs_mrm
 
 
 def _neighbouring(rng, rows):
@@ -87,6 +88,24 @@ def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_
         seen=count,
         large=count,
     )
+
+
+def reference_leaves(leaves):
+    """The rows of `Leaves` as leaves of the twin."""
+    result = []
+    for row in range(len(leaves)):
+        literals = leaves.logic[row][leaves.logic[row] != NO_LITERAL].tolist()
+        result.append(
+            gs_mrm.Leaf(
+                frozenset((literal // 2, literal % 2 == 1) for literal in literals),
+                tuple(leaves.bounds[row, : len(literals)].tolist()),
+                tuple(leaves.counts[row].tolist()),
+                float(leaves.gini[row]),
+                float(leaves.score[row]),
+                int(leaves.tree[row]),
+            )
+        )
+    return result
 
 
 def matrix_of(columns):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maabo_dist.cli.options import SectionedCommand, SectionOption, given_settings, settings_options
-from maabo_dist.cli.progress import shown_progress
+from maabo_dist.cli.progress import polite_interrupt, shown_progress
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, TableSettings
 
@@ -196,9 +196,13 @@ def _run(source: _Source, settings: MiningSettings, jobs: int, output: _Output) 
 
         frame, table_settings = source.read()
         table = prepare(frame, table_settings)
-        display.search_begins()
-        result = mine(table.columns, settings, jobs=jobs, progress=display.report, keep_trees=output.out is not None)
-    result = replace(result, notes=(*table.notes, *result.notes))
+        with polite_interrupt(display):
+            display.search_begins()
+            keep_trees = output.out is not None
+            result = mine(table.columns, settings, jobs=jobs, progress=display.report, keep_trees=keep_trees)
+    # "asked" is how the search heard of a Ctrl-C.
+    stopped = "interrupted" if result.search.stopped == "asked" else result.search.stopped
+    result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     return result_document(result, dataset), result
 

@@ -1,5 +1,9 @@
-"""How a run shows that it is alive: a bar on a terminal, a line now and then in a log. Both go to stderr."""
+"""How a run shows that it is alive, and how it hears Ctrl-C.
 
+A terminal gets a bar, a log gets a line now and then; both on stderr. The display is also what asks a search to stop.
+"""
+
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+    from rich.progress import Task
 
     from maabo_dist.mining import Progress
 
@@ -37,83 +42,123 @@ class Pace:
         return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"
 
 
-class SilentDisplay:
-    """Shows nothing: what `--quiet` asks for."""
+class Display:
+    """Shows nothing, which is what `--quiet` asks for; the others show something."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self.searching = False
+        self.pace = Pace()
 
     def search_begins(self) -> None:
         """The table is read; from here on the search reports."""
+        self.searching = True
 
-    def report(self, progress: "Progress") -> bool | None:
-        """The callback for `mine`."""
+    def report(self, progress: "Progress") -> bool:
+        """The callback for `mine`: show where the search stands; True asks it to stop."""
+        self.show(progress, self.pace.time_left(progress))
+        return self.stopping
+
+    def show(self, progress: "Progress", left: str) -> None:
+        """Show it; `left` says how long the rest takes."""
 
 
-class LogDisplay(SilentDisplay):
+class LogDisplay(Display):
     """Writes a line every `LOG_SECONDS` at most, and none in a short run."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
+        super().__init__()
         self.write, self.clock, self.last = write, clock, clock()
-        self.pace = Pace()
 
-    def report(self, progress: "Progress") -> None:
+    def show(self, progress: "Progress", left: str) -> None:
         """Write a line if it is time."""
-        left = self.pace.time_left(progress)
         if self.clock() - self.last >= LOG_SECONDS:
             self.last = self.clock()
             counted = f"{progress.trees:,} of {progress.planned:,} trees"
             self.write(", ".join(filter(None, [counted, _findings(progress), left])))
 
 
-class BarDisplay(SilentDisplay):
+class BarDisplay(Display):
     """Moves a bar, which rich redraws from a thread of its own."""
 
-    def __init__(self, bars: "Bars") -> None:
-        self.bars, self.pace = bars, Pace()
-        self.task = bars.add_task("reading the table", total=None, trees="", findings="", left="")
+    def __init__(self) -> None:
+        super().__init__()
+        self.bars = _bars(self._activity)
+        self.task = self.bars.add_task("", total=None, trees="", findings="", left="")
 
     def search_begins(self) -> None:
         """Start the clock of the search: its first report may take long to come."""
-        self.bars.reset(self.task, total=None, description="searching")
+        super().search_begins()
+        self.bars.reset(self.task, total=None)
 
-    def report(self, progress: "Progress") -> None:
-        """Show where the search stands."""
+    def show(self, progress: "Progress", left: str) -> None:
+        """Move the bar."""
         self.bars.update(
             self.task,
             completed=progress.trees,
             total=progress.planned,
             trees=f"{progress.trees:,}/{progress.planned:,} trees",
             findings=_findings(progress),
-            left=self.pace.time_left(progress),
+            left=left,
         )
+
+    def _activity(self, task: "Task") -> str:
+        if not self.searching:
+            return "reading the table"
+        if self.stopping:
+            return "stopping after this batch…"
+        waiting = not task.completed and (task.elapsed or 0.0) > WARM_UP_SECONDS
+        return "compiling kernels (first run only)…" if waiting else "searching"
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[SilentDisplay]:
+def shown_progress(*, quiet: bool) -> Iterator[Display]:
     """A display for one run. A bar is wiped off the screen when the block ends, however it ends."""
     if quiet:
-        yield SilentDisplay()
+        yield Display()
     elif sys.stderr.isatty():
-        with _bars() as bars:
-            yield BarDisplay(bars)
+        display = BarDisplay()
+        with display.bars:
+            yield display
     else:
         yield LogDisplay(lambda line: click.echo(f"maabo: {line}", err=True))
+
+
+@contextmanager
+def polite_interrupt(display: Display) -> Iterator[None]:
+    """While a search runs, the first Ctrl-C asks it to stop after its batch; the second stops it at once.
+
+    An exception at any moment would do for Python code, but numba does not survive one while it compiles.
+    """
+
+    def ask(_signal: int, _frame: object) -> None:
+        if display.stopping:
+            raise KeyboardInterrupt
+        display.stopping = True
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _findings(progress: "Progress") -> str:
     return f"best F1 {progress.best_score:.3f}, {progress.reliable:,} reliable"
 
 
-def _bars() -> "Bars":
+def _bars(activity: "Callable[[Task], str]") -> "Bars":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
     from rich.text import Text
 
     class Activity(ProgressColumn):
-        """What goes on; a search that is slow to report is compiling, which the next run will find done."""
+        """What goes on at the moment."""
 
         def render(self, task: Task) -> Text:
-            silent = task.description == "searching" and not task.completed
-            compiling = silent and (task.elapsed or 0.0) > WARM_UP_SECONDS
-            return Text("compiling kernels (first run only)…" if compiling else task.description)
+            return Text(activity(task))
 
     fields = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("trees", "findings", "left")]
     console = Console(file=sys.stderr, highlight=False, emoji=False)

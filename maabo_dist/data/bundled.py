@@ -1,7 +1,5 @@
 """Tables to try the program on, each with the settings that suit it. scikit-learn brings all but one of them."""
 
-
-
 import socket
 import warnings
 from collections.abc import Callable, Iterator

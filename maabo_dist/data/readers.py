@@ -4,8 +4,6 @@ Text files are read strictly: a row with a field too many or too few is an error
 stay text. Whatever goes wrong comes out as a DatasetError that names the file, the place and the remedy.
 """
 
-
-
 import csv
 import gzip
 import zlib

@@ -21,6 +21,8 @@ from maabo_dist.report.wording import ALWAYS, condition_texts, one_line
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
 WIDEST = 120
+MOST_RULES = 50
+"""Rules on one screen; nobody reads more, and the other formats have them all."""
 LARGEST_PLAIN = 10**9
 """Numbers above this are written as powers of ten."""
 
@@ -37,7 +39,7 @@ def report_console(stream: IO[str]) -> Console:
 
 def print_report(document: Document, console: Console, *, only_rules: bool = False) -> None:
     """Print the report; `only_rules` leaves out everything around the table."""
-    parts: list[RenderableType] = [_rules_table(document) if document["rules"] else _no_rules(document)]
+    parts = list(_rules(document))
     if not only_rules:
         parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
     with console.capture() as capture:
@@ -137,6 +139,16 @@ def _funnel(document: Document) -> RenderableType:
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 
+def _rules(document: Document) -> Iterator[RenderableType]:
+    if not document["rules"]:
+        yield _no_rules(document)
+        return
+    yield _rules_table(document)
+    further = len(document["rules"]) - MOST_RULES
+    if further > 0:
+        yield _padded(Text(f"… and {further:,} more; --format csv or json has them all.", style="dim"))
+
+
 def _rules_table(document: Document) -> Table:
     tested = bool(document["dataset"]["parts"]["holdout"])
     table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
@@ -146,7 +158,7 @@ def _rules_table(document: Document) -> Table:
     table.add_column("Gini", justify="right", no_wrap=True)
     table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
     table.add_column("lift\nvalid.", justify="right", no_wrap=True)
-    for rule in document["rules"]:
+    for rule in document["rules"][:MOST_RULES]:
         table.add_row(*_cells(rule, document))
     return table
 

@@ -95,9 +95,7 @@ def by_rows(covered: npt.NDArray[np.bool_]) -> Similarity:
     return similarity
 
 
-def _simpson(
-    shared: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], size: np.int64
-) -> npt.NDArray[np.float64]:
+def _simpson(shared: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], size: np.int64) -> npt.NDArray[np.float64]:
     """|A ∩ B| / min(|A|, |B|); 1 where either is empty."""
     values = np.ones(len(shared))
     smaller = np.minimum(sizes, size)

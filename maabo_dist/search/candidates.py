@@ -35,7 +35,7 @@ class CandidateSampler:
     def blocks(
         self, count: int | None, order: npt.NDArray[np.int32], taken: SubsetIndex, stream: int
     ) -> Iterator[Subsets]:
-        """Up to `count` subsets not in `taken`, or all (None), in blocks. `order` lists all features, top ones first."""
+        """Up to `count` subsets not in `taken`, or all (None), in blocks. `order` lists the features, top ones first."""
         if count is None:
             yield from self._free(order, taken)
         elif self._restricted > 4 * count + 2 * len(taken):  # then at least a quarter of the draws are good

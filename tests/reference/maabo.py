@@ -8,6 +8,7 @@ choice is also the greatest by the exact double sum of Equation (ma2) is asserte
 
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from math import comb, floor
 
@@ -35,8 +36,11 @@ def numbers(state):
 
 def k(f, u, features, h, b):
     """Equation (ma2), exactly."""
-    size, h, b = len(f), Fraction(h), Fraction(b)
-    mismatches = size - len(set(f) & set(u))
+    return _k(len(f), len(f) - len(set(f) & set(u)), features, Fraction(h), Fraction(b))
+
+
+@cache
+def _k(size, mismatches, features, h, b):
     if mismatches == 0:
         return 1 - h
     norm = sum(comb(size, size - i) * comb(features - size, i) * b ** (i - 1) for i in range(1, size + 1))

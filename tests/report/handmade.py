@@ -44,7 +44,9 @@ def make_displaced(*conditions):
     return Displaced(conditions, label=1, n=9, gini=0.2, similarity=0.75)
 
 
-def make_result(*rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, **settings):
+def make_result(
+    *rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, **settings
+):
     chosen = MiningSettings(**settings)
     return MiningResult(
         rules=rules,

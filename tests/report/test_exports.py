@@ -110,7 +110,7 @@ def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
         (Condition("port", Op.IS, "C"), "\"port\" = 'C'", "df['port'].isin(['C'])"),
         (
             Condition("port", Op.IS_NOT, "C", or_missing=True),
-            "(\"port\" <> 'C' OR \"port\" IS NULL)",
+            '("port" <> \'C\' OR "port" IS NULL)',
             "~df['port'].isin(['C'])",
         ),
         (Condition("port", Op.IS_NOT, "7"), "\"port\" <> '7'", "~df['port'].isin(['7', 7]) & df['port'].notna()"),

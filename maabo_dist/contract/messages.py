@@ -1,0 +1,121 @@
+"""Messages between scheduler and workers: small JSON headers, subsets and trees packed beside them.
+
+Every message carries the version of the contract. A message of another version, or one that does not read, is refused
+with a FormatError that says why; it never brings a process down.
+"""
+
+from base64 import b64decode, b64encode
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from maabo_dist.contract.job import Fingerprint, JobId, Name
+from maabo_dist.errors import FormatError
+from maabo_dist.settings import MAX_DEPTH
+
+VERSION = 1
+MAX_SUBSETS = 1 << 17
+
+Count = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    version: int = VERSION
+
+    @classmethod
+    def read(cls, data: object) -> Self:
+        """A message from the wire, checked. `data` is a mapping, or JSON text."""
+        try:
+            message = cls.model_validate_json(data) if isinstance(data, str | bytes) else cls.model_validate(data)
+        except ValidationError as error:
+            found = data.get("version") if isinstance(data, dict) else None
+            if found is not None and found != VERSION:
+                raise FormatError(_other_version(cls.__name__, found)) from None
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in problem["loc"]) or "message"
+            raise FormatError(f"A {cls.__name__} message does not read: {where}: {problem['msg']}.") from None
+        if message.version != VERSION:
+            raise FormatError(_other_version(cls.__name__, message.version))
+        return message
+
+
+def _other_version(kind: str, found: object) -> str:
+    return f"A {kind} message of contract version {found!r} came; this program speaks version {VERSION}."
+
+
+class TableSplit(_Message):
+    """What a worker needs to lay out the training table."""
+
+    test_size: Annotated[float, Field(gt=0, lt=1)]
+    holdout: Annotated[float, Field(ge=0, lt=1)]
+    seed: Seed
+    stratify: bool
+    class_weight: Literal["balanced", "none"]
+    min_samples_leaf: Annotated[int, Field(ge=1)]
+
+
+class Evaluate(_Message):
+    """Grow the trees of subsets `start` … `stop` − 1 of a batch."""
+
+    job: JobId
+    batch: Count
+    start: Count
+    stop: Count
+    attempt: Count
+    columns: Fingerprint
+    split: TableSplit
+    max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
+    subset_size: Annotated[int, Field(ge=1)]
+    subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
+    """Feature indices, packed by `pack_subsets`."""
+
+    @property
+    def argsrepr(self) -> str:
+        """One line for people, shown by Flower."""
+        return f"job {self.job[:4]} · batch {self.batch} · {self.stop - self.start} subsets of {self.subset_size}"
+
+
+class Answer(_Message):
+    """The header of a worker's answer; the packed trees of a `done` one stand beside it."""
+
+    kind: Literal["done", "failed", "lost"]
+    job: JobId
+    batch: Count
+    start: Count
+    stop: Count
+    attempt: Count
+    worker: Name
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    retryable: bool = True
+    """Whether another attempt may do better; a permanent failure is not tried again."""
+
+
+def pack_subsets(subsets: npt.NDArray[np.int32]) -> str:
+    """Feature indices as base64 of little-endian integers: two bytes each where they fit, else four."""
+    narrow = subsets.max(initial=0) < 1 << 16
+    mark = b"2" if narrow else b"4"
+    return b64encode(mark + subsets.astype("<u2" if narrow else "<u4").tobytes()).decode()
+
+
+def unpack_subsets(text: str, count: int, size: int) -> npt.NDArray[np.int32]:
+    """Inverse of `pack_subsets`, for `count` subsets of `size` features."""
+    try:
+        data = b64decode(text, validate=True)
+    except ValueError as error:
+        raise FormatError(f"Packed subsets do not read: {error}.") from None
+    types: dict[bytes, Any] = {b"2": "<u2", b"4": "<u4"}
+    dtype = types.get(data[:1])
+    if dtype is None or len(data) != 1 + count * size * np.dtype(dtype).itemsize:
+        raise FormatError(
+            f"Packed subsets are {len(data)} bytes long, which are not {count} subsets of {size} features."
+        )
+    subsets = np.frombuffer(data, dtype, offset=1).reshape(count, size)
+    if len(subsets) and subsets.max() > np.iinfo(np.int32).max:
+        raise FormatError("Packed subsets hold a feature index out of range.")
+    return subsets.astype(np.int32)

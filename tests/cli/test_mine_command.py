@@ -1,0 +1,272 @@
+"""`maabo mine` from outside: exit codes, what is said on which stream, and what is left on disk.
+
+Most runs call the console entry in this process, which is what the installed script does; those where the process
+itself matters (signals, pipes, a terminal) start one.
+"""
+
+import csv
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from jsonschema import Draft202012Validator
+
+from maabo_dist.cli import main
+from maabo_dist.report import load_schema
+from maabo_dist.trees import Forest
+
+COMMAND = [sys.executable, "-m", "maabo_dist", "mine"]
+# A parent in the background may ignore SIGINT; a child that inherits this must be told to listen.
+LISTEN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maabo_dist.cli import main; main()"
+)
+LISTENING = [sys.executable, "-c", LISTEN, "mine"]
+QUICK = ("--trees", "10", "--min-samples", "20", "--jobs", "1")
+
+
+def numbers(rows=200, columns=5, seed=1):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(draw.normal(size=(rows, columns)), columns=[f"x{place}" for place in range(columns)])
+    return frame.assign(y=np.where(frame["x0"] + frame["x1"] > 0, "yes", "no"))
+
+
+def write_csv(folder, frame, name="table.csv"):
+    path = folder / name
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch, capsysbinary):
+    """Runs `maabo mine` in this process; returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["maabo", "mine", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        captured = capsysbinary.readouterr()
+        return ending.value.code, captured.out.decode(), captured.err.decode()
+
+    return call
+
+
+def bad_tables():
+    """Each kind of table that cannot be mined: what to write, and a word of the message."""
+    good = numbers(60)
+    return {
+        "an empty file": (b"", "empty"),
+        "one class": (good.assign(y="yes"), "1 class"),
+        "a target with missing values": (good.assign(y=good["y"].where(good.index > 3)), "missing in 4"),
+        "duplicate column names": (b"x,x,y\n1,2,a\n2,3,b\n", "'x'"),
+        "an all-missing column": (good.assign(x1=np.nan), "'x1'"),
+        "infinite values": (good.assign(x1=good["x1"].where(good.index > 0, np.inf)), "infinite"),
+        "as many features per tree as there are": (good[["x0", "x1", "x2", "y"]], "--subset-size 3"),
+        "too few rows to split": (good[:5], "5 rows"),
+        "ragged rows": (b"x,z,y\n1,2,a\n2,b\n3,4,a\n", "line 3"),
+        "bytes that are not UTF-8": ("x,z,y\n1,\xe9,a\n2,e,b\n".encode("latin-1"), "UTF-8"),
+    }
+
+
+@pytest.mark.parametrize("kind", bad_tables())
+def test_a_bad_table_is_refused_with_a_word_on_what_is_wrong(kind, tmp_path, run):
+    content, word = bad_tables()[kind]
+    path = tmp_path / "table.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.to_csv(index=False).encode())
+
+    code, out, err = run(path, "--target", "y", *QUICK)
+
+    assert (code, out) == (2, "")
+    assert err.startswith("maabo: ")
+    assert word in err
+    assert "Traceback" not in err
+
+
+def test_a_broken_parquet_file_is_refused(tmp_path, run):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1 and then nothing of the kind PAR1")
+
+    code, _, err = run(path, "--target", "y")
+
+    assert code == 2
+    assert "Parquet" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["nowhere.csv", "--target", "y"], "nowhere.csv"),
+        ([], "No table is given"),
+        (["a.csv", "--dataset", "wine"], "Both a file"),
+        (["--dataset", "roses"], "'roses'"),
+        (["--dataset", "wine", "--subset-size", "0"], "--subset-size '0'"),
+        (["--dataset", "wine", "--trees", "many"], "--trees 'many'"),
+        (["--dataset", "wine", "--gini", "1.5", "--h", "-1"], "--gini '1.5'"),
+        (["--dataset", "wine", "--alpha", "nan"], "--alpha 'nan'"),
+        (["--dataset", "wine", "--strategy", "magic"], "'maabo'"),
+        (["--dataset", "wine", "--jobs", "0"], "--jobs 0"),
+        (["--dataset", "wine", "--out", __file__], "Give a directory"),
+        (["--dataset", "wine", "--format", "xml"], "--format"),
+        (["--dataset", "wine", "--no-such-option"], "--no-such-option"),
+        (["--dataset", "wine", "--target", "wein"], "'wein'"),
+    ],
+)
+def test_a_bad_option_is_refused_by_name(arguments, word, run):
+    code, out, err = run(*arguments)
+
+    assert (code, out) == (2, "")
+    assert word in err
+    assert "Traceback" not in err
+
+
+def test_json_follows_the_schema_and_stands_alone_on_stdout(tmp_path, run):
+    table = numbers().assign(constant=1, **{'"; DROP TABLE <b>': numbers(seed=2)["x3"]})
+
+    code, out, err = run(write_csv(tmp_path, table), "--target", "y", "--json", "--holdout", "0.2", *QUICK)
+
+    document = json.loads(out)
+    Draft202012Validator(load_schema()).validate(document)
+    assert code == 0
+    assert document["rules"]
+    assert document["dataset"]["name"] == "table.csv"
+    assert "constant" in document["notes"][0]
+    assert err == f"maabo: {document['notes'][0]}\n"
+
+
+def test_the_table_shows_rules_and_notes_on_stdout(tmp_path, run):
+    code, out, err = run(write_csv(tmp_path, numbers().assign(constant=1)), "--target", "y", *QUICK)
+
+    assert (code, err) == (0, "")
+    assert "R1" in out
+    assert "'constant'" in out
+
+
+def test_the_same_rules_come_out_of_any_number_of_threads(tmp_path, run):
+    path = write_csv(tmp_path, numbers())
+    one, two = (json.loads(run(path, "--target", "y", "--json", *QUICK, "--jobs", jobs)[1]) for jobs in (1, 2))
+
+    assert one["digest"] == two["digest"]
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("csv", "rule,if,then"), ("markdown", "| rule |"), ("sql", "-- R1"), ("pandas", "# R1")]
+)
+def test_every_format_is_printed(form, start, tmp_path, run):
+    code, out, _ = run(
+        write_csv(tmp_path, numbers()), "--target", "y", "--format", form, "--table-name", "t", "-q", *QUICK
+    )
+
+    assert code == 0
+    assert out.startswith(start)
+    assert ('FROM "t"' in out) == (form == "sql")
+
+
+def test_columns_are_listed_by_commas_by_repeating_and_in_quotes(tmp_path, run):
+    table = numbers(columns=6).rename(columns={"x5": "a,b"})
+    lists = ["--exclude", "x2,x3", "--exclude", '"a,b"', "--subset-size", "2"]
+
+    _, out, _ = run(write_csv(tmp_path, table), "--target", "y", "--json", *lists, *QUICK)
+
+    document = json.loads(out)
+    assert document["dataset"]["settings"]["exclude"] == ["x2", "x3", "a,b"]
+    assert document["space"]["features"] == 3
+
+
+def test_a_bundled_table_is_cut_as_the_user_says(run):
+    _, out, _ = run("--dataset", "diabetes", "--target-quantiles", "3", "--json", *QUICK)
+
+    settings = json.loads(out)["dataset"]["settings"]
+    assert (settings["target"], settings["target_above"], settings["target_quantiles"]) == ("progression", None, 3)
+
+
+def test_out_holds_everything_to_repeat_the_run(tmp_path, run):
+    folder = tmp_path / "new" / "run"
+
+    code, out, _ = run(
+        write_csv(tmp_path, numbers()), "--target", "y", "--seed", "7", "--out", folder, "--json", *QUICK
+    )
+
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    document = json.loads((folder / "rules.json").read_text(encoding="utf-8"))
+    assert code == 0
+    assert document == json.loads(out)
+    assert sorted(path.name for path in folder.iterdir()) == ["rules.csv", "rules.json", "run.json", "trees.bin"]
+    assert (
+        len(list(csv.reader((folder / "rules.csv").open(newline="", encoding="utf-8")))) == len(document["rules"]) + 1
+    )
+    assert len(Forest.load(folder / "trees.bin")) == 10
+    assert (record["seed"], record["digest"]) == (7, document["digest"])
+    assert record["dataset"] == {"name": "table.csv", "fingerprint": document["dataset"]["fingerprint"]}
+    assert {"python", "maabo-dist", "numpy", "numba", "scikit-learn", "pandas"} == record["versions"].keys()
+
+
+@contextmanager
+def started(*arguments):
+    """A process of its own with a terminal for its stderr, as a person at a keyboard has it."""
+    reader, terminal = pty.openpty()
+    process = subprocess.Popen([*LISTENING, *map(str, arguments)], stdout=subprocess.PIPE, stderr=terminal)
+    os.close(terminal)
+    try:
+        yield process, reader
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+
+
+def read_until(reader, pattern):
+    seen = b""
+    while not re.search(pattern, seen):
+        seen += os.read(reader, 4096)
+
+
+def test_ctrl_c_in_mid_search_prints_the_rules_found_so_far(tmp_path):
+    path = write_csv(tmp_path, numbers(rows=400, columns=60))
+    with started(path, "--target", "y", "--subset-size", "4", "--trees", "100%", "--json") as (process, reader):
+        read_until(reader, rb"[1-9] reliable")
+
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    document = json.loads(out)
+    assert process.returncode == 130
+    assert document["search"]["stopped"] == "interrupted"
+    assert 0 < document["search"]["trees"] < document["search"]["planned"]
+    assert document["rules"]
+    assert "these are the rules found so far" in document["notes"][-1]
+
+
+def test_ctrl_c_while_the_table_is_read_ends_in_one_line(tmp_path):
+    pipe = tmp_path / "table.csv"
+    os.mkfifo(pipe)
+    with started(pipe, "--target", "y") as (process, reader):
+        with pipe.open("wb"):  # the reader has opened its end, and now waits for what never comes
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=60)
+        read_until(reader, rb"maabo: interrupted\.")
+
+    assert (process.returncode, out) == (130, b"")
+
+
+def test_a_process_of_its_own_ends_with_the_exit_code_and_one_line():
+    finished = subprocess.run([*COMMAND, "nowhere.csv", "--target", "y"], capture_output=True, text=True, check=False)
+
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr == "maabo: There is no file nowhere.csv. Check the path.\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    path = write_csv(tmp_path, numbers())
+    shell = " ".join(map(str, [*COMMAND, path, "--target", "y", "--json", *QUICK])) + " | head -c 1"
+
+    finished = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
+
+    assert finished.stdout == "{"
+    assert finished.stderr == ""

@@ -1,0 +1,52 @@
+import signal
+
+import pytest
+
+from maabo_dist.cli.progress import Display, LogDisplay, Pace, polite_interrupt
+from maabo_dist.mining import Progress
+
+
+def at(trees, seconds, planned=100):
+    return Progress(trees, planned, best_score=0.75, reliable=3, seconds=seconds)
+
+
+def test_time_left_is_judged_without_the_time_before_the_first_report():
+    pace = Pace()
+
+    assert pace.time_left(at(10, seconds=30)) == ""
+    assert pace.time_left(at(20, seconds=31)) == "8 s left"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1, "1 s left"), (300, "5 min left"), (36_000, "10.0 h left")])
+def test_time_left_is_in_a_unit_that_fits(seconds, text):
+    pace = Pace()
+    pace.time_left(at(0, seconds=0))
+
+    assert pace.time_left(at(50, seconds=seconds)) == text
+
+
+def test_a_log_gets_a_line_every_ten_seconds_at_most():
+    lines, now = [], [0.0]
+    display = LogDisplay(lines.append, clock=lambda: now[0])
+    for second in range(25):
+        now[0] = float(second)
+        display.report(at(second + 1, seconds=second))
+
+    assert lines == [
+        "11 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
+        "21 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
+    ]
+
+
+def test_the_first_ctrl_c_asks_and_the_second_insists():
+    display, original = Display(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    with polite_interrupt(display):
+        before = display.report(at(1, seconds=1))
+        signal.raise_signal(signal.SIGINT)
+        after = display.report(at(2, seconds=2))
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    restored = signal.signal(signal.SIGINT, original)
+
+    assert (before, after) == (False, True)
+    assert restored is signal.default_int_handler

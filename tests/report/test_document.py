@@ -1,0 +1,106 @@
+import json
+
+import pytest
+from handmade import AGE, make_displaced, make_document, make_held_out, make_result, make_rule
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, ValidationError
+
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.mining import SearchSummary, mine
+from maabo_dist.report import load_schema, result_document
+from maabo_dist.report.document import conditions_of, dump_document
+from maabo_dist.rules.rule import Condition, Op
+from maabo_dist.settings import MiningSettings
+
+VALIDATOR = Draft202012Validator(load_schema())
+
+bounds = st.builds(
+    Condition,
+    st.text(),
+    st.sampled_from([Op.AT_MOST, Op.ABOVE]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+)
+levels = st.builds(Condition, st.text(), st.sampled_from([Op.IS, Op.IS_NOT]), st.text(), st.booleans())
+absences = st.builds(Condition, st.text(), st.sampled_from([Op.IS_MISSING, Op.IS_PRESENT]), st.none())
+premises = st.lists(bounds | levels | absences, max_size=5)
+
+
+def test_the_schema_is_a_schema():
+    Draft202012Validator.check_schema(load_schema())
+
+
+def test_the_document_of_a_mined_table_follows_the_schema():
+    frame, table_settings = load_bundled("diabetes")
+    table = prepare(frame, table_settings)
+    result = mine(table.columns, MiningSettings(holdout=0.2, min_samples=30, trees=60))
+
+    document = result_document(result, {"name": "diabetes", "settings": table_settings.model_dump(mode="json")})
+
+    VALIDATOR.validate(json.loads(dump_document(document)))
+    assert document["rules"]
+    assert document["dataset"]["rows"] == len(frame)
+
+
+@given(premises, st.lists(st.integers(0, 10**6), min_size=2, max_size=2), st.text(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_any_rule_makes_a_document_that_follows_the_schema_and_reads_back(premise, counts, name, tested):
+    rule = make_rule(
+        *premise, counts=counts, holdout=make_held_out() if tested else None, displaced=[make_displaced(*premise)]
+    )
+
+    document = json.loads(dump_document(make_document(rule, classes=(f"a{name}", f"b{name}"), name=name)))
+
+    VALIDATOR.validate(document)
+    assert conditions_of(document["rules"][0]) == tuple(premise)
+
+
+def test_a_space_beyond_what_a_double_counts_stays_an_exact_integer():
+    document = make_document(features=10_000, subset_size=8)
+
+    assert json.loads(dump_document(document))["space"]["size"] == document["space"]["size"] > 2**53
+
+
+def test_what_json_has_no_number_for_becomes_null():
+    result = make_result(make_rule(AGE, holdout=make_held_out(q=float("nan"))), holdout=10)
+
+    document = result_document(result, {"name": "x"})
+
+    assert document["rules"][0]["holdout"]["q"] is None
+    VALIDATOR.validate(json.loads(dump_document(document)))
+
+
+def test_a_search_without_a_tree_still_makes_a_document():
+    result = make_result()
+    object.__setattr__(result, "search", SearchSummary(0, 0, None, 0.0, "interrupted"))
+
+    VALIDATOR.validate(result_document(result, {"name": "x"}))
+
+
+def test_a_rule_lists_what_it_displaced_and_what_it_resembles():
+    document = make_document(make_rule(AGE), make_rule(AGE, number=2, displaced=[make_displaced(AGE)]))
+
+    first, second = document["rules"]
+    assert first["most_similar"] is None
+    assert second["most_similar"] == {"rule": "R1", "similarity": 1 / 3}
+    assert second["displaced"][0]["text"] == "age ≤ 27.5"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda document: document.update(extra=1),
+        lambda document: document["rules"][0].pop("counts"),
+        lambda document: document["rules"][0]["conditions"][0].update(value="27.5"),
+        lambda document: document["rules"][0]["train"].update(surprise=1),
+        lambda document: document.update(digest="short"),
+    ],
+)
+def test_the_schema_refuses_a_spoiled_document(spoil):
+    document = make_document(make_rule(AGE))
+
+    spoil(document)
+
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(document)

@@ -1,0 +1,128 @@
+import io
+
+import pytest
+from handmade import AGE, make_document, make_held_out, make_rule
+from rich.cells import cell_len
+from rich.console import Console
+
+from maabo_dist.mining import Funnel
+from maabo_dist.report.screen import large_number, print_report, report_console
+from maabo_dist.rules.rule import Condition, Op
+
+LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
+
+
+def shown(document, width=100, *, terminal=False, **choices):
+    stream = io.StringIO()
+    console = report_console(stream)
+    if terminal:
+        console = Console(file=stream, force_terminal=True, color_system="standard", markup=False, highlight=False)
+    console.width = width
+    print_report(document, console, **choices)
+    return stream.getvalue()
+
+
+def held_out_document():
+    rules = [make_rule(AGE, *LONG, holdout=make_held_out()), make_rule(*LONG, number=2, holdout=make_held_out(q=0.2))]
+    return make_document(*rules, holdout=20, notes=["Left out 1 constant feature: 'x'. " * 5])
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_line_is_wider_than_the_terminal(width):
+    text = shown(held_out_document(), width)
+
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_a_long_rule_breaks_between_its_conditions():
+    text = shown(held_out_document(), width=100)
+
+    assert all(text.count(f"a rather long column name {place} > {place}.5") == 2 for place in range(4))
+    assert text.count("→ survived = 1") == 2
+
+
+def test_the_header_says_what_was_done():
+    text = shown(held_out_document())
+
+    assert "table.csv  survived" in text
+    assert "120 = 70 training + 30 validation + 20 held out" in text
+    assert "D = 7 features, D′ = 3 a tree, |Ω| = 35 subsets" in text
+    assert "35 trees (100 % of the space) in 1.2 s, maabo, seed 0, best F1 0.750" in text
+    assert "400 leaves → 120 large enough → 44 pure enough → 31 distinct → 2 rules" in text
+    assert "digest abababababababab\n" in text
+
+
+def test_precision_goes_from_training_to_held_out_rows_with_its_certainty():
+    text = shown(held_out_document())
+
+    assert "0.80 → 0.80 → 0.90" in text
+    assert "0.60–0.98, q = 0.010" in text
+
+
+def test_only_the_rules_are_shown_when_only_they_are_wanted():
+    text = shown(held_out_document(), only_rules=True)
+
+    assert "R1" in text
+    assert "digest" not in text
+    assert "leaves →" not in text
+    assert "Left out" not in text
+
+
+def test_markup_emoji_codes_and_terminal_codes_in_names_are_shown_as_they_are():
+    name = "[red]a[/red] :smile: 🙂 [/]"
+    rule = make_rule(Condition(name, Op.IS, "[bold]x"), Condition("b\x1b[2J\nc", Op.ABOVE, 1.0))
+
+    text = shown(make_document(rule, name="[blink]f.csv", notes=["note [link]"]))
+
+    assert f"{name} = [bold]x" in text
+    assert "b\\x1b[2J\\nc > 1" in text
+    assert "[blink]f.csv" in text
+    assert "note [link]" in text
+
+
+def test_a_report_into_a_pipe_holds_no_terminal_codes_and_no_trailing_blanks(monkeypatch):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    text = shown(held_out_document())
+
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = shown(held_out_document(), terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = shown(held_out_document(), terminal=True)
+
+    assert "\x1b[36m" in coloured or "\x1b[1;36m" in coloured
+    assert "36m" not in plain
+
+
+@pytest.mark.parametrize(
+    ("funnel", "hint"),
+    [
+        (Funnel(0, 0, 0, 0, 0), "No tree was grown."),
+        (Funnel(400, 0, 0, 0, 0), "--min-samples"),
+        (Funnel(400, 120, 0, 0, 0), "--gini"),
+    ],
+)
+def test_an_empty_result_says_which_sieve_to_open(funnel, hint):
+    text = shown(make_document(funnel=funnel))
+
+    assert "No rules." in text
+    assert hint in text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (35, "35"),
+        (161_700, "161,700"),
+        (10**9, "1,000,000,000"),
+        (1_312_345_678_901, "1.3×10¹²"),
+        (10**190, "1.0×10¹⁹⁰"),
+    ],
+)
+def test_large_numbers_stay_readable(number, text):
+    assert large_number(number) == text

@@ -1,0 +1,245 @@
+"""Published rules: what they cover, what they displaced, and their digest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from maabo_dist.data import prepare, split_rows
+from maabo_dist.rules import (
+    LeafFilter,
+    Op,
+    TreeRecords,
+    best_of_each,
+    choose,
+    publish,
+    reliable_leaves,
+    rules_digest,
+)
+from maabo_dist.rules.coverage import covered_rows
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.trees import TrainingTable, depth_search
+from tests import factories
+from tests.reference import gs_mrm
+
+
+def a_frame(rng, rows=160):
+    """Numbers, two levels, several levels; cells are missing everywhere."""
+    age, fare = rng.normal(40, 12, rows).round(), rng.exponential(30, rows)
+    sex, port = rng.choice(["female", "male"], rows), rng.choice(["C", "Q", "S"], rows)
+    survived = (sex == "female") ^ (age < 25) ^ (rng.random(rows) < 0.12)
+    frame = pd.DataFrame({"age": age, "fare": fare, "sex": sex, "port": port, "survived": survived.astype(str)})
+    for column in ("age", "sex", "port"):
+        frame.loc[rng.random(rows) < 0.1, column] = None
+    return frame
+
+
+def published(seed=0, *, by="logic", holdout=0.25, **settings):
+    """(frame, columns, split, leaves, selection, rules) of all trees over a small table with every kind of feature."""
+    frame = a_frame(np.random.default_rng(seed))
+    columns = prepare(frame, TableSettings(target="survived", missing_indicator=True)).columns
+    mining = MiningSettings(similarity_by=by, **{"similarity": 0.7, **settings})
+    split = split_rows(columns.labels, test_size=0.3, seed=seed, holdout=holdout)
+    table = TrainingTable.build(columns, split)
+    forest = depth_search(table, factories.every_subset(columns.count, 3), 4)
+    leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, table.weights)), by_bounds=by == "rows")
+    selection = choose(leaves, columns, split, mining)
+    rules = publish(leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths))
+    return frame, columns, split, leaves, selection, rules
+
+
+def holds(condition, value):
+    """A condition on one cell of the table, None if it is missing."""
+    if condition.op is Op.IS_MISSING:
+        return value is None
+    if condition.op is Op.IS_PRESENT:
+        return value is not None
+    if value is None:
+        return condition.or_missing
+    match condition.op:
+        case Op.AT_MOST:
+            return value <= condition.value
+        case Op.ABOVE:
+            return value > condition.value
+        case Op.IS:
+            return value == condition.value
+        case Op.IS_NOT:
+            return value != condition.value
+
+
+def rows_of(rule, frame, rows):
+    """Positions among `rows` where every condition of the rule holds in the table itself."""
+    cells = frame.astype(object).where(frame.notna(), None)
+    return {row for row in rows if all(holds(c, cells[c.feature].iloc[row]) for c in rule.conditions)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("by", ["logic", "rows"])
+def test_what_a_rule_says_of_the_table_is_what_is_counted_for_it(seed, by):
+    frame, columns, split, _, _, rules = published(seed, by=by)
+
+    assert rules
+    for rule in rules:
+        for part, stated in (
+            (split.train, rule.train),
+            (split.validation, rule.validation),
+            (split.holdout, rule.holdout),
+        ):
+            inside = rows_of(rule, frame, part.tolist())
+            labels = columns.labels[sorted(inside)].tolist()
+            assert (stated.rows, stated.n) == (len(part), len(inside))
+            assert stated.counts == tuple(labels.count(c) for c in range(2))
+        assert (rule.n, rule.counts) == (rule.train.n, rule.train.counts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_unique_rows_are_those_that_no_other_rule_covers(seed):
+    frame, _, split, _, _, rules = published(seed)
+    covered = [rows_of(rule, frame, split.train.tolist()) for rule in rules]
+
+    for number, rule in enumerate(rules):
+        others = set().union(*(rows for other, rows in enumerate(covered) if other != number))
+        assert rule.unique == len(covered[number] - others)
+
+
+@pytest.mark.parametrize("by", ["logic", "rows"])
+def test_each_rule_shows_the_purest_of_the_leaves_it_displaced(by):
+    _, columns, split, leaves, selection, rules = published(1, by=by, similarity=0.5)
+    covered = covered_rows(columns, split.train, leaves.logic, leaves.bounds)
+    rows = [set(np.flatnonzero(mask).tolist()) for mask in covered]
+    twins = factories.reference_leaves(leaves)
+
+    def similarity(a, b):
+        return gs_mrm.simpson(rows[a], rows[b]) if by == "rows" else gs_mrm.by_logic(twins[a], twins[b])
+
+    assert sum(rule.displaced_total for rule in rules) == len(leaves) - len(rules) > 0
+    for number, rule in enumerate(rules):
+        mine = []
+        for place in range(len(leaves)):
+            alike = [similarity(place, int(chosen)) >= 0.5 for chosen in selection.chosen]
+            if place not in selection.chosen and alike.index(True) == number:
+                mine.append(place)
+        purest = sorted(mine, key=lambda place: leaves.gini[place])[:5]
+        assert rule.displaced_total == len(mine)
+        assert [shown.gini for shown in rule.displaced] == [leaves.gini[place] for place in purest]
+        assert [shown.n for shown in rule.displaced] == [leaves.sizes[place] for place in purest]
+        chosen = int(selection.chosen[number])
+        assert [shown.similarity for shown in rule.displaced] == [similarity(place, chosen) for place in purest]
+        assert all(shown.similarity >= 0.5 for shown in rule.displaced)
+
+
+def test_the_most_similar_rule_is_the_first_of_the_most_similar_by_logic():
+    *_, rules = published(2)
+    logics = [frozenset(rule.logic) for rule in rules]
+
+    assert any(rule.most_similar for rule in rules)
+    for number, rule in enumerate(rules):
+        values = [
+            -1 if other == number else gs_mrm.simpson(logics[number], logic) for other, logic in enumerate(logics)
+        ]
+        nearest = values.index(max(values))
+        expected = (f"R{nearest + 1}", values[nearest]) if values[nearest] > 0 else (None, 0.0)
+        assert (rule.most_similar, rule.most_similar_by) == expected
+
+
+def test_rules_name_their_source_and_carry_their_logic():
+    _, columns, _, leaves, selection, rules = published(3)
+
+    assert [rule.id for rule in rules] == [f"R{number + 1}" for number in range(len(rules))]
+    for rule, leaf in zip(rules, leaves.take(selection.chosen).logic, strict=True):
+        names = {columns.features[feature].name for feature, _ in rule.logic}
+        assert names <= set(rule.source.subset)
+        assert [2 * feature + large for feature, large in rule.logic] == leaf[: len(rule.logic)].tolist()
+        assert len(rule.bounds) == len(rule.logic) == len(rule.conditions)
+
+
+def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
+    rng = np.random.default_rng(4)
+    labels = (rng.random(200) < 0.1).astype(int)
+    matrix = np.array([(labels == 1) | (rng.random(200) < 0.15), rng.random(200)], float)
+    columns, split = factories.columns_of(matrix, labels), factories.make_split(rng, 200)
+    table = TrainingTable.build(columns, split)
+    forest = depth_search(table, np.array([[0]]), 1)
+    leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, table.weights)))
+    selection = choose(leaves, columns, split, MiningSettings())
+    rules = publish(leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths))
+
+    (rare,) = [rule for rule in rules if rule.logic == ((0, True),)]
+
+    assert rare.counts[0] > rare.counts[1]
+    assert rare.label == 1
+
+
+def test_without_held_out_rows_nothing_is_said_of_them():
+    *_, rules = published(0, holdout=0.0)
+
+    assert [rule.holdout for rule in rules] == [None] * len(rules)
+
+
+CLASSES = ("no", "yes")
+
+
+def changed_condition(rule, **change):
+    return replace(rule, conditions=(replace(rule.conditions[0], **change), *rule.conditions[1:]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rule: changed_condition(rule, feature="other"),
+        lambda rule: changed_condition(rule, op=Op.IS_MISSING),
+        lambda rule: changed_condition(rule, value=1e-300),
+        lambda rule: changed_condition(rule, or_missing=not rule.conditions[0].or_missing),
+        lambda rule: replace(rule, conditions=rule.conditions[1:]),
+        lambda rule: replace(rule, conditions=(*rule.conditions, rule.conditions[0])),
+        lambda rule: replace(rule, label=1 - rule.label),
+        lambda rule: replace(rule, counts=(rule.counts[0] + 1, rule.counts[1])),
+    ],
+    ids=["feature", "op", "value", "or missing", "fewer", "more", "class", "counts"],
+)
+def test_the_digest_changes_with_whatever_a_rule_says(change):
+    *_, rules = published(0)
+
+    for place, rule in enumerate(rules):
+        others = (*rules[:place], change(rule), *rules[place + 1 :])
+        assert rules_digest(others, CLASSES) != rules_digest(rules, CLASSES)
+
+
+def test_the_digest_changes_with_the_order_the_number_and_the_names_of_classes():
+    *_, rules = published(0)
+    digest = rules_digest(rules, CLASSES)
+
+    assert rules_digest(rules[::-1], CLASSES) != digest
+    assert rules_digest(rules[:-1], CLASSES) != digest
+    assert rules_digest(rules, ("no", "Yes")) != digest
+    assert rules_digest(rules, CLASSES) == digest
+
+
+def test_the_digest_does_not_change_with_the_evidence():
+    *_, rules = published(0)
+    bare = [
+        replace(
+            rule,
+            id="R99",
+            validation=rule.train,
+            holdout=None,
+            unique=0,
+            most_similar=None,
+            most_similar_by=0.0,
+            source=replace(rule.source, tree=0, score=0.0),
+            displaced=(),
+            displaced_total=0,
+        )
+        for rule in rules
+    ]
+
+    assert rules_digest(bare, CLASSES) == rules_digest(rules, CLASSES)
+
+
+def test_the_difference_of_two_neighbouring_thresholds_is_in_the_digest():
+    *_, rules = published(0)
+    (place, rule), *_ = [(p, r) for p, r in enumerate(rules) if isinstance(r.conditions[0].value, float)]
+    moved = changed_condition(rule, value=float(np.nextafter(rule.conditions[0].value, np.inf)))
+
+    assert rules_digest([*rules[:place], moved, *rules[place + 1 :]], CLASSES) != rules_digest(rules, CLASSES)
