@@ -2,33 +2,34 @@
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from time import monotonic
-
-import numpy as np
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split, split_rows
-from maabo_dist.rules import (
-    LeafFilter,
-    LeafPool,
-    Rule,
-    TreeRecords,
-    choose,
-    literal_width,
-    publish,
-    reliable_leaves,
-    rules_digest,
-)
-from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
+from maabo_dist.rules import LeafPool, Rule, TreeRecords, choose, publish, rules_digest
+from maabo_dist.run import SearchRun
+from maabo_dist.search import Subsets
 from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import empty_forest
 
 PIECES_PER_THREAD = 4
 """A batch is cut finer than one piece per thread, so that no thread waits long for the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a search has done so far."""
+
+    trees: int
+    planned: int
+    best_score: float
+    reliable: int
+    """Distinct reliable logic sets so far."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,6 @@ class Funnel:
     """… of these, distinct logic sets."""
     rules: int
     """… of these, dissimilar."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a search has done so far."""
-
-    trees: int
-    planned: int
-    best_score: float
-    reliable: int
-    """Distinct reliable logic sets so far."""
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +97,36 @@ def mine(
     `jobs` threads grow trees. `progress` is called after every batch and may return True to stop the search; an
     interrupt (Ctrl-C) stops it too. Either way the rules found so far are returned.
     """
+    started = clock()
     plan = SearchPlan.settle(settings, columns.count)
-    split = split_rows(
+    split = split_for(columns, settings)
+    table = TrainingTable.build(
+        columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
+    )
+    run = SearchRun(columns, split, table.weights, settings, plan)
+    forests = [empty_forest(plan.subset_size, settings.max_depth, len(columns.classes))]
+
+    def watch(forest: Forest) -> str | None:
+        if keep_trees:
+            forests.append(forest)
+        seconds = clock() - started
+        report = Progress(run.grown, plan.trees, run.best_score or 0.0, run.leaves.logic_sets, seconds)
+        if progress is not None and progress(report):
+            return "asked"
+        return "time" if settings.time_limit is not None and seconds >= settings.time_limit else None
+
+    stopped = _drive(run, table, settings.max_depth, jobs, watch)
+    seconds = clock() - started
+    summary = SearchSummary(run.grown, run.leaves.seen, run.best_score, seconds, stopped)
+    result = conclude(
+        columns, split, table, settings=settings, plan=plan, search=summary, leaves=run.leaves, records=run.records
+    )
+    return replace(result, forest=Forest.joined(forests)) if keep_trees else result
+
+
+def split_for(columns: Columns, settings: MiningSettings) -> Split:
+    """The rows of each part, as the settings have it."""
+    return split_rows(
         columns.labels,
         test_size=settings.test_size,
         seed=settings.seed if settings.split_seed is None else settings.split_seed,
@@ -117,141 +134,69 @@ def mine(
         stratify=settings.stratify,
         classes=columns.classes,
     )
-    search = _Search(columns, split, settings, plan, clock, keep_trees=keep_trees)
-    with ExitStack() as stack:
-        search.pool = stack.enter_context(ThreadPoolExecutor(jobs)) if jobs > 1 else None
-        search.pieces = jobs * PIECES_PER_THREAD
-        stopped = search.run(progress)
-    return search.result(stopped)
 
 
-class _Search:
-    """One run of the loop: propose, grow, observe."""
-
-    def __init__(
-        self,
-        columns: Columns,
-        split: Split,
-        settings: MiningSettings,
-        plan: SearchPlan,
-        clock: Callable[[], float],
-        *,
-        keep_trees: bool,
-    ) -> None:
-        self.columns, self.split, self.settings, self.plan = columns, split, settings, plan
-        self.clock, self.started = clock, clock()
-        self.pool: ThreadPoolExecutor | None = None
-        self.pieces = 1
-        self.table = TrainingTable.build(
-            columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
-        )
-        self.proposer = SubsetProposer(settings, plan)
-        classes = len(columns.classes)
-        self.filter = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), self.table.weights)
-        self.leaves = LeafPool(
-            literal_width(plan.subset_size, settings.max_depth), classes, by_bounds=settings.similarity_by == "rows"
-        )
-        self.forests = [empty_forest(plan.subset_size, settings.max_depth, classes)] if keep_trees else None
-        self.depths: list[np.ndarray] = []
-        self.grown = self.seen = self.large = 0
-        self.best_score: float | None = None
-        self.known_rules: set[bytes] = set()
-        self.last_new_rule = 0
-
-    def run(self, progress: Callable[[Progress], bool | None] | None) -> str:
-        """Search to an end; returns why it ended."""
-        waiting: deque[Subsets] = deque()
-        observed = 0
+def _drive(
+    run: SearchRun, table: TrainingTable, max_depth: int, jobs: int, watch: Callable[[Forest], str | None]
+) -> str:
+    """Grow what the run proposes until it is finished or `watch` gives a reason to leave it; returns why it ended."""
+    waiting: deque[Subsets] = deque()
+    threads = ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext()
+    with threads as pool:
         try:
-            for batch in batch_schedule(self.plan, guided=self.settings.strategy == "maabo"):
-                while observed < batch.needs:
-                    self._evaluate(waiting.popleft())
-                    observed += 1
-                    if reason := self._reason_to_stop(progress):
-                        return self._finish(waiting, reason)
-                subsets = self.proposer.suggest(batch.size)
-                if not len(subsets):
-                    return self._finish(waiting, "exhausted")
-                waiting.append(subsets)
-            while waiting:
-                self._evaluate(waiting.popleft())
-                if (reason := self._reason_to_stop(progress)) and reason != "patience":
-                    return reason
+            while not run.finished:
+                subsets = run.propose()
+                if subsets is not None:
+                    waiting.append(subsets)
+                elif waiting:
+                    forest = _grow(table, waiting.popleft(), max_depth, pool, jobs)
+                    run.observe(forest)
+                    if reason := watch(forest):
+                        return reason
         except KeyboardInterrupt:
             return "interrupted"
-        return "exhausted" if self.grown == self.plan.space_size else "budget"
-
-    def _finish(self, waiting: deque[Subsets], reason: str) -> str:
-        """Grow what was proposed before the search knew it would end, so that the end is the same anywhere."""
-        while waiting and reason in {"patience", "exhausted"}:
-            self._evaluate(waiting.popleft())
-        return reason
-
-    def _evaluate(self, subsets: Subsets) -> None:
-        forest = depth_search(self.table, subsets, self.settings.max_depth, pool=self.pool, pieces=self.pieces)
-        scores = forest.best_scores
-        leaves = reliable_leaves(forest, self.filter, first_tree=self.grown)
-        # All is computed; only now the state changes, so that an interrupt finds whole batches.
-        self.proposer.observe(subsets, scores)
-        self.seen, self.large = self.seen + leaves.seen, self.large + leaves.large
-        self.grown += len(forest)
-        self.best_score = max(float(scores.max()), self.best_score or 0.0)
-        self.depths.append(forest.depths)
-        if self.forests is not None:
-            self.forests.append(forest)
-        if self.leaves.add(leaves) and self.settings.patience is not None:
-            self._look_for_new_rules()
-
-    def _look_for_new_rules(self) -> None:
-        leaves = self.leaves.distinct()
-        chosen = choose(leaves, self.columns, self.split, self.settings).chosen
-        rules = {row.tobytes() for row in leaves.logic[chosen]}
-        if not rules <= self.known_rules:
-            self.known_rules |= rules
-            self.last_new_rule = self.grown
-
-    def _reason_to_stop(self, progress: Callable[[Progress], bool | None] | None) -> str | None:
-        seconds = self.clock() - self.started
-        report = Progress(self.grown, self.plan.trees, self.best_score or 0.0, self.leaves.logic_sets, seconds)
-        if progress is not None and progress(report):
-            return "asked"
-        if self.settings.time_limit is not None and seconds >= self.settings.time_limit:
-            return "time"
-        if self.settings.patience is not None and self.grown - self.last_new_rule >= self.settings.patience:
-            return "patience"
-        return None
-
-    def result(self, stopped: str) -> MiningResult:
-        """Select, publish and sum up."""
-        leaves = self.leaves.distinct()
-        selection = choose(leaves, self.columns, self.split, self.settings)
-        depths = np.concatenate([*self.depths, np.empty(0, np.int32)])
-        records = TreeRecords(self.proposer.state().subsets, depths)
-        rules = publish(leaves, selection, self.columns, self.split, self.table.shares, records)
-        return MiningResult(
-            rules=rules,
-            digest=rules_digest(rules, self.columns.classes),
-            settings=self.settings,
-            plan=self.plan,
-            search=SearchSummary(self.grown, self.seen, self.best_score, self.clock() - self.started, stopped),
-            funnel=Funnel(self.seen, self.large, self.leaves.pure, len(leaves), len(rules)),
-            classes=self.columns.classes,
-            target=self.columns.target,
-            rows={
-                "train": len(self.split.train),
-                "validation": len(self.split.validation),
-                "holdout": len(self.split.holdout),
-            },
-            base_rates=tuple((self.table.totals / self.table.totals.sum()).tolist()),
-            fingerprint=self.columns.fingerprint,
-            notes=(*self.plan.notes, *_notes(stopped, self.plan, self.grown)),
-            forest=None if self.forests is None else Forest.joined(self.forests),
-        )
+    return run.reason
 
 
-def _notes(stopped: str, plan: SearchPlan, grown: int) -> tuple[str, ...]:
-    share = f"after {grown:,} of {plan.trees:,} trees"
-    match stopped:
+def _grow(table: TrainingTable, subsets: Subsets, max_depth: int, pool: Executor | None, jobs: int) -> Forest:
+    return depth_search(table, subsets, max_depth, pool=pool, pieces=jobs * PIECES_PER_THREAD if pool else 1)
+
+
+def conclude(
+    columns: Columns,
+    split: Split,
+    table: TrainingTable,
+    *,
+    settings: MiningSettings,
+    plan: SearchPlan,
+    search: SearchSummary,
+    leaves: LeafPool,
+    records: TreeRecords,
+) -> MiningResult:
+    """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps."""
+    distinct = leaves.distinct()
+    selection = choose(distinct, columns, split, settings)
+    rules = publish(distinct, selection, columns, split, table.shares, records)
+    return MiningResult(
+        rules=rules,
+        digest=rules_digest(rules, columns.classes),
+        settings=settings,
+        plan=plan,
+        search=search,
+        funnel=Funnel(leaves.seen, leaves.large, leaves.pure, len(distinct), len(rules)),
+        classes=columns.classes,
+        target=columns.target,
+        rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
+        base_rates=tuple((table.totals / table.totals.sum()).tolist()),
+        fingerprint=columns.fingerprint,
+        notes=(*plan.notes, *_notes(search, plan)),
+        forest=None,
+    )
+
+
+def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:
+    share = f"after {search.trees:,} of {plan.trees:,} trees"
+    match search.stopped:
         case "time":
             return (f"The time limit ended the search {share}; on a faster machine it would have gone further.",)
         case "interrupted" | "asked":

@@ -5,6 +5,7 @@ given table.
 """
 
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from math import comb
 from typing import Annotated, Any, Literal, Self, TypeGuard
 
@@ -133,7 +134,7 @@ class MiningSettings(_Settings):
     initial: int = Field(10, ge=1, description="Random trees before the search is guided (N_I).")
     alpha: float = Field(0.25, gt=0, lt=1, description="Share of the trees that count as high-scoring (α).")
     h: float = Field(0.5, gt=0, le=1, description="Probability given to mismatching subsets (h).")
-    b: float = Field(0.5, gt=0, lt=1, description="Damping per mismatch (b).")
+    b: float = Field(0.5, ge=0.001, lt=1, description="Damping per mismatch (b); at least 0.001.")
     top_features: CountOrAll = Field(
         None, description="Candidates hold at least one of this many most used features (N_U); a number or all."
     )
@@ -227,10 +228,8 @@ def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str,
     if budget is None:
         return min(space, max(FEWEST_DEFAULT_TREES, min(space // 2, MOST_DEFAULT_TREES))), ()
     if isinstance(budget, str):
-        parts = budget.rstrip("%").strip()
-        # Shares are exact at any size of the space: 12.5% is 125 of 1,000.
-        digits = len(parts.partition(".")[2])
-        return max(1, space * round(float(parts) * 10**digits) // (100 * 10**digits)), ()
+        share = Fraction(budget.rstrip("%").strip())  # exact at any size of the space
+        return max(1, space * share // 100), ()
     if budget > space:
         return space, (f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",)
     return budget, ()

@@ -1,6 +1,6 @@
 """`ArtifactStore`: files by name, in a directory, in a bucket or in memory. Tables and pooled trees lie in it.
 
-A name says what the content must be (a table's fingerprint, a digest), so that a file is written once and never changed.
+A name says what the content must be (a table's fingerprint, a digest): a file is written once and never changed.
 Writing is all or nothing, and reading copies to a local file that the caller verifies before use.
 """
 

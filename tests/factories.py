@@ -32,7 +32,7 @@ KINDS = {
 
 
 def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal=0.6):
-    """A table whose class follows a mixture of its columns in a `signal` share of the rows and is noise in the others."""
+    """A table whose class follows its columns in a `signal` share of the rows and is noise in the others."""
     matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
     ranks = np.array([np.unique(column, return_inverse=True)[1] for column in matrix])
     told = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
@@ -68,7 +68,7 @@ def make_forest(rng, *, rows=40, features=4, classes=2, size=2, max_depth=4, **t
 
 
 def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_rows=20):
-    """Random leaves, many with the same logic set. `ginis` draws from a few values, so that they tie; else by counts."""
+    """Random leaves, many with the same logic set. Gini indices come of `ginis`, so that they tie, or of the counts."""
     logic = np.full((count, width), NO_LITERAL, np.int32)
     bounds = np.zeros((count, width))
     for row in range(count):

@@ -17,8 +17,8 @@ class LeafPool:
         self._parts = [_no_leaves(width, classes)]
         self._compact_size = 0
         self._logics = SubsetIndex(width)
-        self.pure = 0
-        """Reliable leaves so far, repetitions counted."""
+        self.seen = self.large = self.pure = 0
+        """Leaves of all trees so far; of these large enough; of these pure enough. Repetitions count."""
 
     @property
     def logic_sets(self) -> int:
@@ -28,7 +28,7 @@ class LeafPool:
     def add(self, leaves: Leaves) -> int:
         """Take in the leaves of more trees; returns how many of their logic sets are new."""
         self._parts.append(leaves)
-        self.pure += len(leaves)
+        self.seen, self.large, self.pure = self.seen + leaves.seen, self.large + leaves.large, self.pure + len(leaves)
         if sum(map(len, self._parts)) > 2 * self._compact_size + SLACK:
             self.distinct()
         return len(self._logics.add_new(leaves.logic))

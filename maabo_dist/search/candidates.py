@@ -35,10 +35,10 @@ class CandidateSampler:
     def blocks(
         self, count: int | None, order: npt.NDArray[np.int32], taken: SubsetIndex, stream: int
     ) -> Iterator[Subsets]:
-        """Up to `count` subsets not in `taken`, or all (None), in blocks. `order` lists the features, top ones first."""
+        """Up to `count` subsets not in `taken`, or all (None), in blocks; `order` has the features, top ones first."""
         if count is None:
             yield from self._free(order, taken)
-        elif self._restricted > 4 * count + 2 * len(taken):  # then at least a quarter of the draws are good
+        elif self._restricted > 3 * count + len(taken):  # then drawing is cheaper than listing all of them
             yield self._drawn(count, order, taken, stream)
         else:
             free = np.concatenate([*self._free(order, taken), np.empty((0, self._space.size), np.int32)])
@@ -52,9 +52,10 @@ class CandidateSampler:
 
     def _drawn(self, count: int, order: npt.NDArray[np.int32], taken: SubsetIndex, stream: int) -> Subsets:
         drawn = np.empty((0, self._space.size), np.int32)
+        free = self._restricted - len(taken)
         while len(drawn) < count:
-            missing = count - len(drawn)
-            fresh = np.empty((missing + missing // 4 + 8, self._space.size), np.int32)
+            likely = (count - len(drawn)) * self._restricted // free
+            fresh = np.empty((min(likely + likely // 4 + 8, BLOCK), self._space.size), np.int32)
             stream = int(_draw(np.uint64(stream), self._ladder, order, fresh))
             drawn = _distinct(np.concatenate([drawn, fresh[~taken.contains(fresh)]]))
         return drawn[:count]

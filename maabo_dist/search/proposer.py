@@ -21,7 +21,7 @@ from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.settings import MiningSettings, SearchPlan
 
 CANDIDATES_EACH = 4
-"""For each subset of a batch at least this many candidates are compared, however small N_E is."""
+"""For each subset of a batch of several at least this many candidates are compared, however small N_E is."""
 
 
 class Purpose(IntEnum):
@@ -71,13 +71,17 @@ class SubsetProposer:
 
     def suggest(self, count: int) -> Subsets:
         """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
-        subsets = self._choose(count)
+        start = len(self._proposed)
+        self._propose(count)
         self._steps += 1
-        self._append(subsets)
-        return subsets
+        return self._proposed.rows[start:].copy()
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
         """The scores of pending subsets. NaN marks one whose evaluation failed: verified, but neither high nor low."""
+        if subsets.ndim != 2 or subsets.shape[1] != self._plan.subset_size:
+            raise SearchError(
+                f"Subsets of {self._plan.subset_size} features were suggested, not of shape {subsets.shape}."
+            )
         positions = self._proposed.positions(subsets)
         if (positions < 0).any() or not self._pending[positions].all() or len(np.unique(positions)) < len(positions):
             raise SearchError("A score was observed for a subset that is not pending.")
@@ -115,29 +119,33 @@ class SubsetProposer:
         if self._guide is not None:
             self._guide.expect(self._proposed, np.arange(start, stop))
 
-    def _choose(self, count: int) -> Subsets:
+    def _propose(self, count: int) -> None:
         if self._settings.strategy == "single":
-            return np.arange(self._plan.features, dtype=np.int32)[None][len(self._proposed) :]
-        if self._settings.strategy == "exhaustive":
-            return self._space.block(len(self._proposed), count)
-        if self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
-            return self._random(count)
-        return self._promising(self._guide, count)
+            self._append(np.arange(self._plan.features, dtype=np.int32)[None][len(self._proposed) :])
+        elif self._settings.strategy == "exhaustive":
+            self._append(self._space.block(len(self._proposed), count))
+        elif self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
+            self._append(self._random(count))
+        else:
+            self._propose_promising(self._guide, count)
 
     def _random(self, count: int) -> Subsets:
         order = np.arange(self._plan.features, dtype=np.int32)
         return np.concatenate(list(self._anywhere.blocks(count, order, self._proposed, self._stream(Purpose.SUBSETS))))
 
-    def _promising(self, guide: ScoreGuide, count: int) -> Subsets:
-        """The candidates of greatest acquisition in H; an empty restricted space falls back to the whole one."""
-        wanted = None if self._plan.candidates is None else max(self._plan.candidates, CANDIDATES_EACH * count)
+    def _propose_promising(self, guide: ScoreGuide, count: int) -> None:
+        """The candidates of greatest acquisition in H; what the restricted space lacks comes from the whole one."""
+        wanted = self._plan.candidates
+        if wanted is not None and count > 1:
+            wanted = max(wanted, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
         near_top = self._near_top.blocks(wanted, self._feature_order(guide), self._proposed, stream)
         chosen = self._best(guide, near_top, count)
-        if len(chosen) or self._near_top is self._anywhere:
-            return chosen
-        order = np.arange(self._plan.features, dtype=np.int32)
-        return self._best(guide, self._anywhere.blocks(wanted, order, self._proposed, stream), count)
+        self._append(chosen)
+        if len(chosen) < count and self._near_top is not self._anywhere:
+            order = np.arange(self._plan.features, dtype=np.int32)
+            anywhere = self._anywhere.blocks(wanted, order, self._proposed, stream)
+            self._append(self._best(guide, anywhere, count - len(chosen)))
 
     def _best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
         """The `count` of greatest acquisition over all blocks; ties in the order of random keys."""

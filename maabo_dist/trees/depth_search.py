@@ -32,7 +32,7 @@ def depth_search(
 
     With a `pool`, at least `pieces` pieces of the block run on it side by side; the kernels hold no GIL.
     """
-    subsets = _checked(np.ascontiguousarray(subsets, dtype=np.int32), table.features)
+    subsets = _checked(subsets, table.features)
     blocks = _cut(subsets, max_depth, table.entries.shape[1], pieces)
     if not blocks:
         return empty_forest(subsets.shape[1], max_depth, len(table.totals))
@@ -41,8 +41,9 @@ def depth_search(
     return Forest.joined(list(pool.map(lambda block: _grow(table, block, max_depth), blocks)))
 
 
-def _checked(subsets: npt.NDArray[np.int32], features: int) -> npt.NDArray[np.int32]:
+def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.int32]:
     """Kernels do not check bounds: nothing out of range may enter them."""
+    subsets = np.asarray(subsets)
     if subsets.ndim != 2 or subsets.shape[1] < 1:
         raise SearchError(f"Subsets come as rows of feature indices; the array has shape {subsets.shape}.")
     if subsets.size and (subsets.min() < 0 or subsets.max() >= features):
@@ -51,7 +52,7 @@ def _checked(subsets: npt.NDArray[np.int32], features: int) -> npt.NDArray[np.in
         )
     if (np.diff(subsets, axis=1) <= 0).any():
         raise SearchError("A subset's feature indices must ascend.")
-    return subsets
+    return np.ascontiguousarray(subsets, dtype=np.int32)
 
 
 def _cut(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int) -> list[npt.NDArray[np.int32]]:

@@ -104,11 +104,34 @@ class Forest:
             forest = cls(**{name: arrays[name] for name in (*_PLAIN, "offsets")})
         except KeyError as error:
             raise FormatError(f"{path} is damaged: array {error} is missing.") from error
-        if len(forest.offsets) != len(forest) + 1 or forest.offsets[-1] != len(forest.feature):
-            raise FormatError(
-                f"{path} is damaged: its {len(forest)} trees and {len(forest.feature)} nodes do not match."
-            )
+        if not (_lengths_match(forest) and _indices_fit(forest)):
+            raise FormatError(f"{path} is damaged: its trees and nodes do not match. Make the file again.")
         return forest
+
+
+def _lengths_match(forest: Forest) -> bool:
+    trees, nodes = len(forest.subsets), len(forest.feature)
+    return (
+        len(forest.scores) == len(forest.depths) == len(forest.offsets) - 1 == trees
+        and len(forest.threshold) == len(forest.left) == len(forest.counts) == nodes
+        and all(getattr(forest, name).ndim == 2 for name in ("subsets", "scores", "counts"))
+        and all(getattr(forest, name).ndim == 1 for name in ("depths", "offsets", "feature", "threshold", "left"))
+    )
+
+
+def _indices_fit(forest: Forest) -> bool:
+    """Whether every index leads somewhere: kernels follow them without looking."""
+    sizes = np.diff(forest.offsets)
+    if forest.offsets[0] != 0 or forest.offsets[-1] != len(forest.feature) or (sizes < 1).any():
+        return False
+    node = np.arange(len(forest.feature)) - np.repeat(forest.offsets[:-1], sizes)
+    is_split = forest.feature != LEAF
+    children_follow = (forest.left > node) & (forest.left + 1 < np.repeat(sizes, sizes))
+    return bool(
+        ((forest.depths >= 1) & (forest.depths <= forest.scores.shape[1])).all()
+        and (forest.feature >= LEAF).all()
+        and np.where(is_split, children_follow, forest.left == LEAF).all()
+    )
 
 
 _PLAIN = ("subsets", "scores", "depths", "feature", "threshold", "left", "counts")

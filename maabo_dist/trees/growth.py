@@ -240,7 +240,7 @@ def _best_cut(
 ) -> tuple[float, int]:
     """The score of the best cut of order[start:stop] and how many entries it puts on the left."""
     low, high = np.int64(order[start]) >> layout.code_shift, np.int64(order[stop - 1]) >> layout.code_shift
-    if low == high:
+    if low == high or stop - start < 2 * min_samples_leaf:
         return -np.inf, 0
     if len(counts) > 2:
         return _best_cut_many(order, start, stop, layout, counts, weights, min_samples_leaf, scratch)

@@ -1,7 +1,7 @@
 """GS-MRM, Algorithm 2 of the paper line by line over explicit leaves, and leaves read off trees by recursion.
 
-What the paper leaves open is settled as in the design: ties go to the larger n, then to the canonical order of the logic
-set; the empty logic set is similar to everything.
+What the paper leaves open is settled as in the design: ties go to the larger n, then to the canonical order of the
+logic set; the empty logic set is similar to everything.
 """
 
 from dataclasses import dataclass

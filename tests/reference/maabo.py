@@ -77,7 +77,7 @@ def float_acquisition(f, high, low, values):
 
 
 def split(verified, alpha):
-    """(H-FCS, L-FCS) of V-FCS, a list of (subset, score) in the order of building; failed ones (None) are in neither."""
+    """(H-FCS, L-FCS) of V-FCS, a list of (subset, score) in the order of building; None marks a failed one."""
     scored = [(subset, score) for subset, score in verified if score is not None]
     ordered = sorted(scored, key=lambda item: -item[1])  # stable: of equals the earlier one first
     threshold = max(1, floor(alpha * len(ordered)))
@@ -95,16 +95,16 @@ def top_features(high, features, seed, step):
 def drawn(count, order, top, unverified, size, verified_count, stream):
     """`count` of the unverified subsets that hold one of order[:top], or all of them; a list in the order of drawing.
 
-    With the features renumbered so that order[0] is 0, the restricted subsets are the first ones in lexicographic order.
+    With the features renumbered so that order[0] is 0, the restricted subsets come first in lexicographic order.
     """
     features = len(order)
     restricted = [f for f in combinations(range(features), size) if f[0] < top]
     named = [tuple(sorted(order[number] for number in f)) for f in restricted]
     free = [f for f in named if f in unverified]
-    if count is None or (len(restricted) <= 4 * count + 2 * verified_count and len(free) <= count):
+    if count is None or (len(restricted) <= 3 * count + verified_count and len(free) <= count):
         return free
     draws = numbers(stream)
-    if len(restricted) <= 4 * count + 2 * verified_count:
+    if len(restricted) <= 3 * count + verified_count:
         keys = {f: next(draws) for f in free}
         return sorted(free, key=keys.get)[:count]
     result = []

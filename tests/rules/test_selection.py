@@ -201,5 +201,5 @@ def test_selection_by_rows_is_algorithm_2_with_that_similarity():
 
         selection = select_rules(leaves.gini, by_rows(covered), 0.6)
 
-        expected = gs_mrm.select(twins, 0, np.inf, 0.6, 2, lambda a, b: gs_mrm.simpson(rows[a], rows[b]))
+        expected = gs_mrm.select(twins, 0, np.inf, 0.6, 2, lambda a, b, rows=rows: gs_mrm.simpson(rows[a], rows[b]))
         assert [twins[place] for place in selection.chosen] == expected

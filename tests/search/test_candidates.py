@@ -157,6 +157,23 @@ def test_a_space_used_up_gives_nothing():
     assert sampled(space, 5, None, taken=everything) == sampled(space, 5, 3, taken=everything) == []
 
 
+def test_an_index_knows_every_subset_and_its_place_as_it_grows():
+    rng = np.random.default_rng(0)
+    omega = rng.permutation(np.array(list(combinations(range(12), 3)), np.int32))
+    index = SubsetIndex(3, room=2)
+
+    for number, part in enumerate(np.array_split(omega, 20)):
+        if number % 2:
+            index.add(part)
+        else:
+            twice = np.concatenate([part, index.rows[:5], part[::-1]])
+            assert index.add_new(twice).tolist() == list(range(len(part)))
+        known = len(index)
+        assert index.positions(omega).tolist() == [*range(known), *[-1] * (220 - known)]
+        assert index.contains(omega).tolist() == [True] * known + [False] * (220 - known)
+        assert index.rows.tolist() == omega[:known].tolist()
+
+
 def test_streams_are_those_of_splitmix64():
     # The first outputs of Vigna's splitmix64.c for the state 1234567.
     assert draws.keys(1234567, 3).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]

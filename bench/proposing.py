@@ -1,0 +1,45 @@
+"""`suggest` for a batch of 256 beside the evaluation of that batch, in a search that is under way."""
+
+from statistics import median
+from time import perf_counter
+
+from bench import show, tables
+from maabo_dist.search import SubsetProposer
+from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.trees import depth_search
+
+BATCH = 256
+
+
+def run(options) -> None:
+    name = "Titanic + 20 noise" if options.titanic else "like Titanic + 20 noise"
+    cases = [
+        (name, tables.noisy_titanic(options.titanic)),
+        ("1,000 features × 2,000 rows", tables.generated(2000, 1000)),
+    ]
+    if not options.quick:
+        cases.append(("20,000 features × 2,000 rows", tables.generated(2000, 20_000)))
+    rows, costs = [], []
+    for what, columns in cases:
+        suggest, evaluate, observe = _rounds(columns, 4 if options.quick else 8)
+        rows.append((what, suggest, evaluate, suggest / evaluate, show.Goal(most=1)))
+        costs.append(f"{what}: {(suggest + observe) / BATCH * 1e6:.2f} µs a subset for suggest and observe")
+    notes = [*costs, "Median of the rounds of a search after its first 1,024 trees; one thread, p_max = 5, D′ = 3."]
+    show.comparison(f"3. suggest({BATCH}) beside growing these {BATCH} trees", "suggest", "evaluate", rows, notes)
+
+
+def _rounds(columns, rounds: int) -> tuple[float, float, float]:
+    settings = MiningSettings(trees=BATCH * (rounds + 5), batch=BATCH)
+    proposer = SubsetProposer(settings, SearchPlan.settle(settings, columns.count))
+    table = tables.training(columns)
+    seconds = []
+    for _ in range(rounds + 5):
+        start = perf_counter()
+        subsets = proposer.suggest(BATCH)
+        suggested = perf_counter()
+        scores = depth_search(table, subsets, settings.max_depth).best_scores
+        grown = perf_counter()
+        proposer.observe(subsets, scores)
+        seconds.append((suggested - start, grown - suggested, perf_counter() - grown))
+    suggest, evaluate, observe = zip(*seconds[5:], strict=True)
+    return median(suggest), median(evaluate), median(observe)

@@ -1,0 +1,86 @@
+"""The tables that are measured on: Titanic, from a file or generated in its shape, and generated ones of any size."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from maabo_dist.data import Columns, frame_from_arrays, prepare, split_rows
+from maabo_dist.data.split import Split
+from maabo_dist.settings import TableSettings
+from maabo_dist.trees import TrainingTable
+
+TITANIC = Path(__file__).parents[2] / "shared" / "data" / "titanic.csv"
+
+
+def titanic_path(given: str | None) -> Path | None:
+    """The file asked for, or the one at hand; None where there is none."""
+    if given is not None and not Path(given).is_file():
+        raise SystemExit(f"--titanic {given}: no such file.")
+    named = (given, os.environ.get("MAABO_TITANIC"), TITANIC)
+    return next((Path(path) for path in named if path and Path(path).is_file()), None)
+
+
+def titanic_frame(path: Path | None) -> pd.DataFrame:
+    return pd.read_csv(path) if path is not None else _like_titanic()
+
+
+def noisy_titanic(path: Path | None) -> Columns:
+    """Titanic and 20 columns of uniform noise: 29 features."""
+    frame, random = titanic_frame(path), np.random.default_rng(0)
+    noise = {f"noise{k}": random.random(len(frame)) for k in range(20)}
+    return prepare(frame.assign(**noise), TableSettings(target="survived")).columns
+
+
+@cache
+def generated(rows: int, features: int) -> Columns:
+    return prepare(generated_frame(rows, features), TableSettings(target="label")).columns
+
+
+def generated_frame(rows: int, features: int) -> pd.DataFrame:
+    """Normal columns; three of them decide the class, with noise."""
+    random = np.random.default_rng(rows + features)
+    matrix = random.normal(size=(rows, features))
+    signal = matrix[:, 0] + matrix[:, 1] * matrix[:, 2] + random.normal(size=rows)
+    return frame_from_arrays(matrix).assign(label=np.where(signal > 0, "yes", "no"))
+
+
+def split_of(columns: Columns, seed: int = 0) -> Split:
+    return split_rows(columns.labels, test_size=0.3, seed=seed, classes=columns.classes)
+
+
+def training(columns: Columns) -> TrainingTable:
+    return TrainingTable.build(columns, split_of(columns))
+
+
+def random_subsets(features: int, size: int, count: int, seed: int = 0) -> np.ndarray:
+    """Distinct rows of ascending feature indices, in random order."""
+    random = np.random.default_rng(seed)
+    found = np.empty((0, size), np.int32)
+    while len(found) < count:
+        drawn = np.sort(random.integers(0, features, (count + count // 2 + 16, size), dtype=np.int32), axis=1)
+        drawn = drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)]
+        found = np.unique(np.concatenate([found, drawn]), axis=0)
+    return found[random.permutation(len(found))[:count]]
+
+
+def _like_titanic() -> pd.DataFrame:
+    """1,309 rows with Titanic's columns, kinds of values and gaps."""
+    random, rows = np.random.default_rng(1912), 1309
+    pclass, female = random.choice([1, 2, 3], rows, p=[0.25, 0.21, 0.54]), random.random(rows) < 0.36
+    chance = 0.15 + 0.55 * female + 0.1 * (2 - pclass)
+    age = np.round(random.gamma(6, 5, rows), 0)
+    frame = pd.DataFrame(
+        {
+            "pclass": pclass,
+            "sex": np.where(female, "female", "male"),
+            "age": np.where(random.random(rows) < 0.2, np.nan, age),
+            "sibsp": random.poisson(0.5, rows),
+            "parch": random.poisson(0.4, rows),
+            "fare": np.round(random.lognormal(3.6 - 0.6 * (pclass - 1), 0.6, rows), 1),
+            "embarked": random.choice(["C", "Q", "S"], rows, p=[0.21, 0.09, 0.7]),
+        }
+    )
+    return frame.assign(survived=(random.random(rows) < chance).astype(int))
