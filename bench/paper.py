@@ -23,7 +23,7 @@ def _titanic_tree(path) -> list[tuple]:
     result = mine(columns, MiningSettings(strategy="single", split_seed=5))
     return [
         ("Titanic, one tree, split seed 5: leaves", str(result.funnel.leaves), "16", ""),
-        ("  rules, with their Gini indices", _rules(result), "n 108 (0.012), n 103 (0.114)", ""),
+        ("  rules, with their Gini indices", _rules(result), "n 108 (0.012)\nn 103 (0.114)", ""),
     ]
 
 
@@ -58,4 +58,4 @@ def _titanic_seeds(path, seeds: int) -> list[tuple]:
 
 
 def _rules(result) -> str:
-    return ", ".join(f"n {rule.n} ({rule.gini:.3f})" for rule in result.rules) or "none"
+    return "\n".join(f"n {rule.n} ({rule.gini:.3f})" for rule in result.rules) or "none"

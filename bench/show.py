@@ -51,6 +51,14 @@ def verdict(value: float, goal: Goal | None) -> tuple[str, str]:
     return str(goal), "[green]met[/]" if goal.met(value) else "[red]missed[/]"
 
 
+def count(number: int) -> str:
+    """Three digits are enough: 479 k, 2.5 M."""
+    for scale, unit in ((10**6, " M"), (10**3, " k")):
+        if number >= scale:
+            return f"{number / scale:.3g}{unit}"
+    return str(number)
+
+
 def time(seconds: float) -> str:
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= scale:

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -64,14 +64,17 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
         raise
 
 
-def read(path: Path, kind: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Map the file's arrays read-only; returns them with the description."""
+def read(path: Path, kind: str, *, writable: bool = False) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Map the file's arrays; returns them with the description.
+
+    Read-only, unless `writable`: then a write changes this process's copy of the page, never the file.
+    """
     header, start = _read_header(path, kind)
     length = path.stat().st_size
     arrays = {}
     for name, entry in header["arrays"].items():
         dtype, shape, offset = _checked_entry(path, name, entry, start, length)
-        arrays[name] = _map(path, dtype, shape, offset)
+        arrays[name] = _map(path, dtype, shape, offset, "c" if writable else "r")
     return arrays, header["meta"]
 
 
@@ -140,8 +143,10 @@ def _checked_entry(
     return dtype, shape, offset
 
 
-def _map(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> npt.NDArray[Any]:
+def _map(
+    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int, mode: Literal["r", "c"]
+) -> npt.NDArray[Any]:
     if 0 in shape:  # an empty map is not allowed by the operating system
         return np.empty(shape, dtype)
     # A plain ndarray over the map: numba would compile every kernel once more for the memmap subclass.
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape, offset=offset)).view(np.ndarray)
+    return np.asarray(np.memmap(path, dtype=dtype, mode=mode, shape=shape, offset=offset)).view(np.ndarray)

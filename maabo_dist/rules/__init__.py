@@ -4,7 +4,7 @@ from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_
 from maabo_dist.rules.pool import LeafPool
 from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
-from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_rules
+from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_by_logic, select_rules
 
 __all__ = [
     "Condition",
@@ -27,5 +27,6 @@ __all__ = [
     "publish",
     "reliable_leaves",
     "rules_digest",
+    "select_by_logic",
     "select_rules",
 ]

@@ -15,7 +15,7 @@ from maabo_dist.rules.coverage import covered_rows
 from maabo_dist.rules.evidence import held_out, support
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Rule, Source, Support
-from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_rules
+from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.settings import MiningSettings
 
 DISPLACED_SHOWN = 5
@@ -32,9 +32,8 @@ class TreeRecords:
 def choose(leaves: Leaves, columns: Columns, split: Split, settings: MiningSettings) -> Selection:
     """GS-MRM over distinct leaves, by the similarity that the settings name."""
     if settings.similarity_by == "logic":
-        similarity = by_logic(leaves.logic)
-    else:
-        similarity = by_rows(covered_rows(columns, split.train, leaves.logic, leaves.bounds))
+        return select_by_logic(leaves.gini, leaves.logic, settings.similarity)
+    similarity = by_rows(covered_rows(columns, split.train, leaves.logic, leaves.bounds))
     return select_rules(leaves.gini, similarity, settings.similarity)
 
 

@@ -73,7 +73,7 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int) 
         left=np.empty(room, np.int32),
         counts=np.empty((room, len(table.totals)), np.int32),
     )
-    used = growth.grow_block(table, subsets, max_depth, block)
+    used = growth.grow_block(table, subsets, *growth.roots_of(table.root_scores, subsets), max_depth, block)
     return Forest(
         subsets=subsets,
         scores=block.scores,

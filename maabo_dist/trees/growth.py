@@ -5,12 +5,21 @@ numbered level by level, so that a cut tree is a *prefix* of the grown one.
 
 A level's nodes own consecutive segments of every feature's order; a split partitions them in place order:
 
-    current[q]    | node 3 ....... | node 4 ... | node 5 (leaf) |
-    following[q]  | 6 .... | 7 ... | 8 . | 9 .. |   (unused)    |
+    level d      | node 3 ....... | node 4 ... | node 5 (leaf) |
+    level d + 1  | 6 .... | 7 ... | 8 . | 9 .. |   (unused)    |
 
-What is maximised is  Σ_c l_c²/W_l + Σ_c r_c²/W_r  over the weighted class counts of both sides, which is CART's decrease
-of the weighted Gini index up to a constant. It is always computed from the integer counts by the same expression, so
-that two splits with the same counts tie exactly; the first feature of the subset, then the lowest threshold, wins.
+What is maximised is  Σ_c l_c²/W_l + Σ_c r_c²/W_r  over the weighted class counts of both sides, which is CART's
+decrease of the weighted Gini index up to a constant. It is always computed from the integer counts by the same
+expression, so that two splits with the same counts tie exactly; the first feature of the subset, then the lowest
+threshold, wins.
+
+The top of a tree is shared. A feature's best split of all rows is the same in every subset; and once a feature has won
+the root, the order of any other feature below it and its best splits of the two children are the same in every subset
+that holds both. A block's subsets are therefore taken root by root, and `FirstLevel` keeps what was found for a root.
+
+Two habits make these loops fast. An order is a flat array and the place where it begins, never a slice: a slice counts
+references, which costs more than the work on a small node. And indices are unsigned, which spares numba's look whether
+each is negative: half of the time of a partition.
 """
 
 from typing import Any, NamedTuple
@@ -21,15 +30,25 @@ import numpy.typing as npt
 from maabo_dist.kernels import kernel
 
 LEAF = -1
+FREE = -1
 FEW_VALUES = 32
 """A node with this many rows per rank in its range is scanned value by value."""
+LONG = 1024
+"""From this many rows on, a node is first looked at in chunks, to pass over those that cannot hold the best cut."""
+CHUNK = 32
+SHARED_BYTES = 1 << 24
+"""Room for the orders below one root; when it is full, it is used anew."""
+CLASS = np.uint32(1)
+"""The class bit of an entry, with two classes."""
+U = np.uint64
 
 
 class Grown(NamedTuple):
     """The nodes of one tree, level by level, with room for the largest tree."""
 
-    feature: Any  # int32: position in the subset, or LEAF
+    feature: Any  # int32: feature index, or LEAF
     threshold: Any  # float64
+    code: Any  # int64: the last rank that goes left
     left: Any  # int32: the left child; the right one follows it
     start: Any  # int64: the node's segment of the training orders …
     stop: Any
@@ -59,6 +78,37 @@ class Scratch(NamedTuple):
     ones: Any  # int32: of these, of class 1 (two classes)
     score: Any  # float64
     left: Any  # int64 (C)
+    before: Any  # int32 (chunks + 1): ones before each chunk
+    edge: Any  # float64 (chunks + 1): the score of a cut before each chunk
+    bound: Any  # float64 (chunks): no cut in a chunk scores higher
+
+
+class Criterion(NamedTuple):
+    """What makes a cut good, and which are allowed."""
+
+    layout: Any
+    weights: Any  # float64 (C)
+    min_samples_leaf: int
+
+
+class Orders(NamedTuple):
+    """Every order that a block needs at a time, one after another in `entries`."""
+
+    entries: Any  # packed as the table's
+    begin: Any  # int64 (max_depth + 1, D′): where the order of the subset's feature q begins at a depth
+    v_entries: Any  # int64: the validation rows at depth 0, at depth 1, and in two levels that take turns
+    v_begin: Any  # int64 (max_depth + 1): where these begin
+
+
+class FirstLevel(NamedTuple):
+    """Below the current root: features by slot, their orders (slot s begins at s · rows) and best splits."""
+
+    slot: Any  # int64 (D): a feature's slot, or FREE
+    feature: Any  # int64 (slots): the feature in a slot
+    used: Any  # int64 (1): slots in use
+    scores: Any  # float64 (slots, 2): the best split of the left and of the right child
+    cuts: Any  # int64 (slots, 2)
+    tied: Any  # bool (slots): whether training rows share a value of the feature
 
 
 @kernel
@@ -71,36 +121,55 @@ def root_splits(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Each feature's best split of all training rows; −inf where it has none."""
     features, rows = entries.shape
+    order, counts = entries.reshape(-1), totals.reshape(1, -1)
+    criterion = Criterion(layout, weights, min_samples_leaf)
     scratch = _scratch(rows, len(totals))
-    scores = np.empty(features)
-    cuts = np.zeros(features, np.int64)
-    for f in range(features):
-        scores[f], cuts[f] = _best_cut(entries[f], 0, rows, layout, totals, weights, min_samples_leaf, scratch)
+    scores, cuts = np.full(features, -np.inf), np.zeros(features, np.int64)
+    if _may_split(counts, 0, rows, min_samples_leaf):
+        for f in range(features):
+            scores[f], cuts[f] = _best_cut(order, f * rows, (f + 1) * rows, True, counts, 0, criterion, scratch)
     return scores, cuts
 
 
+def roots_of(
+    root_scores: npt.NDArray[np.float64], subsets: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The feature that splits the root of each subset's tree (LEAF where none does), and the subsets root by root."""
+    scores = root_scores[subsets]
+    best = scores.argmax(axis=1)
+    everyone = np.arange(len(subsets))
+    roots = np.where(scores[everyone, best] > -np.inf, subsets[everyone, best], LEAF).astype(np.int64)
+    return roots, np.argsort(roots, kind="stable")
+
+
 @kernel
-def grow_block(table: Any, subsets: npt.NDArray[np.int32], max_depth: int, block: Block) -> int:
-    """Grow and score one tree per row of `subsets`, keep each at its best depth in `block`; returns the nodes used."""
-    count, size = subsets.shape
-    rows, v_rows, classes = table.entries.shape[1], len(table.validation_entries), len(table.totals)
-    grown = _grown(most_nodes(rows, max_depth), classes, max_depth)
+def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int, block: Block) -> int:
+    """Grow and score one tree per row of `subsets`, keep each at its best depth in `block`; returns the nodes used.
+
+    The block has room for `most_nodes` nodes per subset. `roots` and `turns` come from `roots_of`.
+    """
+    rows, classes = table.entries.shape[1], len(table.totals)
+    most = most_nodes(rows, max_depth)
+    grown = _grown(most, classes, max_depth)
     scratch = _scratch(rows, classes)
-    orders = np.empty((2, size, rows), table.entries.dtype)
-    v_orders = np.empty((2, v_rows), np.int64)
-    used = 0
-    for t in range(count):
-        _grow(table, subsets[t], max_depth, grown, scratch, orders, v_orders)
+    first = _first_level(table, subsets)
+    orders = _orders(table, len(first.feature), subsets.shape[1], max_depth)
+    for place in range(len(turns)):
+        t = turns[place]
+        if place == 0 or roots[t] != grown.feature[0]:
+            _forget(first)
+            _plant(table, roots[t], grown, orders)
+        if roots[t] != LEAF and max_depth > 1:
+            _recall(table, subsets[t], grown, orders, first, scratch)
+            _grow(table, subsets[t], max_depth, grown, orders, first, scratch)
         _score_depths(table, max_depth, grown, block.scores[t])
         depth = 1
         for p in range(2, max_depth + 1):
             if block.scores[t, p - 1] > block.scores[t, depth - 1]:
                 depth = p
-        nodes = grown.levels[depth + 1]
-        _keep(grown, subsets[t], depth, block, used)
-        block.depths[t], block.sizes[t] = depth, nodes
-        used += nodes
-    return used
+        _keep(grown, depth, block, t * most)
+        block.depths[t], block.sizes[t] = depth, grown.levels[depth + 1]
+    return _close_gaps(block, most)
 
 
 @kernel
@@ -110,21 +179,41 @@ def most_nodes(rows: int, max_depth: int) -> int:
 
 
 @kernel
-def _keep(grown: Grown, subset: npt.NDArray[np.int32], depth: int, block: Block, used: int) -> None:
-    """Copy the tree's prefix of nodes down to `depth`, whose nodes become leaves."""
+def _keep(grown: Grown, depth: int, block: Block, at: int) -> None:
+    """Copy the tree's prefix of nodes down to `depth`, whose nodes become leaves, to node `at` of the block."""
     for i in range(grown.levels[depth + 1]):
         is_split = i < grown.levels[depth] and grown.feature[i] != LEAF
-        block.feature[used + i] = subset[grown.feature[i]] if is_split else LEAF
-        block.threshold[used + i] = grown.threshold[i] if is_split else 0.0
-        block.left[used + i] = grown.left[i] if is_split else LEAF
+        block.feature[at + i] = grown.feature[i] if is_split else LEAF
+        block.threshold[at + i] = grown.threshold[i] if is_split else 0.0
+        block.left[at + i] = grown.left[i] if is_split else LEAF
         for c in range(grown.counts.shape[1]):
-            block.counts[used + i, c] = grown.counts[i, c]
+            block.counts[at + i, c] = grown.counts[i, c]
+
+
+@kernel
+def _close_gaps(block: Block, most: int) -> int:
+    """Move the trees, which begin `most` nodes apart, next to each other; returns the nodes used."""
+    used = 0
+    for t in range(len(block.sizes)):
+        for i in range(t * most, t * most + block.sizes[t]):
+            block.feature[used], block.threshold[used] = block.feature[i], block.threshold[i]
+            block.left[used] = block.left[i]
+            for c in range(block.counts.shape[1]):
+                block.counts[used, c] = block.counts[i, c]
+            used += 1
+    return used
 
 
 @kernel
 def _scratch(rows: int, classes: int) -> Scratch:
     return Scratch(
-        np.empty(rows + 1, np.int32), np.empty(rows + 1, np.int32), np.empty(rows + 1), np.empty(classes, np.int64)
+        np.empty(rows + 1, np.int32),
+        np.empty(rows + 1, np.int32),
+        np.empty(rows + 1),
+        np.empty(classes, np.int64),
+        np.empty(rows // CHUNK + 1, np.int32),
+        np.empty(rows // CHUNK + 1),
+        np.empty(rows // CHUNK + 1),
     )
 
 
@@ -133,6 +222,7 @@ def _grown(most: int, classes: int, max_depth: int) -> Grown:
     return Grown(
         np.empty(most, np.int32),
         np.empty(most),
+        np.empty(most, np.int64),
         np.empty(most, np.int32),
         np.empty(most, np.int64),
         np.empty(most, np.int64),
@@ -145,118 +235,187 @@ def _grown(most: int, classes: int, max_depth: int) -> Grown:
 
 
 @kernel
-def _grow(
+def _first_level(table: Any, subsets: npt.NDArray[np.int32]) -> FirstLevel:
+    features, rows = table.entries.shape
+    room = max(subsets.shape[1], min(SHARED_BYTES // (rows * table.entries.itemsize), features, subsets.size))
+    return FirstLevel(
+        np.full(features, FREE, np.int64),
+        np.empty(room, np.int64),
+        np.zeros(1, np.int64),
+        np.empty((room, 2)),
+        np.empty((room, 2), np.int64),
+        np.empty(room, np.bool_),
+    )
+
+
+@kernel
+def _orders(table: Any, slots: int, size: int, max_depth: int) -> Orders:
+    rows, v_rows = table.entries.shape[1], len(table.validation_entries)
+    begin, v_begin = np.zeros((max_depth + 1, size), np.int64), np.zeros(max_depth + 1, np.int64)
+    for depth in range(1, max_depth + 1):
+        v_begin[depth] = (1 if depth == 1 else 2 + depth % 2) * v_rows
+        for q in range(size):  # at depth 1 the slots say it, subset by subset
+            begin[depth, q] = (slots + depth % 2 * size + q) * rows
+    v_entries = np.empty(4 * v_rows, np.int64)
+    _copy(table.validation_entries, 0, v_rows, v_entries, 0)
+    return Orders(np.empty((slots + 2 * size) * rows, table.entries.dtype), begin, v_entries, v_begin)
+
+
+@kernel
+def _forget(first: FirstLevel) -> None:
+    for slot in range(first.used[0]):
+        first.slot[first.feature[slot]] = FREE
+    first.used[0] = 0
+
+
+@kernel
+def _plant(table: Any, f: int, grown: Grown, orders: Orders) -> None:
+    """The root, split by feature f unless that is LEAF, and its two children."""
+    rows, v_rows = table.entries.shape[1], len(table.validation_entries)
+    grown.feature[0], grown.start[0], grown.stop[0], grown.v_start[0], grown.v_stop[0] = f, 0, rows, 0, v_rows
+    for c in range(len(table.totals)):
+        grown.counts[0, c] = table.totals[c]
+    _count(orders.v_entries, 0, v_rows, table.layout, grown.v_counts, 0)
+    for depth in range(len(grown.levels)):
+        grown.levels[depth] = 0 if depth == 0 else 1 if depth == 1 or f == LEAF else 3
+    if f != LEAF:
+        _split(table, table.entries.reshape(-1), f * rows, f, table.root_cuts[f], 0, 1, grown)
+        _split_validation(table, orders, 0, 0, grown)
+
+
+@kernel
+def _recall(
+    table: Any, subset: npt.NDArray[np.int32], grown: Grown, orders: Orders, first: FirstLevel, scratch: Scratch
+) -> None:
+    """Have the first level at hand for every feature of the subset."""
+    rows, size = table.entries.shape[1], len(subset)
+    if first.used[0] + size > len(first.feature):
+        _forget(first)
+    for q in range(size):
+        f = subset[q]
+        if first.slot[f] == FREE:
+            first.slot[f], first.feature[first.used[0]] = first.used[0], f
+            first.used[0] += 1
+            _look_below(table, f, grown, orders, first, scratch)
+        orders.begin[1, q] = first.slot[f] * rows
+
+
+@kernel
+def _look_below(table: Any, f: int, grown: Grown, orders: Orders, first: FirstLevel, scratch: Scratch) -> None:
+    """The order of feature f in the children of the root, and its best split of each."""
+    rows, slot = table.entries.shape[1], first.slot[f]
+    entries, source, target = table.entries.reshape(-1), f * rows, slot * rows
+    first.tied[slot] = _any_tied(entries, source, source + rows, table.layout)
+    if f == grown.feature[0]:
+        _copy(entries, source, source + rows, orders.entries, target)
+    else:
+        _partition(table, entries, source, orders.entries, target, 0, grown)
+    criterion = Criterion(table.layout, table.weights, table.min_samples_leaf)
+    for child in range(1, 3):
+        start, stop = grown.start[child], grown.stop[child]
+        score, cut = -np.inf, 0
+        if _may_split(grown.counts, child, stop - start, table.min_samples_leaf):
+            score, cut = _best_cut(
+                orders.entries, target + start, target + stop, first.tied[slot], grown.counts, child, criterion, scratch
+            )
+        first.scores[slot, child - 1], first.cuts[slot, child - 1] = score, cut
+
+
+@kernel
+def _grow(  # noqa: C901 - as one function; with the choice of the split apart it takes a tenth longer
     table: Any,
     subset: npt.NDArray[np.int32],
     max_depth: int,
     grown: Grown,
+    orders: Orders,
+    first: FirstLevel,
     scratch: Scratch,
-    orders: Any,
-    v_orders: Any,
 ) -> None:
-    size = len(subset)
-    rows, v_rows, classes = table.entries.shape[1], len(table.validation_entries), len(table.totals)
-    grown.start[0], grown.stop[0], grown.v_start[0], grown.v_stop[0] = 0, rows, 0, v_rows
-    for c in range(classes):
-        grown.counts[0, c] = table.totals[c]
-    for i in range(v_rows):
-        v_orders[0, i] = table.validation_entries[i]
-    _count_left(table.validation_entries, 0, v_rows, table.layout, grown.v_counts[0])
-    grown.feature[0] = LEAF
-    grown.levels[0], grown.levels[1] = 0, 1
-    made = 1
-    for depth in range(max_depth):
-        current, following = orders[depth % 2], orders[(depth + 1) % 2]
-        v_current, v_following = v_orders[depth % 2], v_orders[(depth + 1) % 2]
+    """Everything below the root's children."""
+    size, least = len(subset), table.min_samples_leaf
+    criterion = Criterion(table.layout, table.weights, least)
+    grown.feature[1] = grown.feature[2] = LEAF
+    made = 3
+    for depth in range(1, max_depth):
         for node in range(grown.levels[depth], grown.levels[depth + 1]):
             start, stop = grown.start[node], grown.stop[node]
-            if not _may_split(grown.counts[node], stop - start, table.min_samples_leaf):
+            if not _may_split(grown.counts, node, stop - start, least):
                 continue
             # The best split of the node over the subset's features.
             best, q_best, cut = -np.inf, LEAF, 0
             for q in range(size):
-                if depth == 0:
-                    score, position = table.root_scores[subset[q]], table.root_cuts[subset[q]]
+                slot, begin = first.slot[subset[q]], orders.begin[depth, q]
+                if depth == 1:
+                    score, position = first.scores[slot, node - 1], first.cuts[slot, node - 1]
                 else:
                     score, position = _best_cut(
-                        current[q], start, stop, table.layout, grown.counts[node], table.weights,
-                        table.min_samples_leaf, scratch,
+                        orders.entries, begin + start, begin + stop, first.tied[slot],
+                        grown.counts, node, criterion, scratch,
                     )  # fmt: skip
                 if score > best:
                     best, q_best, cut = score, q, position
             if q_best == LEAF:
                 continue
-
-            f = subset[q_best]
-            order = table.entries[f] if depth == 0 else current[q_best]
-            threshold, code = _threshold(
-                np.int64(order[start + cut - 1]) >> table.layout.code_shift,
-                np.int64(order[start + cut]) >> table.layout.code_shift,
-                table.values[table.offsets[f] : table.offsets[f + 1]],
-            )
-            # The two children.
-            middle = start + cut
-            left, right = made, made + 1
+            # The two children, and their orders unless no grandchild can come of them.
+            left = made
             made += 2
-            grown.feature[node], grown.threshold[node], grown.left[node] = q_best, threshold, left
-            grown.feature[left] = grown.feature[right] = LEAF
-            grown.start[left], grown.stop[left], grown.start[right], grown.stop[right] = start, middle, middle, stop
-            _count_left(order, start, middle, table.layout, grown.counts[left])
-            for c in range(classes):
-                grown.counts[right, c] = grown.counts[node, c] - grown.counts[left, c]
-            _split_validation(table, f, code, node, left, grown, v_current, v_following)
-            # Their orders, unless no grandchild can come of them.
+            _split(table, orders.entries, orders.begin[depth, q_best], subset[q_best], cut, node, left, grown)
+            _split_validation(table, orders, depth, node, grown)
             if depth + 1 == max_depth or not (
-                _may_split(grown.counts[left], cut, table.min_samples_leaf)
-                or _may_split(grown.counts[right], stop - middle, table.min_samples_leaf)
+                _may_split(grown.counts, left, cut, least)
+                or _may_split(grown.counts, left + 1, stop - start - cut, least)
             ):
                 continue
-            codes = table.train_codes[f]
             for q in range(size):
+                source, target = orders.begin[depth, q], orders.begin[depth + 1, q]
                 if q == q_best:
-                    for i in range(start, stop):
-                        following[q, i] = order[i]
-                elif depth == 0:
-                    _partition(table.entries[subset[q]], following[q], start, stop, middle, codes, code, table.layout)
+                    _copy(orders.entries, source + start, source + stop, orders.entries, target + start)
                 else:
-                    _partition(current[q], following[q], start, stop, middle, codes, code, table.layout)
+                    _partition(table, orders.entries, source, orders.entries, target, node, grown)
         grown.levels[depth + 2] = made
 
 
 @kernel
-def _may_split(counts: npt.NDArray[np.int64], size: int, min_samples_leaf: int) -> bool:
+def _may_split(counts: npt.NDArray[np.int64], node: int, size: int, min_samples_leaf: int) -> bool:
     """Whether a node of these class counts is impure and large enough. Counts are integers: pure is seen as pure."""
     if size < 2 * min_samples_leaf:
         return False
-    for c in range(len(counts)):
-        if counts[c] == size:
+    for c in range(counts.shape[1]):  # noqa: SIM110 - a generator is no kernel
+        if counts[node, c] == size:
             return False
     return True
 
 
 @kernel
 def _best_cut(
-    order: Any, start: int, stop: int, layout: Any, counts: Any, weights: Any, min_samples_leaf: int, scratch: Scratch
+    order: Any, start: int, stop: int, tied: bool, counts: Any, node: int, criterion: Criterion, scratch: Scratch
 ) -> tuple[float, int]:
     """The score of the best cut of order[start:stop] and how many entries it puts on the left."""
-    low, high = np.int64(order[start]) >> layout.code_shift, np.int64(order[stop - 1]) >> layout.code_shift
-    if low == high or stop - start < 2 * min_samples_leaf:
+    low = np.int64(order[start]) >> criterion.layout.code_shift
+    high = np.int64(order[stop - 1]) >> criterion.layout.code_shift
+    if low == high:
         return -np.inf, 0
-    if len(counts) > 2:
-        return _best_cut_many(order, start, stop, layout, counts, weights, min_samples_leaf, scratch)
+    if counts.shape[1] > 2:
+        return _best_cut_many(order, start, stop, counts, node, criterion, scratch)
     if (high - low) * FEW_VALUES <= stop - start:
-        found = _cuts_of_few_values(order, start, stop, layout, min_samples_leaf, scratch)
+        found = _cuts_of_few_values(order, start, stop, criterion, scratch)
+    elif stop - start >= LONG:
+        found = _cuts_of_long_node(order, start, stop, counts, node, criterion, scratch)
+    elif tied or criterion.min_samples_leaf > 1:
+        first, last = start + criterion.min_samples_leaf - 1, stop - criterion.min_samples_leaf
+        found = _cuts_of_many_values(order, start, first, last, _ones(order, start, first), U(0), criterion, scratch)
     else:
-        found = _cuts_of_many_values(order, start, stop, layout, min_samples_leaf, scratch)
-    return _best_scored(scratch, found, counts[0], counts[1], weights[0], weights[1])
+        found = _cuts_of_distinct_values(order, start, stop, scratch)
+    return _best_scored(found, counts, node, criterion, scratch)
 
 
 @kernel
-def _cuts_of_few_values(order: Any, start: int, stop: int, layout: Any, min_samples_leaf: int, scratch: Scratch) -> int:
+def _cuts_of_few_values(order: Any, start: int, stop: int, criterion: Criterion, scratch: Scratch) -> Any:
     """Two classes, long runs of equal values: leap from value to value; a run's ones are a plain sum."""
-    found, ones, first = 0, 0, start
+    shift, least = criterion.layout.code_shift, criterion.min_samples_leaf
+    found, ones, first = U(0), 0, start
     while True:
-        above = ((np.int64(order[first]) >> layout.code_shift) + 1) << layout.code_shift
+        above = ((np.int64(order[first]) >> shift) + 1) << shift
         low, high = first, stop  # the first entry of the next value lies in (low, high]
         while high - low > 1:
             middle = (low + high) // 2
@@ -266,96 +425,188 @@ def _cuts_of_few_values(order: Any, start: int, stop: int, layout: Any, min_samp
                 high = middle
         if high == stop:
             return found
-        for i in range(first, high):
-            ones += np.int64(order[i]) & 1
+        ones += _ones(order, first, high)
         scratch.position[found] = high - start
         scratch.ones[found] = ones
-        found += min_samples_leaf <= high - start and min_samples_leaf <= stop - high
+        found += U(least <= high - start and least <= stop - high)
         first = high
 
 
 @kernel
 def _cuts_of_many_values(
-    order: Any, start: int, stop: int, layout: Any, min_samples_leaf: int, scratch: Scratch
-) -> int:
-    """Two classes, in one pass without branches on the data.
+    order: Any, start: int, first: int, last: int, ones: int, found: Any, criterion: Criterion, scratch: Scratch
+) -> Any:
+    """Two classes: append the cuts behind entries first … last − 1, in one pass without branches on the data.
 
     Within a run of rows of one class the score is strictly convex in the cut's place, so that a cut between two rows of
     the same class, neither of them tied, is never the best. It is passed over, unless `min_samples_leaf` may have
     forbidden the ends of the run.
     """
-    every = np.int64(min_samples_leaf > 1)
-    one_code = np.int64(1) << layout.code_shift
-    found, ones = 0, 0
-    for i in range(start, start + min_samples_leaf - 1):
-        ones += np.int64(order[i]) & 1
-    entry = np.int64(order[start + min_samples_leaf - 1])
-    for i in range(start + min_samples_leaf - 1, stop - min_samples_leaf):
-        following = np.int64(order[i + 1])
-        ones += entry & 1
-        changed = entry ^ following
-        wanted = (changed | ((entry | following) >> 1) | every) & 1  # another class, or tied
-        scratch.position[found] = i + 1 - start
-        scratch.ones[found] = ones
-        found += wanted * (changed >= one_code)
+    every = U(criterion.min_samples_leaf > 1)
+    one_code = U(1) << U(criterion.layout.code_shift)
+    place, left_ones = np.int32(first - start), np.int32(ones)
+    entry = order[first]
+    for i in range(U(first + 1), U(last + 1)):
+        following = order[i]
+        left_ones += np.int32(entry & CLASS)
+        place += np.int32(1)
+        changed = U(entry) ^ U(following)
+        scratch.position[found] = place
+        scratch.ones[found] = left_ones
+        # Another class, or tied; and another value.
+        found += (changed | ((U(entry) | U(following)) >> U(1)) | every) & U(1) & U(changed >= one_code)
         entry = following
     return found
 
 
 @kernel
-def _best_scored(scratch: Scratch, found: int, zeros: int, ones: int, w0: float, w1: float) -> tuple[float, int]:
-    position, left_ones, score = scratch.position[:found], scratch.ones[:found], scratch.score[:found]
-    all_zeros, all_ones = np.float64(zeros), np.float64(ones)
+def _cuts_of_distinct_values(order: Any, start: int, stop: int, scratch: Scratch) -> Any:
+    """The same where no two rows have the same value: a cut wherever the class changes."""
+    found, place, left_ones = U(0), np.int32(0), np.int32(0)
+    entry = order[start]
+    for i in range(U(start + 1), U(stop)):
+        following = order[i]
+        left_ones += np.int32(entry & CLASS)
+        place += np.int32(1)
+        scratch.position[found] = place
+        scratch.ones[found] = left_ones
+        found += U((entry ^ following) & CLASS)
+        entry = following
+    return found
+
+
+@kernel
+def _cuts_of_long_node(
+    order: Any, start: int, stop: int, counts: Any, node: int, criterion: Criterion, scratch: Scratch
+) -> Any:
+    """The same for a node of many rows, without the chunks that cannot hold the best cut."""
+    chunks, least = (stop - start) // CHUNK, criterion.min_samples_leaf
+    scratch.before[0] = 0
+    for k in range(chunks):
+        scratch.before[k + 1] = scratch.before[k] + _ones(order, start + k * CHUNK, start + (k + 1) * CHUNK)
+    _bound_chunks(chunks, counts, node, criterion, scratch)
+    # A chunk is worth a look if its bound reaches the best cut between two chunks. The margin is far above rounding.
+    bar = -np.inf
+    for k in range(1, chunks):
+        at = start + k * CHUNK
+        is_cut = (U(order[at - 1]) ^ U(order[at])) >> U(criterion.layout.code_shift) != U(0)
+        if scratch.edge[k] > bar and is_cut and min(at - start, stop - at) >= least:
+            bar = scratch.edge[k]
+    bar *= 1 - 1e-9
+    found = U(0)
+    for k in range(chunks + 1):  # the last one is what remains
+        first = max(start + k * CHUNK, start + least - 1)
+        last = min(start + (k + 1) * CHUNK, stop - least)
+        if first < last and (k == chunks or scratch.bound[k] >= bar):
+            ones = scratch.before[k] + _ones(order, start + k * CHUNK, first)
+            found = _cuts_of_many_values(order, start, first, last, ones, found, criterion, scratch)
+    return found
+
+
+@kernel
+def _bound_chunks(chunks: int, counts: Any, node: int, criterion: Criterion, scratch: Scratch) -> None:
+    """No cut in a chunk scores above its bound.
+
+    The score is convex in the class counts on the left. In a chunk these go from (s0, s1) at its start to (e0, e1) at
+    its end, one row at a time, so that none exceeds the greatest score of (s0, s1), (e0, e1), (s0, e1) and (e0, s1).
+    """
+    w0, w1 = criterion.weights[0], criterion.weights[1]
+    zeros, ones = np.float64(counts[node, 0]), np.float64(counts[node, 1])
+    before, edge, bound = scratch.before, scratch.edge, scratch.bound
+    for k in range(U(chunks + 1)):
+        s1 = np.float64(before[k])
+        edge[k] = _score(np.float64(np.int64(k) * CHUNK) - s1, s1, zeros, ones, w0, w1)
+    for k in range(U(chunks)):
+        s1, e1 = np.float64(before[k]), np.float64(before[k + U(1)])
+        s0, e0 = np.float64(np.int64(k) * CHUNK) - s1, np.float64(np.int64(k + U(1)) * CHUNK) - e1
+        at_corners = max(_score(s0, e1, zeros, ones, w0, w1), _score(e0, s1, zeros, ones, w0, w1))
+        at_edges = max(edge[k], edge[k + U(1)])
+        bound[k] = max(at_corners, at_edges)
+    bound[0] = bound[chunks - 1] = np.inf  # a cut at the very end of a node has no score
+
+
+@kernel
+def _best_scored(
+    found: Any, counts: npt.NDArray[np.int64], node: int, criterion: Criterion, scratch: Scratch
+) -> tuple[float, int]:
+    position, left_ones, score = scratch.position, scratch.ones, scratch.score
+    zeros, ones = np.float64(counts[node, 0]), np.float64(counts[node, 1])
+    w0, w1 = criterion.weights[0], criterion.weights[1]
     for j in range(found):
         # Floats from here on: counts are exact in them, and four cuts fit one instruction.
         l1 = np.float64(left_ones[j])
-        l0 = np.float64(position[j]) - l1
-        a0, a1, b0, b1 = w0 * l0, w1 * l1, w0 * (all_zeros - l0), w1 * (all_ones - l1)
-        left, right = a0 + a1, b0 + b1
-        score[j] = ((a0 * a0 + a1 * a1) * right + (b0 * b0 + b1 * b1) * left) / (left * right)
+        score[j] = _score(np.float64(position[j]) - l1, l1, zeros, ones, w0, w1)
     best, cut = -np.inf, 0
     for j in range(found):
         if score[j] > best:
-            best, cut = score[j], position[j]
+            best, cut = score[j], np.int64(position[j])
     return best, cut
 
 
 @kernel
+def _score(l0: float, l1: float, zeros: float, ones: float, w0: float, w1: float) -> float:
+    """What a cut with these class counts on its left is worth, of a node with `zeros` and `ones`."""
+    a0, a1, b0, b1 = w0 * l0, w1 * l1, w0 * (zeros - l0), w1 * (ones - l1)
+    left, right = a0 + a1, b0 + b1
+    return ((a0 * a0 + a1 * a1) * right + (b0 * b0 + b1 * b1) * left) / (left * right)
+
+
+@kernel
 def _best_cut_many(
-    order: Any, start: int, stop: int, layout: Any, counts: Any, weights: Any, min_samples_leaf: int, scratch: Scratch
+    order: Any, start: int, stop: int, counts: Any, node: int, criterion: Criterion, scratch: Scratch
 ) -> tuple[float, int]:
     """Any number of classes: one pass, every cut between different values scored from its counts."""
-    left = scratch.left
-    for c in range(len(counts)):
+    left, weights, classes = scratch.left, criterion.weights, U(counts.shape[1])
+    shift, mask, at = U(criterion.layout.code_shift), U(criterion.layout.class_mask), U(node)
+    for c in range(classes):
         left[c] = 0
     best, cut = -np.inf, 0
-    for i in range(start, stop - min_samples_leaf):
-        entry, following = np.int64(order[i]), np.int64(order[i + 1])
-        left[entry & layout.class_mask] += 1
-        if i + 1 - start < min_samples_leaf or (entry ^ following) >> layout.code_shift == 0:
+    for i in range(U(start), U(stop - criterion.min_samples_leaf)):
+        entry, following = U(order[i]), U(order[i + U(1)])
+        left[entry & mask] += 1
+        size = np.int64(i) + 1 - start
+        if size < criterion.min_samples_leaf or (entry ^ following) >> shift == U(0):
             continue
         l_sum, l_square, r_sum, r_square = 0.0, 0.0, 0.0, 0.0
-        for c in range(len(counts)):
-            a, b = weights[c] * left[c], weights[c] * (counts[c] - left[c])
+        for c in range(classes):
+            a, b = weights[c] * left[c], weights[c] * (counts[at, c] - left[c])
             l_sum += a
             l_square += a * a
             r_sum += b
             r_square += b * b
         score = (l_square * r_sum + r_square * l_sum) / (l_sum * r_sum)
         if score > best:
-            best, cut = score, i + 1 - start
+            best, cut = score, size
     return best, cut
 
 
 @kernel
-def _threshold(low: int, high: int, values: npt.NDArray[np.float64]) -> tuple[float, int]:
+def _split(table: Any, order: Any, begin: int, f: int, cut: int, node: int, left: int, grown: Grown) -> None:
+    """Make two children of `node`: the first `cut` entries of its order by feature f, and the others."""
+    start, stop, middle = grown.start[node], grown.stop[node], grown.start[node] + cut
+    grown.feature[node], grown.left[node] = f, left
+    grown.threshold[node], grown.code[node] = _threshold(
+        np.int64(order[begin + middle - 1]) >> table.layout.code_shift,
+        np.int64(order[begin + middle]) >> table.layout.code_shift,
+        table.values,
+        table.offsets[f],
+    )
+    grown.feature[left] = grown.feature[left + 1] = LEAF
+    grown.start[left], grown.stop[left], grown.start[left + 1], grown.stop[left + 1] = start, middle, middle, stop
+    _count(order, begin + start, begin + middle, table.layout, grown.counts, left)
+    for c in range(grown.counts.shape[1]):
+        grown.counts[left + 1, c] = grown.counts[node, c] - grown.counts[left, c]
+
+
+@kernel
+def _threshold(low: int, high: int, values: npt.NDArray[np.float64], offset: int) -> tuple[float, int]:
     """The midpoint of two neighbouring values of a node, and the last rank that is not above it."""
-    threshold = values[low] / 2 + values[high] / 2
-    if not values[low] <= threshold < values[high]:  # neighbouring floats have no midpoint of their own
-        threshold = values[low]
+    threshold = values[offset + low] / 2 + values[offset + high] / 2
+    if not values[offset + low] <= threshold < values[offset + high]:  # neighbouring floats have no midpoint
+        threshold = values[offset + low]
     while high - low > 1:  # values of other rows may lie between
         middle = (low + high) // 2
-        if values[middle] <= threshold:
+        if values[offset + middle] <= threshold:
             low = middle
         else:
             high = middle
@@ -363,51 +614,79 @@ def _threshold(low: int, high: int, values: npt.NDArray[np.float64]) -> tuple[fl
 
 
 @kernel
-def _count_left(order: Any, start: int, middle: int, layout: Any, counts: Any) -> None:
-    for c in range(len(counts)):
-        counts[c] = 0
-    if len(counts) == 2:  # a sum in a register; counting in memory waits for every store
-        ones = 0
-        for i in range(start, middle):
-            ones += np.int64(order[i]) & 1
-        counts[0], counts[1] = middle - start - ones, ones
-        return
-    for i in range(start, middle):
-        counts[np.int64(order[i]) & layout.class_mask] += 1
+def _any_tied(order: Any, start: int, stop: int, layout: Any) -> bool:
+    seen = U(0)
+    for i in range(U(start), U(stop)):
+        seen |= U(order[i])
+    return bool((seen >> U(layout.tied_shift)) & U(1) != U(0))
 
 
 @kernel
-def _split_validation(
-    table: Any, feature: int, code: int, node: int, left: int, grown: Grown, current: Any, following: Any
-) -> None:
-    codes, layout = table.validation_codes[feature], table.layout
+def _ones(order: Any, start: int, stop: int) -> Any:
+    """Two classes: how many entries are of class 1."""
+    ones = np.int64(0)
+    for i in range(U(start), U(stop)):
+        ones += np.int64(order[i] & CLASS)
+    return ones
+
+
+@kernel
+def _count(order: Any, start: int, stop: int, layout: Any, counts: npt.NDArray[np.int64], node: int) -> None:
+    """The class counts of order[start:stop]."""
+    if counts.shape[1] == 2:  # a sum in a register; counting in memory waits for every store
+        counts[node, 1] = _ones(order, start, stop)
+        counts[node, 0] = stop - start - counts[node, 1]
+        return
+    for c in range(counts.shape[1]):
+        counts[node, c] = 0
+    for i in range(U(start), U(stop)):
+        counts[U(node), U(order[i]) & U(layout.class_mask)] += 1
+
+
+@kernel
+def _split_validation(table: Any, orders: Orders, depth: int, node: int, grown: Grown) -> None:
+    """Route the validation rows of `node` to its children."""
+    codes, entries = table.validation_codes, orders.v_entries
+    f, left, last, row_shift = U(grown.feature[node]), grown.left[node], U(grown.code[node]), U(table.layout.row_shift)
     start, stop = grown.v_start[node], grown.v_stop[node]
-    low, high = start, stop
-    for i in range(start, stop):
-        entry = np.int64(current[i])
-        goes_left = np.int64(codes[entry >> layout.row_shift] <= code)
+    source, target = U(orders.v_begin[depth]), orders.v_begin[depth + 1]
+    low, high = U(target + start), U(target + stop)
+    for i in range(U(start), U(stop)):
+        entry = entries[source + i]
+        goes_left = U(U(codes[f, U(entry) >> row_shift]) <= last)
         # Left rows fill from the front, right rows from the back: their order within a node does not matter.
-        high -= 1 - goes_left
-        following[high + (low - high) * goes_left] = entry
+        high -= U(1) - goes_left
+        entries[high + (low - high) * goes_left] = entry
         low += goes_left
-    _count_left(following, start, low, layout, grown.v_counts[left])
+    middle = np.int64(low) - target
+    _count(entries, target + start, target + middle, table.layout, grown.v_counts, left)
     for c in range(grown.v_counts.shape[1]):
         grown.v_counts[left + 1, c] = grown.v_counts[node, c] - grown.v_counts[left, c]
-    grown.v_start[left], grown.v_stop[left], grown.v_start[left + 1], grown.v_stop[left + 1] = start, low, low, stop
+    grown.v_start[left], grown.v_stop[left], grown.v_start[left + 1], grown.v_stop[left + 1] = (
+        start, middle, middle, stop,
+    )  # fmt: skip
 
 
 @kernel
-def _partition(
-    source: Any, target: Any, start: int, stop: int, middle: int, codes: Any, code: int, layout: Any
-) -> None:
-    """Stable: rows whose rank in the split feature is at most `code` to the left of `middle`, the others to its right."""
-    low, high = start, middle
-    for i in range(start, stop):
+def _copy(source: Any, start: int, stop: int, target: Any, at: int) -> None:
+    shift = U(at) - U(start)
+    for i in range(U(start), U(stop)):
+        target[i + shift] = source[i]
+
+
+@kernel
+def _partition(table: Any, source: Any, begin: int, target: Any, at: int, node: int, grown: Grown) -> None:
+    """Stable: the entries of `node` in an order that begins at `begin` go, split as the node is, to the one at `at`."""
+    codes, f, last = table.train_codes, U(grown.feature[node]), U(grown.code[node])
+    row_shift, row_mask = U(table.layout.row_shift), U(table.layout.row_mask)
+    start, stop = grown.start[node], grown.stop[node]
+    low, high = U(at + start), U(at + grown.stop[grown.left[node]])
+    for i in range(U(begin + start), U(begin + stop)):
         entry = source[i]
-        goes_left = np.int64(codes[(np.int64(entry) >> layout.row_shift) & layout.row_mask] <= code)
+        goes_left = U(U(codes[f, (U(entry) >> row_shift) & row_mask]) <= last)
         target[high + (low - high) * goes_left] = entry
         low += goes_left
-        high += 1 - goes_left
+        high += U(1) - goes_left
 
 
 @kernel

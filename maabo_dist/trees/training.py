@@ -8,16 +8,22 @@ so that a scan in value order meets rank, class and row in one load, and a node'
 partition. `tied` is set where several training rows share the value.
 """
 
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist import arrayfile
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.errors import FormatError
 from maabo_dist.trees import growth
 
 ClassWeight = Literal["balanced", "none"]
+
+
+KIND = "training/1"
 
 
 class Layout(NamedTuple):
@@ -31,7 +37,7 @@ class Layout(NamedTuple):
 
 
 class TrainingTable(NamedTuple):
-    """What trees are grown and scored on. All arrays are read-only; a named tuple is what a kernel takes whole."""
+    """What trees are grown and scored on; never written to. A named tuple is what a kernel takes whole."""
 
     entries: npt.NDArray[Any]
     """(D, training rows): packed entries in value order; uint32 where they fit, else int64."""
@@ -68,23 +74,23 @@ class TrainingTable(NamedTuple):
         totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
         weights, shares = _weights(totals, class_weight)
         layout, dtype = _layout(columns, len(labels))
-        train_codes = _read_only(columns.codes[:, split.train])
-        entries = _read_only(_pack(train_codes, labels, layout, dtype))
+        train_codes = _plain(columns.codes[:, split.train])
+        entries = _plain(_pack(train_codes, labels, layout, dtype))
         scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf)
         return cls(
             entries=entries,
             layout=layout,
             train_codes=train_codes,
-            validation_codes=_read_only(columns.codes[:, split.validation]),
-            validation_entries=_read_only(_tails(columns.labels[split.validation], layout)),
-            values=_read_only(columns.values),
-            offsets=_read_only(columns.offsets),
-            totals=_read_only(totals),
-            weights=_read_only(weights),
-            shares=_read_only(shares),
+            validation_codes=_plain(columns.codes[:, split.validation]),
+            validation_entries=_plain(_tails(columns.labels[split.validation], layout)),
+            values=_plain(columns.values),
+            offsets=_plain(columns.offsets),
+            totals=_plain(totals),
+            weights=_plain(weights),
+            shares=_plain(shares),
             min_samples_leaf=min_samples_leaf,
-            root_scores=_read_only(scores),
-            root_cuts=_read_only(cuts),
+            root_scores=_plain(scores),
+            root_cuts=_plain(cuts),
         )
 
     @property
@@ -92,12 +98,29 @@ class TrainingTable(NamedTuple):
         """D."""
         return len(self.entries)
 
+    def save(self, path: Path) -> None:
+        """Write one file, whole or not at all, for the processes of a host to share."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrayfile.write(path, KIND, arrays, {"layout": self.layout._asdict(), "min_leaf": self.min_samples_leaf})
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One array type for the kernels, whether the memory is ours or a mapped file's."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+    @classmethod
+    def load(cls, path: Path) -> "TrainingTable":
+        """Map a saved file. It is this host's own: made by `build`, never sent."""
+        arrays, meta = arrayfile.read(path, KIND, writable=True)
+        try:
+            mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
+            return cls(**mapped, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
+
+
+_ARRAYS = tuple(name for name in TrainingTable._fields if name not in {"layout", "min_samples_leaf"})
+
+
+def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One array type for the kernels, which numba compiles once for each; read-only arrays would be another."""
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else array.copy()
 
 
 def _weights(

@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-from maabo_dist.rules import LeafFilter, best_of_each, by_logic, by_rows, reliable_leaves, select_rules
+from maabo_dist.rules import LeafFilter, best_of_each, by_logic, by_rows, reliable_leaves, select_by_logic, select_rules
 from maabo_dist.rules.leaves import NO_LITERAL
 from tests import factories
 from tests.reference import gs_mrm
 
 
 def selected(leaves, limit):
-    """The chosen leaves, in order, by the library."""
+    """The chosen leaves, in order, by the library: pass by pass, and by lists and a heap, which must agree in all."""
     distinct = best_of_each(leaves)
     selection = select_rules(distinct.gini, by_logic(distinct.logic), limit)
+    quick = select_by_logic(distinct.gini, distinct.logic, limit)
+    assert np.array_equal(quick.chosen, selection.chosen)
+    assert np.array_equal(quick.displaced_by, selection.displaced_by)
+    assert np.array_equal(quick.similarity, selection.similarity)
     return factories.reference_leaves(distinct.take(selection.chosen))
 
 

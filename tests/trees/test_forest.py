@@ -7,7 +7,7 @@ import pytest
 
 from maabo_dist import arrayfile
 from maabo_dist.errors import FormatError
-from maabo_dist.trees import Forest
+from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import KIND, empty_forest
 from tests import factories
 
@@ -150,3 +150,14 @@ def test_a_header_that_says_python_objects_is_refused(tmp_path):
 
     with pytest.raises(FormatError, match="dtype"):
         Forest.load(path)
+
+
+def test_a_training_table_comes_back_from_a_file_and_grows_the_same_trees(tmp_path):
+    _, _, table, forest = factories.make_forest(np.random.default_rng(4))
+    table.save(tmp_path / "t")
+
+    again = TrainingTable.load(tmp_path / "t")
+
+    grown = depth_search(again, forest.subsets, forest.scores.shape[1])
+    assert np.array_equal(grown.threshold, forest.threshold)
+    assert np.array_equal(grown.scores, forest.scores)

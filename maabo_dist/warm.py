@@ -1,0 +1,34 @@
+"""Compile the kernels before they are needed: `python -m maabo_dist.warm`.
+
+The machine code is cached on disk, so that this takes its time once for an installation. Worker processes call `warm`
+before their first task.
+"""
+
+import numpy as np
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.features import Feature, FeatureKind
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings
+
+
+def warm() -> None:
+    """Mine small tables in the ways that meet every kernel in its usual types."""
+    for classes in (2, 3):
+        columns = _table(classes)
+        mine(columns, MiningSettings(trees=30, batch=4, min_samples=2, gini=1.0), jobs=1, keep_trees=True)
+        mine(columns, MiningSettings(trees=30, candidates=8, top_features=4, min_samples=2, gini=1.0))
+
+
+def _table(classes: int) -> Columns:
+    rng = np.random.default_rng(0)
+    matrix = rng.random((12, 200))
+    matrix[::3] = matrix[::3].round(1)  # tied values
+    matrix[::4] = matrix[::4] > 0.5  # few values
+    labels = (matrix[:3].sum(axis=0) * classes / 3).astype(np.int32)
+    features = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
+    return Columns.from_matrix(matrix, labels, features, tuple(str(c) for c in range(classes)), "y")
+
+
+if __name__ == "__main__":
+    warm()
