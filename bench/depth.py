@@ -16,7 +16,7 @@ from maabo_dist.settings import MiningSettings
 from maabo_dist.trees import depth_search
 
 DEPTH = 5
-SPINS = 200_000_000
+SPINS = 25_000_000
 
 
 class PlainTrees:
@@ -46,53 +46,51 @@ def run(options) -> None:
         (f"{name}, of a search", titanic, _subsets_of_a_run(titanic, block), sample, 400, 30),
         ("20,000 × 200 generated", wide, tables.random_subsets(200, 3, block // 10), sample // 8, 20, None),
     ]
-    rows, scaling, notes = [], [], []
+    rows, blocks, notes = [], {}, []
     for what, columns, subsets, few, loop_goal, fit_goal in cases:
         peers, table = PlainTrees(columns), tables.training(columns)
         taken = interleaved(_calls(table, subsets, peers, subsets[:few]), rounds)
-        ours, two = taken["one thread"].best / len(subsets), taken["two threads"].best / len(subsets)
+        ours = taken["ours"].best / len(subsets)
         loop, fit = taken["loop"].best / few, taken["fit"].best / few
         rows.append((f"{what}: loop", ours, loop, loop / ours, show.Goal(least=loop_goal)))
         rows.append(("  one fit", ours, fit, fit / ours, show.Goal(least=fit_goal) if fit_goal else None))
-        scaling.append((what, two, ours, ours / two, None))
+        blocks[what] = (table, subsets)
         notes.append(f"{what}: {_agreement(table, peers, subsets[:few])}")
-    notes.append(
-        "Subsets drawn at random, and those of a search. Where splits tie, scikit-learn breaks the tie its own way."
-    )
-    notes.append(
-        f"D′ = 3, p_max = {DEPTH}; best of {rounds} interleaved rounds after a warm-up; {block:,} subsets a round,"
-    )
-    notes.append(
-        f"a tenth on the large table; the peers take the first {sample} of them, on the large table {sample // 8}."
-    )
+    notes += [
+        "Random subsets, and those of a search. Ties between splits are broken otherwise by scikit-learn.",
+        f"D′ = 3, p_max = {DEPTH}; best of {rounds} interleaved rounds after a warm-up; {block:,} subsets a round,",
+        f"a tenth on the large table; the peers take the first {sample} of them, on the large table {sample // 8}.",
+    ]
     show.comparison("1. Depth search, a subset, one thread", "ours", "scikit-learn", rows, notes)
-    scaling.append(_what_the_machine_gives(rounds))
-    show.comparison("1b. Depth search on two threads, a subset", "two threads", "one thread", scaling)
+    _on_two_threads(blocks, 3 * rounds)
 
 
 def _calls(table, subsets, peers: PlainTrees, few) -> dict[str, Callable[[], object]]:
-    def on_two_threads():
-        with ThreadPoolExecutor(2) as pool:
-            depth_search(table, subsets, DEPTH, pool=pool, pieces=8)
-
     return {
-        "one thread": lambda: depth_search(table, subsets, DEPTH),
-        "two threads": on_two_threads,
+        "ours": lambda: depth_search(table, subsets, DEPTH),
         "loop": lambda: [peers.scores(subset) for subset in few],
         "fit": lambda: [peers.fit(subset, DEPTH) for subset in few],
     }
 
 
-def _what_the_machine_gives(rounds: int) -> tuple:
-    """A loop in registers, twice: with two free cores, two threads need half the time."""
-
-    def on_two_threads():
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(_spin, [SPINS, SPINS]))
-
-    taken = interleaved({"two": on_two_threads, "one": lambda: (_spin(SPINS), _spin(SPINS))}, rounds)
-    two, one = taken["two"].best, taken["one"].best
-    return ("a loop in registers: what the machine gave", two, one, one / two, None)
+def _on_two_threads(blocks, rounds: int) -> None:
+    """Beside a loop in registers, which on two free cores takes half the time."""
+    with ThreadPoolExecutor(2) as pool:
+        calls = {
+            ("a loop in registers, as a measure", 1): lambda: (_spin(SPINS), _spin(SPINS)),
+            ("a loop in registers, as a measure", 2): lambda: list(pool.map(_spin, [SPINS, SPINS])),
+        }
+        for what, (table, subsets) in blocks.items():
+            calls[what, 1] = lambda t=table, s=subsets: depth_search(t, s, DEPTH)
+            calls[what, 2] = lambda t=table, s=subsets: depth_search(t, s, DEPTH, pool=pool, pieces=8)
+        taken = interleaved(calls, rounds)
+    rows = []
+    for what in (*blocks, "a loop in registers, as a measure"):
+        count = len(blocks[what][1]) if what in blocks else 1
+        one, two = taken[what, 1].best / count, taken[what, 2].best / count
+        rows.append((what, two, one, one / two, None))
+    notes = [f"Best of {rounds} interleaved rounds after a warm-up; the ratio at best is the one of the last row."]
+    show.comparison("1b. Depth search on two threads, a subset", "two threads", "one thread", rows, notes)
 
 
 @numba.njit(nogil=True)
