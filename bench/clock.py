@@ -52,8 +52,17 @@ def peak_megabytes() -> float:
 
     Linux hands `ru_maxrss` on from the process that started this one; `VmHWM` is this one's own.
     """
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident_megabytes() -> float:
+    """The memory that this process holds now; its peak where that is not to be had."""
+    return _status("VmRSS") or peak_megabytes()
+
+
+def _status(field: str) -> float | None:
     status = Path("/proc/self/status")
-    if status.exists():
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(lines["VmHWM"].split()[0]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if not status.exists():
+        return None
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(fields[field].split()[0]) / 1024

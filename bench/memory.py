@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from bench import show, tables
-from bench.clock import peak_megabytes, python
+from bench.clock import peak_megabytes, python, resident_megabytes
 
 
 def run(options) -> None:
@@ -58,7 +58,7 @@ def _proposer(history: int) -> dict[str, float]:
         return proposer, (perf_counter() - start) / total
 
     propose(10_000)  # compiles
-    before = peak_megabytes()
+    before = resident_megabytes()
     proposer, each = propose(history)
     peak, start = peak_megabytes(), perf_counter()
     proposer.suggest(256)
@@ -73,7 +73,7 @@ def _search(features: int) -> dict[str, float]:
     settings = MiningSettings(trees=2000)
     mine(tables.generated(200, 50), settings)  # compiles
     frame = tables.generated_frame(2000, features)
-    before, start = peak_megabytes(), perf_counter()
+    before, start = resident_megabytes(), perf_counter()
     columns = prepare(frame, TableSettings(target="label")).columns
     prepared = perf_counter()
     mine(columns, settings)

@@ -81,7 +81,7 @@ class SearchRun:
         return subsets
 
     def observe(self, forest: Forest) -> None:
-        """The trees of the oldest batch that was not observed yet."""
+        """The trees of the oldest batch that was not observed yet. A tree without a score (NaN) could not be had."""
         if not self._waiting or not np.array_equal(forest.subsets, self._waiting[0]):
             raise SearchError("The trees observed are not those of the oldest batch.")
         scores = forest.best_scores
@@ -91,7 +91,8 @@ class SearchRun:
         self._observed_batches += 1
         self._depths.append(forest.depths)
         self.grown += len(forest)
-        self.best_score = max(float(scores.max()), self.best_score or 0.0)
+        known = scores[~np.isnan(scores)]
+        self.best_score = max([*known.tolist(), *([] if self.best_score is None else [self.best_score])], default=None)
         self.leaves.add(leaves)
         if self._settings.patience is not None and self._next is not None:
             self._watch_for_new_rules(self._settings.patience, look=len(leaves) > 0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from maabo_dist.run import SearchRun
 from maabo_dist.search import Subsets
-from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.forest import Forest, failed_forest
 
 MOST_ATTEMPTS = 4
 """Times that a task is sent before it is cut in halves."""
@@ -57,8 +57,9 @@ class _Batch:
 class JobMachine:
     """The books of one running job."""
 
-    def __init__(self, run: SearchRun) -> None:
+    def __init__(self, run: SearchRun, max_depth: int, classes: int) -> None:
         self.run = run
+        self._max_depth, self._classes = max_depth, classes
         self._batches: dict[int, _Batch] = {}
         self._proposed = 0
         self._next_observed = 0
@@ -132,6 +133,12 @@ class JobMachine:
             self._unsent.appendleft((TaskKey(key.batch, middle, key.stop), 1))
             self._unsent.appendleft((TaskKey(key.batch, key.start, middle), 1))
         return None
+
+    def give_up(self, key: TaskKey) -> bool:
+        """Go on without a subset that cannot be had; False if it was answered after all."""
+        batch = self._batches.get(key.batch)
+        subsets = np.empty((0, 0), np.int32) if batch is None else batch.subsets[key.start : key.stop]
+        return self.answer(key, failed_forest(subsets, self._max_depth, self._classes))
 
     def overdue(self, now: float) -> list[tuple[TaskKey, int]]:
         """Tasks whose answer should have come."""

@@ -95,7 +95,7 @@ def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, wid
         gini=gini[:kept].copy(),
         tree=tree[:kept] + first_tree,
         score=forest.best_scores[tree[:kept]],
-        seen=room,
+        seen=int(((forest.feature == LEAF) & forest.counts.any(axis=1)).sum()),
         large=large,
     )
 

@@ -137,6 +137,21 @@ def _indices_fit(forest: Forest) -> bool:
 _PLAIN = ("subsets", "scores", "depths", "feature", "threshold", "left", "counts")
 
 
+def failed_forest(subsets: npt.NDArray[np.int32], max_depth: int, classes: int) -> Forest:
+    """Stand-ins for trees that could not be had: a leaf without rows each, and no score."""
+    count = len(subsets)
+    return Forest(
+        subsets=subsets,
+        scores=np.full((count, max_depth), np.nan),
+        depths=np.ones(count, np.int32),
+        offsets=np.arange(count + 1, dtype=np.int64),
+        feature=np.full(count, LEAF, np.int32),
+        threshold=np.zeros(count),
+        left=np.full(count, LEAF, np.int32),
+        counts=np.zeros((count, classes), np.int32),
+    )
+
+
 def empty_forest(subset_size: int, max_depth: int, classes: int) -> Forest:
     """A forest of no trees."""
     shapes: dict[str, tuple[Any, Any]] = {

@@ -24,7 +24,8 @@ class World:
         self.table = TrainingTable.build(self.columns, split)
         self.mining = mining
         plan = SearchPlan.settle(mining, self.columns.count)
-        self.machine = JobMachine(SearchRun(self.columns, split, self.table.weights, mining, plan))
+        run = SearchRun(self.columns, split, self.table.weights, mining, plan)
+        self.machine = JobMachine(run, mining.max_depth, classes=2)
         self.proposed = []
         self.propose()
 
@@ -167,6 +168,21 @@ def test_a_single_subset_that_cannot_be_had_is_named():
         key, attempt, _ = world.send(1)
 
     assert world.machine.lost(key, attempt) == key
+
+
+def test_a_search_goes_on_without_a_subset_that_cannot_be_had():
+    world = World()
+    key, _, subsets = world.send(1)
+
+    given_up = world.machine.give_up(key)
+    world.propose()
+    while (task := world.send(1000)) is not None:
+        world.answer(task)
+
+    assert given_up
+    assert world.machine.finished
+    assert world.machine.run.grown == MINING.trees
+    assert world.proposed.count(tuple(subsets[0])) == 1
 
 
 def test_a_late_answer_of_the_whole_settles_its_halves():
