@@ -1,0 +1,30 @@
+"""Redis as the post office: answers from workers to the scheduler, job documents and controls to it.
+
+A stream entry is a JSON header and, for trees, the packed bytes beside it.
+"""
+
+from typing import Any
+
+import redis
+
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.contract import names
+from maabo_dist.contract.messages import Answer
+
+HEADER, BODY = b"header", b"body"
+
+
+def open_redis(settings: ClusterSettings) -> redis.Redis:
+    """A client with time-outs everywhere: a half-open connection is noticed in seconds."""
+    return redis.Redis.from_url(
+        settings.redis_url,
+        socket_timeout=10,
+        socket_connect_timeout=5,
+        socket_keepalive=True,
+        health_check_interval=5,
+    )
+
+
+def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: bytes = b"") -> None:
+    """Put an answer on the results stream. A lost reply may put it there twice; the scheduler drops the second."""
+    client.xadd(settings.key(names.RESULTS_STREAM), {HEADER: answer.model_dump_json(), BODY: trees})

@@ -1,0 +1,140 @@
+"""`TableCache`: tables on this host's disk, fetched once, verified, memory-mapped by every process of the host.
+
+    <fingerprint>.columns             a table as the store has it
+    <fingerprint>-<split>.training    the same laid out for the kernels under one split
+
+Files are made under a lock and renamed into place. The least recently used go when the cache is over its limit; who has
+one mapped keeps it until it lets go.
+"""
+
+import fcntl
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from threading import RLock
+from typing import TypeVar
+
+from maabo_dist.contract.messages import TableSplit
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Split, split_rows
+from maabo_dist.errors import FormatError
+from maabo_dist.store import ArtifactStore
+from maabo_dist.trees import TrainingTable
+
+Table = TypeVar("Table", Columns, TrainingTable)
+
+OPEN_TABLES = 4
+"""Tables that a process keeps mapped."""
+
+
+class TableCache:
+    """Tables of one host, by fingerprint."""
+
+    def __init__(self, directory: Path, store: ArtifactStore, limit: int) -> None:
+        self._directory, self._store, self._limit = directory, store, limit
+        self._columns: OrderedDict[str, Columns] = OrderedDict()
+        self._training: OrderedDict[str, TrainingTable] = OrderedDict()
+        self._lock = RLock()
+
+    def columns(self, fingerprint: str) -> Columns:
+        """The table, verified when this process first opens it."""
+        with self._lock:
+            if fingerprint not in self._columns:
+                path = self._file(f"{fingerprint}.columns", lambda target: self._fetch(fingerprint, target))
+                _remember(self._columns, fingerprint, self._opened(path, fingerprint))
+            self._columns.move_to_end(fingerprint)
+            return self._columns[fingerprint]
+
+    def training(self, fingerprint: str, split: TableSplit) -> TrainingTable:
+        """The table laid out for the kernels."""
+        key = f"{fingerprint}-{sha256(split.model_dump_json().encode()).hexdigest()[:16]}"
+        with self._lock:
+            if key not in self._training:
+                columns = self.columns(fingerprint)
+                path = self._file(f"{key}.training", lambda target: _lay_out(columns, split).save(target))
+                _remember(self._training, key, TrainingTable.load(path))
+            self._training.move_to_end(key)
+            return self._training[key]
+
+    def _opened(self, path: Path, fingerprint: str) -> Columns:
+        """A damaged file is fetched anew, once."""
+        try:
+            return _verified(path, fingerprint)
+        except FormatError:
+            path.unlink(missing_ok=True)
+            return _verified(self._file(path.name, lambda target: self._fetch(fingerprint, target)), fingerprint)
+
+    def _fetch(self, fingerprint: str, target: Path) -> None:
+        self._store.get(f"columns/{fingerprint}", target)
+        _verified(target, fingerprint)
+
+    def _file(self, name: str, make: Callable[[Path], None]) -> Path:
+        path = self._directory / name
+        if not path.exists():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with _locked(self._directory / f".{name}.lock"):
+                if not path.exists():
+                    temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
+                    try:
+                        make(temporary)
+                        temporary.replace(path)
+                    finally:
+                        temporary.unlink(missing_ok=True)
+                    self._evict(keep=path)
+        os.utime(path)
+        return path
+
+    def _evict(self, keep: Path) -> None:
+        files = [path for path in self._directory.glob("[!.]*") if path.is_file()]
+        files.sort(key=lambda path: path.stat().st_mtime)
+        size = sum(path.stat().st_size for path in files)
+        for path in files:
+            if size <= self._limit:
+                return
+            if path != keep:
+                size -= path.stat().st_size
+                path.unlink(missing_ok=True)
+
+
+def split_of(columns: Columns, split: TableSplit) -> Split:
+    """The rows of each part."""
+    return split_rows(
+        columns.labels,
+        test_size=split.test_size,
+        seed=split.seed,
+        holdout=split.holdout,
+        stratify=split.stratify,
+        classes=columns.classes,
+    )
+
+
+def _lay_out(columns: Columns, split: TableSplit) -> TrainingTable:
+    return TrainingTable.build(
+        columns,
+        split_of(columns, split),
+        class_weight=split.class_weight,
+        min_samples_leaf=split.min_samples_leaf,
+    )
+
+
+def _verified(path: Path, fingerprint: str) -> Columns:
+    columns = Columns.load(path)
+    if columns.fingerprint != fingerprint:
+        raise FormatError(f"{path.name} holds table {columns.fingerprint[:12]}…, not {fingerprint[:12]}….")
+    return columns
+
+
+def _remember(cache: OrderedDict[str, Table], key: str, value: Table) -> None:
+    cache[key] = value
+    while len(cache) > OPEN_TABLES:
+        cache.popitem(last=False)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
