@@ -8,8 +8,6 @@ description (`meta`). Reading checks all of it against the file's length before 
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.atomic import replacing
 from maabo_dist.errors import FormatError
 
 MAGIC = b"MAABOAF1"
@@ -45,23 +44,15 @@ def canonical_json(value: object) -> bytes:
 
 
 def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> None:
-    """Write the file whole or not at all: a temporary name in the same directory, flushed, then renamed."""
+    """Write the file, whole or not at all."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, offsets = _header(kind, contiguous, meta)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + len(header).to_bytes(8, "little") + header)
-            for name, array in contiguous.items():
-                file.seek(offsets[name])
-                file.write(array.view(np.uint8).reshape(-1).data)
-            file.truncate(max(file.tell(), 16 + len(header)))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(MAGIC + len(header).to_bytes(8, "little") + header)
+        for name, array in contiguous.items():
+            file.seek(offsets[name])
+            file.write(array.view(np.uint8).reshape(-1).data)
+        file.truncate(max(file.tell(), 16 + len(header)))
 
 
 def read(path: Path, kind: str, *, writable: bool = False) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

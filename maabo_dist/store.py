@@ -4,7 +4,6 @@ A name says what the content must be (a table's fingerprint, a digest): a file i
 Writing is all or nothing, and reading copies to a local file that the caller verifies before use.
 """
 
-import os
 import re
 import shutil
 import time
@@ -13,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from uuid import uuid4
 
+from maabo_dist.atomic import replacing
 from maabo_dist.errors import MaaboError, SettingsError
 
 _NAME = re.compile(r"^[a-z]+/[0-9a-f]{32,64}$")
@@ -162,16 +161,8 @@ def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now
 
 def _copy_atomically(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        with source.open("rb") as reading, temporary.open("wb") as writing:
-            shutil.copyfileobj(reading, writing, 1 << 20)
-            writing.flush()
-            os.fsync(writing.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with source.open("rb") as reading, replacing(target) as writing:
+        shutil.copyfileobj(reading, writing, 1 << 20)
 
 
 def _modified(info: dict[str, Any]) -> float:

@@ -171,3 +171,10 @@ def test_the_fingerprint_depends_on_names_types_and_shapes_not_only_on_bytes():
     }
 
     assert len(prints) == 6
+
+
+def test_a_file_gets_the_permissions_that_any_new_file_gets(tmp_path):
+    plain = tmp_path / "plain"
+    plain.touch()
+
+    assert a_file(tmp_path).stat().st_mode == plain.stat().st_mode

@@ -3,13 +3,13 @@
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from maabo_dist._version import __version__
+from maabo_dist.atomic import replacing
 from maabo_dist.errors import SettingsError
 from maabo_dist.report.document import Document, dump_document
 from maabo_dist.report.exports import to_csv
@@ -69,12 +69,5 @@ def versions() -> dict[str, str]:
 
 
 def _write(path: Path, text: str) -> None:
-    """A temporary file beside the final one, then a rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode())
