@@ -1,1 +1,1 @@
-"""The scheduler's books: jobs in a ledger, and for each running job what is proposed, sent, answered and lost."""
+"""The scheduler process: keeps jobs in a ledger, proposes subsets, sends them to workers, gathers their answers."""

@@ -65,6 +65,7 @@ class JobMachine:
         self._next_observed = 0
         self._unsent: deque[tuple[TaskKey, int]] = deque()  # with the attempt to come
         self._sent: dict[TaskKey, _Sent] = {}
+        self._ever_sent: set[TaskKey] = set()  # a task once sent keeps its cut: its answer may still come
 
     @property
     def finished(self) -> bool:
@@ -90,6 +91,7 @@ class JobMachine:
                 return tuple(fresh)
             self.run.observe(_joined(oldest))
             del self._batches[self._next_observed]
+            self._ever_sent = {key for key in self._ever_sent if key.batch != self._next_observed}
             self._next_observed += 1
 
     def next_task(self, most: int) -> tuple[TaskKey, int, Subsets] | None:
@@ -97,7 +99,7 @@ class JobMachine:
         if not self._unsent:
             return None
         key, attempt = self._unsent.popleft()
-        if attempt == 0 and key.size > most:
+        if attempt == 0 and key not in self._ever_sent and key.size > most:
             rest = TaskKey(key.batch, key.start + most, key.stop)
             key = TaskKey(key.batch, key.start, key.start + most)
             self._unsent.appendleft((rest, 0))
@@ -106,12 +108,13 @@ class JobMachine:
     def sent(self, key: TaskKey, attempt: int, deadline: float) -> None:
         """The task is on its way."""
         self._sent[key] = _Sent(attempt, deadline)
+        self._ever_sent.add(key)
 
     def answer(self, key: TaskKey, forest: Forest) -> bool:
         """The trees of a task; False if they are of no use any more."""
-        batch = self._batches.get(key.batch)
-        if batch is None or key.stop > len(batch.subsets) or batch.answered[key.start : key.stop].any():
+        if not self.is_open(key):
             return False
+        batch = self._batches[key.batch]
         batch.answered[key.start : key.stop] = True
         batch.parts[key.start] = forest
         self._sent = {other: sent for other, sent in self._sent.items() if not _within(other, key)}
@@ -133,6 +136,21 @@ class JobMachine:
             self._unsent.appendleft((TaskKey(key.batch, middle, key.stop), 1))
             self._unsent.appendleft((TaskKey(key.batch, key.start, middle), 1))
         return None
+
+    def is_open(self, key: TaskKey) -> bool:
+        """Whether an answer to these subsets is still of use."""
+        batch = self._batches.get(key.batch)
+        return batch is not None and key.stop <= len(batch.subsets) and not batch.answered[key.start : key.stop].any()
+
+    def subsets(self, key: TaskKey) -> Subsets:
+        """The subsets of an open task."""
+        return self._batches[key.batch].subsets[key.start : key.stop]
+
+    def again(self, key: TaskKey) -> None:
+        """Nothing was heard of a task: send it once more. Silence is no strike against it: workers may have died."""
+        sent = self._sent.pop(key, None)
+        if sent is not None:
+            self._unsent.appendleft((key, sent.attempt))
 
     def give_up(self, key: TaskKey) -> bool:
         """Go on without a subset that cannot be had; False if it was answered after all."""

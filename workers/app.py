@@ -9,10 +9,10 @@ from celery.utils.log import get_task_logger
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.tables import TableCache
 from maabo_dist.contract import names
 from maabo_dist.store import FileStore
 from maabo_dist.warm import warm
-from workers.cache import TableCache
 from workers.evaluate import EvaluateTask
 
 log = get_task_logger(__name__)

@@ -9,13 +9,13 @@ from celery import Task
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis, send_answer
+from maabo_dist.cluster.tables import TableCache
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import Answer, Evaluate, unpack_subsets
 from maabo_dist.errors import FormatError, InputError, MaaboError
 from maabo_dist.store import StoreError
 from maabo_dist.trees import Forest, depth_search
 from maabo_dist.trees.wire import pack_forest
-from workers.cache import TableCache
 
 
 class EvaluateTask(Task):  # type: ignore[misc]  # Celery ships no types

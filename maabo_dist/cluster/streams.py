@@ -27,4 +27,9 @@ def open_redis(settings: ClusterSettings) -> redis.Redis:
 
 def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: bytes = b"") -> None:
     """Put an answer on the results stream. A lost reply may put it there twice; the scheduler drops the second."""
-    client.xadd(settings.key(names.RESULTS_STREAM), {HEADER: answer.model_dump_json(), BODY: trees})
+    client.xadd(results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
+
+
+def results_stream(settings: ClusterSettings, job: str) -> str:
+    """Every job has a stream of its own: whoever holds the job reads it, so that a takeover misses nothing."""
+    return settings.key(f"{names.RESULTS_STREAM}:{job}")

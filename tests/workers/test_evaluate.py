@@ -5,7 +5,7 @@ import pytest
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import BODY, HEADER, open_redis
+from maabo_dist.cluster.streams import BODY, HEADER, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import Answer, pack_subsets
 from maabo_dist.data.split import split_rows
@@ -40,7 +40,7 @@ class Cluster:
         self.app.send_task(names.EVALUATE, kwargs=message | changes, queue=names.EVALUATE_QUEUE)
 
     def answers(self, count):
-        stream = self.settings.key(names.RESULTS_STREAM)
+        stream = results_stream(self.settings, JOB)
         servers.wait_for(lambda: self.redis.xlen(stream) >= count, what=f"{count} answers")
         entries = self.redis.xrange(stream)
         self.redis.delete(stream)

@@ -1,0 +1,153 @@
+"""The whole way on real parts: scheduler, Redis, Celery worker. The digest is that of one process."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import HEADER, open_redis
+from maabo_dist.cluster.tables import TableCache
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings
+from maabo_dist.store import FileStore
+from scheduler.ledger import Ledger
+from scheduler.loop import Scheduler
+from tests import servers
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cluster")
+    with servers.redis_server(directory) as url:
+        settings = ClusterSettings(
+            redis_url=url,
+            prefix="t:",
+            store_url=f"file://{directory}/store",
+            ledger_url=f"sqlite:///{directory}/ledger.db",
+            cache_dir=str(directory / "cache"),
+        )
+        with servers.worker(settings, directory, "-c", "2"):
+            yield settings
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return prepare(*load_bundled("diabetes")).columns
+
+
+@contextmanager
+def a_scheduler(settings, owner="one"):
+    ledger = Ledger(settings.ledger_url)
+    cache = TableCache(Path(settings.cache_dir), FileStore(settings.store_url), settings.cache_bytes)
+    scheduler = Scheduler(settings, ledger, open_redis(settings), make_celery(settings), cache, owner, time.time)
+    stop = Event()
+    thread = Thread(target=scheduler.run, args=(stop,))
+    thread.start()
+    try:
+        yield ledger
+    finally:
+        stop.set()
+        thread.join(20)
+        ledger.close()
+
+
+def submit(settings, tmp_path, columns, number, **mining):
+    columns.save(tmp_path / "table")
+    FileStore(settings.store_url).put(f"columns/{columns.fingerprint}", tmp_path / "table")
+    document = {"id": f"{number:032x}", "dataset": {"fingerprint": columns.fingerprint}, "settings": mining}
+    open_redis(settings).xadd(settings.key(names.INTAKE_STREAM), {HEADER: json.dumps(document)})
+    return document["id"]
+
+
+def ended(ledger, job, seconds=60):
+    def look():
+        row = ledger.job(job)
+        return row if row is not None and row.state.ended else None
+
+    return servers.wait_for(look, seconds, what="the end of the job")
+
+
+@pytest.mark.parametrize(("batch", "in_flight"), [(1, 1), (16, 4), (64, 8)])
+def test_the_digest_of_the_cluster_is_that_of_one_process(cluster, columns, tmp_path, batch, in_flight):
+    mining = {"trees": 60, "batch": batch, "in_flight": in_flight, "seed": 2, "max_depth": 3}
+    expected = mine(columns, MiningSettings.parse(mining)).digest
+
+    with a_scheduler(cluster) as ledger:
+        row = ended(ledger, submit(cluster, tmp_path, columns, 100 + batch, **mining))
+
+    assert (row.state, row.reason, row.digest) == (JobState.DONE, None, expected)
+
+
+def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path):
+    mining = {"trees": 100, "batch": 1, "seed": 5}
+    expected = mine(columns, MiningSettings.parse(mining)).digest
+    with a_scheduler(cluster, "first") as ledger:
+        job = submit(cluster, tmp_path, columns, 200, **mining)
+        servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees > 5, what="some trees")
+
+    with a_scheduler(cluster, "second") as ledger:
+        row = ended(ledger, job)
+
+    assert (row.state, row.digest) == (JobState.DONE, expected)
+
+
+def test_the_process_takes_jobs_and_leaves_in_order_when_told_to(cluster, columns, tmp_path):
+    mining = {"trees": 30, "seed": 9, "batch": 8}
+    log_path = tmp_path / "log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scheduler"],
+            cwd=servers.ROOT,
+            env=os.environ | cluster.environment(),
+            stderr=log,
+        )
+    try:
+        servers.wait_for(lambda: b"ready as" in log_path.read_bytes(), what="a scheduler that is ready")
+        ledger = Ledger(cluster.ledger_url)
+        row = ended(ledger, submit(cluster, tmp_path, columns, 400, **mining))
+        ledger.close()
+        process.terminate()
+        code = process.wait(15)
+    finally:
+        process.kill()
+
+    assert (row.digest, code) == (mine(columns, MiningSettings.parse(mining)).digest, 0)
+
+
+def test_a_ledger_that_cannot_be_used_ends_the_process_with_a_reason(cluster, tmp_path):
+    environment = os.environ | cluster.environment() | {"MAABO_LEDGER": "nonsense://x"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler"],
+        cwd=servers.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "nonsense://x" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_table_that_is_not_in_the_store_fails_the_job_with_a_reason(cluster):
+    document = {"id": f"{300:032x}", "dataset": {"fingerprint": "e" * 64}}
+    with a_scheduler(cluster) as ledger:
+        open_redis(cluster).xadd(cluster.key(names.INTAKE_STREAM), {HEADER: json.dumps(document)})
+        row = ended(ledger, document["id"])
+
+    assert row.state is JobState.FAILED
+    assert "holds no columns/eeee" in row.reason
