@@ -18,8 +18,3 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile `function` on first use; the machine code is cached beside its module."""
     return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy")(function))
-
-
-def inlined(function: F) -> F:
-    """Compile `function` into each kernel that calls it."""
-    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy", inline="always")(function))

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.tables import TableCache, split_of
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Evaluate, TableSplit, pack_subsets
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import FormatError
-from maabo_dist.mining import MiningResult, SearchSummary, conclude, split_for
+from maabo_dist.mining import MiningResult, SearchSummary, conclude
 from maabo_dist.run import SearchRun
 from maabo_dist.search import Subsets
 from maabo_dist.settings import SearchPlan
@@ -45,10 +43,11 @@ class ActiveJob:
         columns = cache.columns(row.spec.dataset.fingerprint)
         plan = SearchPlan.settle(settings, columns.count)
         table = cache.training(row.spec.dataset.fingerprint, table_split(row.spec))
-        run = SearchRun(columns, split_for(columns, settings), table.weights, settings, plan)
+        split = split_of(columns, table_split(row.spec))
+        run = SearchRun(columns, split, table.weights, settings, plan)
         machine = JobMachine(run, settings.max_depth, len(columns.classes))
         started = row.started or now
-        job = cls(lease, row.spec, plan, columns, split_for(columns, settings), table, machine, started)
+        job = cls(lease, row.spec, plan, columns, split, table, machine, started)
         job._replay(ledger, now)
         return job
 
@@ -97,8 +96,7 @@ class ActiveJob:
     def result(self, now: float) -> MiningResult:
         """GS-MRM over all trees."""
         run = self.machine.run
-        best = None if run.best_score is None or np.isnan(run.best_score) else run.best_score
-        summary = SearchSummary(run.grown, run.leaves.seen, best, now - self.started, run.reason)
+        summary = SearchSummary(run.grown, run.leaves.seen, run.best_score, now - self.started, run.reason)
         return conclude(
             self.columns,
             self.split,

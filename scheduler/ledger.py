@@ -25,6 +25,10 @@ OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 class FencedError(MaaboError):
     """Another scheduler holds the job now; whoever gets this must drop it."""
 
+    def __init__(self, job: str) -> None:
+        super().__init__(f"Job {job} is held by another scheduler now.")
+        self.job = job
+
 
 class LedgerError(MaaboError):
     """The ledger cannot be read or written: unreachable, full, damaged."""
@@ -267,7 +271,7 @@ class Ledger:
         with self._write() as connection:
             held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
             if connection.execute(held.values(updated=now, **values)).rowcount != 1:
-                raise FencedError(f"Job {lease.job} is held by another scheduler now.")
+                raise FencedError(lease.job)
             yield connection
 
 

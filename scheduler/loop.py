@@ -55,6 +55,10 @@ class Scheduler:
         while not stop.is_set():
             try:
                 busy = self.turn()
+            except FencedError as error:
+                log.warning("%s", error)
+                self._jobs.pop(error.job, None)
+                busy = True
             except (redis.RedisError, LedgerError) as error:
                 log.warning("an outage: %s; trying again", error)
                 busy = False
@@ -130,14 +134,10 @@ class Scheduler:
         for stream, entries in found:
             job = self._jobs.get(stream.decode().rsplit(":", 1)[1])
             if job is not None:
-                try:
-                    for entry, fields in entries:
-                        self._hear(job, fields, now)
-                        self._redis.xdel(stream, entry)
-                    self._finish_if_done(job, now)
-                except FencedError as error:
-                    log.warning("%s", error)
-                    self._jobs.pop(job.lease.job, None)
+                for entry, fields in entries:
+                    self._hear(job, fields, now)
+                    self._redis.xdel(stream, entry)
+                self._finish_if_done(job, now)
         return bool(found)
 
     def _hear(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> None:

@@ -117,8 +117,11 @@ class JobMachine:
         batch = self._batches[key.batch]
         batch.answered[key.start : key.stop] = True
         batch.parts[key.start] = forest
-        self._sent = {other: sent for other, sent in self._sent.items() if not _within(other, key)}
-        self._unsent = deque(item for item in self._unsent if not _within(item[0], key))
+        # What overlaps the answer keeps only what lies outside of it; cut differently, it is to be sent anew.
+        self._unsent = deque((part, attempt) for other, attempt in self._unsent for part in _outside(other, key))
+        for other in [other for other in self._sent if _outside(other, key) != [other]]:
+            attempt = self._sent.pop(other).attempt
+            self._unsent.extendleft((part, attempt) for part in _outside(other, key))
         return True
 
     def lost(self, key: TaskKey, attempt: int) -> TaskKey | None:
@@ -168,8 +171,15 @@ class JobMachine:
         self._proposed += 1
 
 
-def _within(inner: TaskKey, outer: TaskKey) -> bool:
-    return inner.batch == outer.batch and outer.start <= inner.start and inner.stop <= outer.stop
+def _outside(task: TaskKey, answered: TaskKey) -> list[TaskKey]:
+    """The parts of a task, none to two, that an answer does not cover."""
+    if task.batch != answered.batch:
+        return [task]
+    parts = [
+        TaskKey(task.batch, task.start, min(task.stop, answered.start)),
+        TaskKey(task.batch, max(task.start, answered.stop), task.stop),
+    ]
+    return [part for part in parts if part.size > 0]
 
 
 def _joined(batch: _Batch) -> Forest:

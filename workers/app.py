@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery, signals
-from celery.utils.log import get_task_logger
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
@@ -14,8 +13,6 @@ from maabo_dist.contract import names
 from maabo_dist.store import FileStore
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
-
-log = get_task_logger(__name__)
 
 
 def make_app(settings: ClusterSettings) -> Celery:

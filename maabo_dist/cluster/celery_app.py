@@ -12,9 +12,6 @@ from kombu.entity import Queue
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 
-LEASE_FACTOR = 2.0
-"""A task's lease is its time limit times this; the broker's own redelivery comes later still."""
-
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
     """A configured application without tasks."""

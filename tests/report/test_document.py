@@ -75,7 +75,10 @@ def test_a_search_without_a_tree_still_makes_a_document():
     result = make_result()
     object.__setattr__(result, "search", SearchSummary(0, 0, None, 0.0, "interrupted"))
 
-    VALIDATOR.validate(result_document(result, {"name": "x"}))
+    document = result_document(result, {"name": "x"})
+
+    assert document["search"]["best_score"] is None
+    VALIDATOR.validate(document)
 
 
 def test_a_rule_lists_what_it_displaced_and_what_it_resembles():

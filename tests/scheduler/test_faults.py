@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -52,6 +53,18 @@ def test_a_killed_worker_changes_no_rule(cluster, columns, expected, tmp_path):
         with servers.worker(cluster, tmp_path, "-c", "2"):
             row = ended(ledger, job)
 
+    assert (row.state, row.digest) == (JobState.DONE, expected)
+
+
+def test_a_scheduler_that_lost_its_lease_writes_nothing_more_and_stays_up(cluster, columns, expected, tmp_path):
+    with a_scheduler(cluster) as ledger, servers.worker(cluster, tmp_path, "-c", "2"):
+        job = submit(cluster, tmp_path, columns, 3, **MINING)
+        some_trees(ledger, job, 300)
+        (stolen,) = ledger.acquire("another", time.time() + 3600, seconds=-3600, most=1)
+        ledger.release([stolen], time.time())
+        row = ended(ledger, job)
+
+    assert row.fence > stolen.fence
     assert (row.state, row.digest) == (JobState.DONE, expected)
 
 

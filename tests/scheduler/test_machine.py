@@ -122,6 +122,24 @@ def _finish(world, under_way):
                     world.answer((key, attempt, world.machine._batches[key.batch].subsets[key.start : key.stop]))
 
 
+@pytest.mark.parametrize("heard", [1, 2, 5, 9, 14])
+def test_a_machine_goes_on_from_answers_that_were_cut_otherwise(heard):
+    first, answers = World(), []
+    for _ in range(heard):
+        task = first.send(2)
+        first.answer(task)
+        answers.append(task)
+    second = World()
+
+    for task in answers:
+        assert second.answer(task)
+    while (task := second.send(1000)) is not None:
+        second.answer(task)
+
+    assert second.machine.finished
+    assert second.proposed == EXPECTED.proposed
+
+
 def test_a_task_is_no_larger_than_asked_for():
     world = World()
 

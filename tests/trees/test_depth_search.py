@@ -313,7 +313,7 @@ def assert_follows(tree, peer, X, y, subset, weights, smallest):
     return walk(0, 0, np.arange(len(X)))
 
 
-def compared_with_sklearn(rng, *, rows, steps, classes, class_weight, smallest, max_depth=4):
+def check_against_sklearn(rng, *, rows, steps, classes, class_weight, smallest, max_depth=4):
     """How many trees were equal to scikit-learn's from root to leaves; all were as good, split by split."""
     X = coarse(rng, 4, rows, steps).T
     score = X[:, 0] + np.abs(X[:, 1]) + rng.normal(scale=X.std() / 2, size=rows)
@@ -347,7 +347,7 @@ def test_trees_equal_those_of_sklearn_where_no_splits_tie(classes, class_weight)
     rng = np.random.default_rng(31 * classes + (class_weight is None))
 
     equal = sum(
-        compared_with_sklearn(
+        check_against_sklearn(
             rng, rows=300, steps=1 << 20, classes=classes, class_weight=class_weight, smallest=smallest
         )
         for smallest in (1, 2, 9, 9, 20, 20)
@@ -363,7 +363,7 @@ def test_where_splits_tie_the_decrease_of_impurity_is_that_of_sklearn(classes, c
     for _ in range(12):
         rows, steps = int(rng.integers(30, 120)), int(rng.integers(1, 4))
 
-        compared_with_sklearn(rng, rows=rows, steps=steps, classes=classes, class_weight=class_weight, smallest=1)
+        check_against_sklearn(rng, rows=rows, steps=steps, classes=classes, class_weight=class_weight, smallest=1)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
