@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test soak lint bench clean
 
 setup: $(READY)
 
@@ -20,6 +20,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+soak: $(READY)
+	$(BIN)/python -m pytest -m soak
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from typing import Any
 
 import redis
 from celery import Celery
+from kombu.exceptions import OperationalError
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import BODY, HEADER, results_stream
@@ -59,7 +60,7 @@ class Scheduler:
                 log.warning("%s", error)
                 self._jobs.pop(error.job, None)
                 busy = True
-            except (redis.RedisError, LedgerError) as error:
+            except (redis.RedisError, OperationalError, LedgerError) as error:
                 log.warning("an outage: %s; trying again", error)
                 busy = False
             if not busy:

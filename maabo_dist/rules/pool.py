@@ -25,13 +25,13 @@ class LeafPool:
         """Distinct logic sets so far."""
         return len(self._logics)
 
-    def add(self, leaves: Leaves) -> None:
-        """Take in the leaves of more trees."""
+    def add(self, leaves: Leaves) -> int:
+        """Take in the leaves of more trees; returns how many of their logic sets are new."""
         self._parts.append(leaves)
         self.seen, self.large, self.pure = self.seen + leaves.seen, self.large + leaves.large, self.pure + len(leaves)
         if sum(map(len, self._parts)) > 2 * self._compact_size + SLACK:
             self.distinct()
-        self._logics.add_new(leaves.logic)
+        return len(self._logics.add_new(leaves.logic))
 
     def distinct(self) -> Leaves:
         """The best leaf of each logic set (or of each rule to the letter), in canonical order."""

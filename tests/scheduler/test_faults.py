@@ -15,6 +15,8 @@ from maabo_dist.settings import MiningSettings
 from tests import servers
 from tests.cluster import a_scheduler, ended, submit
 
+pytestmark = pytest.mark.soak
+
 MINING = {"trees": 3000, "batch": 64, "in_flight": 4, "seed": 1}
 
 
