@@ -9,9 +9,10 @@ import redis
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer
+from maabo_dist.contract.messages import Answer, Request
 
-HEADER, BODY = b"header", b"body"
+HEADER, MINED, BODY = b"header", b"mined", b"body"
+"""Fields of an entry: the header of an `Answer` or a `Request`, the header of a `Mined`, and what stands beside it."""
 
 
 def open_redis(settings: ClusterSettings) -> redis.Redis:
@@ -28,6 +29,11 @@ def open_redis(settings: ClusterSettings) -> redis.Redis:
 def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: bytes = b"") -> None:
     """Put an answer on the results stream. A lost reply may put it there twice; the scheduler drops the second."""
     client.xadd(results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
+
+
+def send_request(client: Any, settings: ClusterSettings, request: Request) -> None:
+    """Put a request on the intake stream."""
+    client.xadd(settings.key(names.INTAKE_STREAM), {HEADER: request.model_dump_json()})
 
 
 def results_stream(settings: ClusterSettings, job: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.settings import MiningSettings
+from maabo_dist.settings import MiningSettings, TableSettings
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -52,7 +52,16 @@ class DatasetRef(_Document):
 
     fingerprint: Fingerprint
     name: Name = "table"
+    settings: TableSettings | None = None
+    """How the table was prepared, for the report."""
     notes: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
+
+
+class Callback(_Document):
+    """A Celery task to call when the job has ended, with `job`, `state` and `digest` as its keywords."""
+
+    task: Name
+    queue: Name
 
 
 class JobSpec(_Document):
@@ -64,6 +73,7 @@ class JobSpec(_Document):
     settings: MiningSettings = MiningSettings()
     priority: Priority = Priority.NORMAL
     tenant: Name = "default"
+    callback: Callback | None = None
 
     @classmethod
     def parse(cls, document: object) -> Self:

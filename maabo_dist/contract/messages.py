@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.contract.job import Fingerprint, JobId, Name
+from maabo_dist.contract.job import Fingerprint, JobId, JobSpec, Name
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH
 
@@ -94,6 +94,50 @@ class Answer(_Message):
     reason: Annotated[str, Field(max_length=4000)] = ""
     retryable: bool = True
     """Whether another attempt may do better; a permanent failure is not tried again."""
+
+
+class Mine(_Message):
+    """Run GS-MRM over the trees in these segments of the store: at the end of a job, or on what is there so far."""
+
+    spec: JobSpec
+    attempt: Count
+    final: bool
+    segments: tuple[Fingerprint, ...]
+    """In the order of the search."""
+    seconds: Annotated[float, Field(ge=0)]
+    stopped: Annotated[str, Field(max_length=20)]
+    """Why the search ended; `running` if it did not."""
+
+    @property
+    def argsrepr(self) -> str:
+        """One line for people, shown by Flower."""
+        return f"job {self.spec.id[:4]} · {'rules' if self.final else 'rules so far'}"
+
+
+class Mined(_Message):
+    """The header of the answer to `Mine`; the document of a `done` one stands beside it."""
+
+    kind: Literal["done", "failed", "lost"]
+    job: JobId
+    attempt: Count
+    final: bool
+    worker: Name
+    trees: Count = 0
+    rules: Count = 0
+    digest: Annotated[str, Field(max_length=64)] = ""
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    retryable: bool = True
+
+
+class Request(_Message):
+    """What a client asks of the schedulers."""
+
+    kind: Literal["submit", "pause", "resume", "cancel", "look"]
+    """`look` asks for the job's record to be mirrored again."""
+    job: JobId
+    document: dict[str, Any] | None = None
+    """The job document of a `submit`, not yet checked."""
 
 
 def pack_subsets(subsets: npt.NDArray[np.int32]) -> str:
