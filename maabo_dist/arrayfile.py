@@ -8,6 +8,7 @@ description (`meta`). Reading checks all of it against the file's length before 
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -55,10 +56,13 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
         file.truncate(max(file.tell(), 16 + len(header)))
 
 
-def read(path: Path, kind: str, *, writable: bool = False) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def read(
+    path: Path, kind: str, *, writable: bool = False, verify: bool = False
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Map the file's arrays; returns them with the description.
 
-    Read-only, unless `writable`: then a write changes this process's copy of the page, never the file.
+    Read-only, unless `writable`: then a write changes this process's copy of the page, never the file. `verify` reads
+    all of it once, to see that it is what was written.
     """
     header, start = _read_header(path, kind)
     length = path.stat().st_size
@@ -66,6 +70,8 @@ def read(path: Path, kind: str, *, writable: bool = False) -> tuple[dict[str, np
     for name, entry in header["arrays"].items():
         dtype, shape, offset = _checked_entry(path, name, entry, start, length)
         arrays[name] = _map(path, dtype, shape, offset, "c" if writable else "r")
+        if verify and _checksum(arrays[name]) != entry.get("crc"):
+            raise FormatError(f"{path} is damaged: array {name!r} is not what was written. Make the file again.")
     return arrays, header["meta"]
 
 
@@ -78,7 +84,10 @@ def _dtype_name(array: npt.NDArray[Any]) -> str:
 
 def _header(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> tuple[bytes, dict[str, int]]:
     """The header and each array's offset. Offsets depend on the header's length, so room is reserved first."""
-    entries = {name: {"dtype": _dtype_name(a), "shape": list(a.shape), "offset": 0} for name, a in arrays.items()}
+    entries: dict[str, dict[str, Any]] = {
+        name: {"dtype": _dtype_name(array), "shape": list(array.shape), "offset": 0, "crc": _checksum(array)}
+        for name, array in arrays.items()
+    }
     draft = canonical_json({"kind": kind, "meta": meta, "arrays": entries})
     position = _aligned(16 + len(draft) + 24 * len(arrays))
     body = position
@@ -86,7 +95,11 @@ def _header(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> tuple[bytes, 
         entries[name]["offset"] = position
         position = _aligned(position + array.nbytes)
     header = canonical_json({"kind": kind, "meta": meta, "arrays": entries})
-    return header.ljust(body - 16), {name: int(str(entries[name]["offset"])) for name in arrays}
+    return header.ljust(body - 16), {name: int(entries[name]["offset"]) for name in arrays}
+
+
+def _checksum(array: npt.NDArray[Any]) -> int:
+    return zlib.crc32(array.view(np.uint8).reshape(-1).data) if array.size else 0
 
 
 def _aligned(position: int) -> int:

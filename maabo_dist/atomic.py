@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and are still there after a power cut."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,3 +22,27 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    _flush(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """The directory and those above it, each flushed to disk by name; no error if they are there."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        _flush(path.parent)
+
+
+def _flush(directory: Path) -> None:
+    """A file's content is flushed with the file, its name with the directory."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except PermissionError:  # Windows opens no directories
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # some network file systems know no such call
+            raise
+    finally:
+        os.close(descriptor)

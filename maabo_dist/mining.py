@@ -9,7 +9,7 @@ from time import monotonic
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split, split_rows
-from maabo_dist.rules import LeafPool, Rule, TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules import Rule, TreePool, choose, publish, rules_digest
 from maabo_dist.run import SearchRun
 from maabo_dist.search import Subsets
 from maabo_dist.settings import MiningSettings, SearchPlan
@@ -56,7 +56,8 @@ class SearchSummary:
     best_score: float | None
     seconds: float
     stopped: str
-    """Why it ended: `budget`, `exhausted`, `patience`, `time`, `asked` (by the progress callback) or `interrupted`."""
+    """Why it ended: `budget`, `exhausted`, `patience`, `time`, `asked` (by the progress callback) or `interrupted`;
+    `running` where these are the rules so far of a search that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +104,21 @@ def mine(
     table = TrainingTable.build(
         columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
     )
-    run = SearchRun(columns, split, table.weights, settings, plan)
+    pool = TreePool(settings, plan.subset_size, table.weights)
+    run = SearchRun(columns, split, settings, plan, pool)
     forests = [empty_forest(plan.subset_size, settings.max_depth, len(columns.classes))]
 
     def watch(forest: Forest) -> str | None:
         if keep_trees:
             forests.append(forest)
         seconds = clock() - started
-        report = Progress(run.grown, plan.trees, run.best_score or 0.0, run.leaves.logic_sets, seconds)
+        report = Progress(run.grown, plan.trees, run.best_score or 0.0, pool.leaves.logic_sets, seconds)
         if progress is not None and progress(report):
             return "asked"
         return "time" if settings.time_limit is not None and seconds >= settings.time_limit else None
 
     stopped = _drive(run, table, settings.max_depth, jobs, watch)
-    seconds = clock() - started
-    summary = SearchSummary(run.grown, run.leaves.seen, run.best_score, seconds, stopped)
-    result = conclude(
-        columns, split, table, settings=settings, plan=plan, search=summary, leaves=run.leaves, records=run.records
-    )
+    result = conclude(columns, split, table, settings, plan, pool, SearchEnd(stopped, clock() - started))
     return replace(result, forest=Forest.joined(forests)) if keep_trees else result
 
 
@@ -162,21 +160,29 @@ def _grow(table: TrainingTable, subsets: Subsets, max_depth: int, pool: Executor
     return depth_search(table, subsets, max_depth, pool=pool, pieces=jobs * PIECES_PER_THREAD if pool else 1)
 
 
+@dataclass(frozen=True, slots=True)
+class SearchEnd:
+    """How a search ended."""
+
+    stopped: str
+    seconds: float
+
+
 def conclude(
     columns: Columns,
     split: Split,
     table: TrainingTable,
-    *,
     settings: MiningSettings,
     plan: SearchPlan,
-    search: SearchSummary,
-    leaves: LeafPool,
-    records: TreeRecords,
+    pool: TreePool,
+    end: SearchEnd,
 ) -> MiningResult:
     """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps."""
+    leaves = pool.leaves
+    search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
     selection = choose(distinct, columns, split, settings)
-    rules = publish(distinct, selection, columns, split, table.shares, records)
+    rules = publish(distinct, selection, columns, split, table.shares, pool.records)
     return MiningResult(
         rules=rules,
         digest=rules_digest(rules, columns.classes),
@@ -201,6 +207,8 @@ def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:
             return (f"The time limit ended the search {share}; on a faster machine it would have gone further.",)
         case "interrupted" | "asked":
             return (f"The search was stopped {share}; these are the rules found so far.",)
+        case "running":
+            return (f"The search is under way, {share}; these are the rules found so far.",)
         case "patience":
             return (f"The search ended {share}: no new rule had come for a while (--patience).",)
         case _:

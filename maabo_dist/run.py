@@ -12,12 +12,11 @@ arrives early waits.
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
-from maabo_dist.rules import LeafFilter, LeafPool, TreeRecords, choose, literal_width, reliable_leaves
+from maabo_dist.rules import TreePool, best_of, choose
 from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
 from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import Forest
@@ -30,20 +29,18 @@ class SearchRun:
         self,
         columns: Columns,
         split: Split,
-        weights: npt.NDArray[np.float64],
         settings: MiningSettings,
         plan: SearchPlan,
+        pool: TreePool | None,
     ) -> None:
+        """What is observed goes into `pool`; None where the trees are pooled elsewhere and patience does not ask."""
         self._columns, self._split, self._settings, self._plan = columns, split, settings, plan
         self._proposer = SubsetProposer(settings, plan)
         self._schedule = batch_schedule(plan, guided=settings.strategy == "maabo")
         self._next = next(self._schedule, None)
         self._waiting: deque[Subsets] = deque()
         self._observed_batches = 0
-        self._filter = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / len(columns.classes)), weights)
-        width = literal_width(plan.subset_size, settings.max_depth)
-        self.leaves = LeafPool(width, len(columns.classes), by_bounds=settings.similarity_by == "rows")
-        self._depths: list[npt.NDArray[np.int32]] = []
+        self._pool = pool
         self.grown = 0
         """Trees observed."""
         self.best_score: float | None = None
@@ -63,11 +60,6 @@ class SearchRun:
             return self._reason
         return "exhausted" if self.grown == self._plan.space_size else "budget"
 
-    @property
-    def records(self) -> TreeRecords:
-        """Subset and depth of every tree observed."""
-        return TreeRecords(self._proposer.state().subsets, np.concatenate([*self._depths, np.empty(0, np.int32)]))
-
     def propose(self) -> Subsets | None:
         """The next batch; None if the oldest batch must be observed first, or there is no more."""
         if self._next is None or self._observed_batches < self._next.needs:
@@ -85,25 +77,21 @@ class SearchRun:
         if not self._waiting or not np.array_equal(forest.subsets, self._waiting[0]):
             raise SearchError("The trees observed are not those of the oldest batch.")
         scores = forest.best_scores
-        leaves = reliable_leaves(forest, self._filter, first_tree=self.grown)
-        # All is computed; only now the state changes, so that an interrupt finds whole batches.
+        found = self._pool.add(forest) if self._pool is not None else 0
         self._proposer.observe(self._waiting.popleft(), scores)
         self._observed_batches += 1
-        self._depths.append(forest.depths)
         self.grown += len(forest)
-        known = scores[~np.isnan(scores)]
-        self.best_score = max([*known.tolist(), *([] if self.best_score is None else [self.best_score])], default=None)
-        self.leaves.add(leaves)
+        self.best_score = best_of(self.best_score, scores)
         if self._settings.patience is not None and self._next is not None:
-            self._watch_for_new_rules(self._settings.patience, look=len(leaves) > 0)
+            self._watch_for_new_rules(self._settings.patience, look=found > 0)
 
     def stop(self, reason: str) -> None:
         """Propose nothing more. What was proposed is still to be observed, so that the end is the same anywhere."""
         self._next, self._reason = None, reason
 
     def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
-        if look:
-            leaves = self.leaves.distinct()
+        if look and self._pool is not None:
+            leaves = self._pool.leaves.distinct()
             chosen = choose(leaves, self._columns, self._split, self._settings).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:

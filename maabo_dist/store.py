@@ -1,9 +1,11 @@
 """`ArtifactStore`: files by name, in a directory, in a bucket or in memory. Tables and pooled trees lie in it.
 
 A name says what the content must be (a table's fingerprint, a digest): a file is written once and never changed.
-Writing is all or nothing, and reading copies to a local file that the caller verifies before use.
+Writing is all or nothing, and reading copies to a local file, whole or not at all, that the caller verifies before use.
+`maabo_dist.cluster.stores` has one more implementation, in Redis.
 """
 
+import os
 import re
 import shutil
 import time
@@ -13,10 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from maabo_dist.atomic import replacing
+from maabo_dist.atomic import make_directory, replacing
 from maabo_dist.errors import MaaboError, SettingsError
 
-_NAME = re.compile(r"^[a-z]+/[0-9a-f]{32,64}$")
+ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
+"""All of a name, as for `fullmatch`."""
+
+RENEWAL = 3600.0
+"""Seconds. A bucket cannot touch a file: what is older than this is sent again by `put`, to make it young."""
+
+ABANDONED = 86400.0
+"""Seconds without a write after which a temporary file belongs to a process that was killed."""
 
 
 class StoreError(MaaboError):
@@ -44,10 +53,15 @@ class ArtifactStore(Protocol):
         """Whether an artifact of that name is there."""
 
     def put(self, name: str, source: Path) -> None:
-        """Store a local file, whole or not at all; does nothing if the name is there already."""
+        """Store a local file, whole or not at all.
+
+        If the name is there already, its content stays and its age starts anew: garbage collection by age must not take
+        a table that somebody has just found present. So call this always, not only where `has` says no. (A bucket's
+        files get young again when they are older than `RENEWAL`.)
+        """
 
     def get(self, name: str, target: Path) -> None:
-        """Copy an artifact to a local file; MissingArtifactError if there is none."""
+        """Copy an artifact to a local file, whole or not at all; MissingArtifactError if there is none."""
 
     def delete(self, name: str) -> None:
         """Remove an artifact; no error if there is none."""
@@ -58,66 +72,104 @@ class ArtifactStore(Protocol):
 
 def checked_name(name: str) -> str:
     """Names never become paths unless they look like `columns/<hex digest>`."""
-    if not _NAME.match(name):
+    if not ARTIFACT_NAME.fullmatch(name):
         raise SettingsError(f"{name!r} is not the name of an artifact; names look like columns/<hex digest>.")
     return name
 
 
 class FileStore:
-    """A directory, or any place that fsspec reaches (`s3://bucket/prefix` with the extra `s3`)."""
+    """A directory, or a bucket that fsspec reaches (`s3://bucket/prefix` with the extra `s3`)."""
 
     def __init__(self, url: str) -> None:
-        import fsspec  # not needed by who only mines in one process
-
-        try:
-            filesystem, root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise SettingsError(f"The artifact store {url!r} cannot be used: {error}.") from error
-        self._files: Any = filesystem
-        self._root = root.rstrip("/")
-        self._local = "file" in filesystem.protocol
+        self._url = url
+        self._open()
 
     def has(self, name: str) -> bool:
         """Whether an artifact of that name is there."""
-        return bool(self._reached(lambda: self._files.exists(self._path(name))))
+        return self._info(name) is not None
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file: copied under a temporary name, flushed, renamed."""
-        if self.has(name):
-            return
+        path = self._path(name)
         if self._local:
-            self._reached(lambda: _copy_atomically(source, Path(self._path(name))))
-        else:  # an object store shows an upload when it is complete
-            self._reached(lambda: self._files.put_file(str(source), self._path(name)))
+            self._reached(lambda: _put_in_directory(source, Path(path)))
+            return
+        found = self._info(name)
+        if found is None or time.time() - _modified(found) > RENEWAL:
+            # An object store shows an upload when it is complete.
+            self._reached(lambda: self._files.put_file(str(source), path))
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
         if not self.has(name):
             raise MissingArtifactError(f"The artifact store holds no {name}.")
-        self._reached(lambda: self._files.get_file(self._path(name), str(target)))
+        self._reached(lambda: self._copy_to(target, self._path(name)))
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
-        with suppress(FileNotFoundError):
-            self._files.rm_file(self._path(name))
+        path = self._path(name)
+
+        def remove() -> None:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(path)
+
+        self._reached(remove)
 
     def list(self) -> Iterator[Artifact]:
         """Everything that is stored; temporary and foreign files are passed over."""
         found = self._reached(lambda: self._files.find(self._root, detail=True)) or {}
         for path, info in found.items():
             name = path[len(self._root) + 1 :]
-            if _NAME.match(name):
+            if ARTIFACT_NAME.fullmatch(name):
                 yield Artifact(name, int(info["size"]), _modified(info))
+
+    def _open(self) -> None:
+        import fsspec  # not needed by who only mines in one process
+
+        try:
+            # Listings are not kept: another process may have added or removed what they say.
+            filesystem, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
+        except ImportError as error:
+            remedy = "s3:// needs the extra s3: pip install 'maabo-dist[s3]'"
+            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}; {remedy}.") from error
+        except ValueError as error:
+            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}.") from error
+        self._opened: Any = filesystem
+        self._process = os.getpid()
+        self._root = root.rstrip("/")
+        self._local = "file" in filesystem.protocol
+        # A bucket's client has errors of its own, which only the extra `s3` could name.
+        self._errors: type[Exception] = OSError if self._local else Exception
+
+    @property
+    def _files(self) -> Any:
+        if self._process != os.getpid():  # a bucket's connections do not survive a fork
+            self._open()
+        return self._opened
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{checked_name(name)}"
 
+    def _info(self, name: str) -> Any:
+        """What the file system says of the artifact; None if there is none."""
+        path = self._path(name)
+
+        def look() -> Any:
+            try:
+                return self._files.info(path)
+            except FileNotFoundError:
+                return None
+
+        return self._reached(look)
+
+    def _copy_to(self, target: Path, path: str) -> None:
+        with replacing(target) as file:
+            self._files.get_file(path, file.name)
+
     def _reached(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except FileNotFoundError as error:
-            raise MissingArtifactError(f"The artifact store lacks {error}.") from error
-        except OSError as error:
+        except self._errors as error:
             raise StoreError(f"The artifact store at {self._root} failed: {error}.") from error
 
 
@@ -133,13 +185,15 @@ class MemoryStore:
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file's content."""
-        self._content.setdefault(checked_name(name), (source.read_bytes(), time.time()))
+        data, _ = self._content.get(checked_name(name)) or (source.read_bytes(), 0.0)
+        self._content[name] = (data, time.time())
 
     def get(self, name: str, target: Path) -> None:
         """Write an artifact to a local file."""
         if not self.has(name):
             raise MissingArtifactError(f"The artifact store holds no {name}.")
-        target.write_bytes(self._content[name][0])
+        with replacing(target) as file:
+            file.write(self._content[name][0])
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
@@ -159,12 +213,24 @@ def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now
     return gone
 
 
-def _copy_atomically(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as reading, replacing(target) as writing:
-        shutil.copyfileobj(reading, writing, 1 << 20)
+def _put_in_directory(source: Path, target: Path) -> None:
+    try:
+        os.utime(target)
+    except (FileNotFoundError, PermissionError):  # not there, or another user's: who may write beside it may replace it
+        make_directory(target.parent)
+        _remove_abandoned(target.parent)
+        with source.open("rb") as reading, replacing(target) as writing:
+            shutil.copyfileobj(reading, writing, 1 << 20)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    for path in directory.glob(".*.tmp"):
+        with suppress(OSError):  # somebody else's, or somebody else was quicker
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
 
 
 def _modified(info: dict[str, Any]) -> float:
-    value = info.get("mtime") or info.get("LastModified") or 0.0
+    stated = info.get("mtime") or info.get("LastModified") or info.get("created")
+    value = stated or time.time()  # what has no known age is never garbage
     return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)

@@ -1,122 +1,212 @@
 """`ActiveJob`: a job that this scheduler holds, brought to where the ledger has it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from maabo_dist.cluster.tables import TableCache, split_of
-from maabo_dist.contract.job import JobSpec
-from maabo_dist.contract.messages import Evaluate, TableSplit, pack_subsets
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.split import Split
+from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.messages import MAX_REASON, Evaluate, Failure, TableSplit, pack_subsets
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError
-from maabo_dist.mining import MiningResult, SearchSummary, conclude
+from maabo_dist.rules import TreePool
 from maabo_dist.run import SearchRun
-from maabo_dist.search import Subsets
 from maabo_dist.settings import SearchPlan
-from maabo_dist.trees import TrainingTable
 from maabo_dist.trees.wire import unpack_forest
-from scheduler.ledger import Lease, Ledger
-from scheduler.machine import JobMachine, TaskKey
+from scheduler.ledger import BatchRow, JobRow, Lease, Ledger, ResultRow, Segment
+from scheduler.machine import JobMachine, Task, TaskKey
+
+FIRST_TASK = 32
+"""Subsets of a task while nobody knows how long one takes."""
+LARGEST_TASK = 16_384
+FAILURES_NAMED = 5
+
+
+@dataclass(slots=True)
+class Speed:
+    """How long a subset takes, measured and forgotten slowly."""
+
+    seconds: float | None = None
+
+    def learn(self, subsets: int, seconds: float) -> None:
+        """An answer came."""
+        found = seconds / max(1, subsets)
+        self.seconds = found if self.seconds is None else self.seconds + 0.3 * (found - self.seconds)
+
+    def subsets_in(self, seconds: float) -> int:
+        """How many subsets a task of so many seconds has."""
+        if self.seconds is None:
+            return FIRST_TASK
+        return max(1, min(LARGEST_TASK, int(seconds / max(self.seconds, 1e-7))))
+
+    def expected(self, subsets: int) -> float:
+        """Seconds that so many subsets take."""
+        return subsets * (self.seconds or 0.001)
+
+
+@dataclass(slots=True)
+class RulesRequest:
+    """A `maabo.rules` task under way."""
+
+    number: int
+    final: bool
+    trees: int
+    at: float
+    taken: float | None = None
 
 
 @dataclass(slots=True)
 class ActiveJob:
-    """The job, its table and its books."""
+    """The job, its books, and what is known of its pace."""
 
     lease: Lease
     spec: JobSpec
     plan: SearchPlan
-    columns: Columns
-    split: Split
-    table: TrainingTable
     machine: JobMachine
-    started: float
-    seconds_a_subset: float = 0.001
-    """Measured, and forgotten slowly."""
+    row: JobRow
+    """As the ledger had it when the job was opened."""
+    opened: float
+    state: JobState = JobState.RUNNING
+    failed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    """The first of them."""
+    rules: int | None = None
+    segments: list[Segment] = field(default_factory=list)
+    speed: Speed = field(default_factory=Speed)
+    stopping: bool = False
+    request: RulesRequest | None = None
+    requests: int = 0
+    rules_strikes: int = 0
+    rules_silences: int = 0
+    rules_seconds: float = 0.0
+    """How long the rules took last."""
+    next_partial: float = 0.0
+    stuck_since: float | None = None
+    """Since when workers have only said that they cannot begin."""
+    shown: float = 0.0
 
-    @classmethod
-    def opened(cls, ledger: Ledger, lease: Lease, cache: TableCache, now: float) -> "ActiveJob":
-        """Replay: propose as the search does, and answer from the ledger."""
-        row = ledger.job(lease.job)
-        if row is None:
-            raise FormatError(f"The ledger has no job {lease.job}.")
-        settings = row.spec.settings
-        columns = cache.columns(row.spec.dataset.fingerprint)
-        plan = SearchPlan.settle(settings, columns.count)
-        table = cache.training(row.spec.dataset.fingerprint, table_split(row.spec))
-        split = split_of(columns, table_split(row.spec))
-        run = SearchRun(columns, split, table.weights, settings, plan)
-        machine = JobMachine(run, settings.max_depth, len(columns.classes))
-        started = row.started or now
-        job = cls(lease, row.spec, plan, columns, split, table, machine, started)
-        job._replay(ledger, now)
-        return job
+    def ran(self, now: float) -> float:
+        """Seconds that the job has been running, here and before."""
+        return self.row.ran + max(0.0, now - self.opened)
 
-    def _replay(self, ledger: Ledger, now: float) -> None:
-        known = dict(ledger.batches(self.lease.job))
-        answers = iter(ledger.results(self.lease.job))
-        self._note_batches(ledger, known, now)
-        for row in answers:
-            key = TaskKey(row.batch, row.start, row.stop)
-            if row.reason is not None:
-                self.machine.give_up(key)
-            else:
-                self.machine.answer(key, unpack_forest(row.trees, self.machine.subsets(key)))
-            self._note_batches(ledger, known, now)
+    def overtime(self, now: float) -> bool:
+        """Whether the time budget is spent and the search does not know yet."""
+        limit = self.spec.settings.time_limit
+        return limit is not None and not self.stopping and self.ran(now) >= limit
 
-    def _note_batches(self, ledger: Ledger, known: dict[int, bytes], now: float) -> None:
-        """Batches that the ledger has must be those that the search proposes; others are written."""
-        for number, subsets in self.machine.propose():
-            packed = subsets.astype("<i4").tobytes()
-            if number not in known:
-                ledger.write_batch(self.lease, now, number, packed)
-            elif known[number] != packed:
-                raise FormatError(
-                    f"Batch {number} in the ledger is not what this version proposes. Submit the job anew."
-                )
+    def give_up(self, key: TaskKey, reason: str) -> bool:
+        """Go on without a subset; False if its tree came after all."""
+        if not self.machine.is_open(key):
+            return False
+        if len(self.failures) < FAILURES_NAMED:
+            subset = tuple(int(feature) for feature in self.machine.subsets(key)[0])
+            self.failures.append(Failure(subset=subset, reason=reason[:MAX_REASON]))
+        self.failed += 1
+        return self.machine.give_up(key)
 
-    def message(self, key: TaskKey, attempt: int, subsets: Subsets) -> Evaluate:
+    def message(self, task: Task) -> Evaluate:
         """What a worker is told."""
         return Evaluate(
             job=self.lease.job,
-            batch=key.batch,
-            start=key.start,
-            stop=key.stop,
-            attempt=attempt,
+            batch=task.key.batch,
+            start=task.key.start,
+            stop=task.key.stop,
+            attempt=task.attempt,
             columns=self.spec.dataset.fingerprint,
-            split=table_split(self.spec),
+            split=TableSplit.of(self.spec.settings),
             max_depth=self.spec.settings.max_depth,
             subset_size=self.plan.subset_size,
-            subsets=pack_subsets(subsets),
+            subsets=pack_subsets(task.subsets),
         )
 
-    def learn_speed(self, subsets: int, seconds: float) -> None:
-        """An answer came: how long a subset takes."""
-        self.seconds_a_subset += 0.3 * (seconds / max(1, subsets) - self.seconds_a_subset)
-
-    def result(self, now: float) -> MiningResult:
-        """GS-MRM over all trees."""
+    def record(self, now: float) -> JobRecord:
+        """What anyone may know."""
         run = self.machine.run
-        summary = SearchSummary(run.grown, run.leaves.seen, run.best_score, now - self.started, run.reason)
-        return conclude(
-            self.columns,
-            self.split,
-            self.table,
-            settings=self.spec.settings,
-            plan=self.plan,
-            search=summary,
-            leaves=run.leaves,
-            records=run.records,
+        return record_of(self.row).model_copy(
+            update={
+                "state": self.state,
+                "started": self.row.started or self.opened,
+                "seconds": self.ran(now),
+                "trees": run.grown,
+                "planned": self.plan.trees,
+                "failed": self.failed,
+                "best_score": run.best_score,
+                "rules": self.rules,
+            }
         )
 
 
-def table_split(spec: JobSpec) -> TableSplit:
-    """The part of the settings that lays out the training table."""
-    settings = spec.settings
-    return TableSplit(
-        test_size=settings.test_size,
-        holdout=settings.holdout,
-        seed=settings.seed if settings.split_seed is None else settings.split_seed,
-        stratify=settings.stratify,
-        class_weight=settings.class_weight,
-        min_samples_leaf=settings.min_samples_leaf,
+def open_job(ledger: Ledger, lease: Lease, cache: TableCache, now: float, tick: Callable[[], None]) -> ActiveJob:
+    """Replay: propose as the search does, and answer from the ledger. `tick` is called now and then on the way."""
+    row = ledger.job(lease.job)
+    if row is None:
+        raise FormatError(f"The ledger has no job {lease.job}.")
+    settings, fingerprint = row.spec.settings, row.spec.dataset.fingerprint
+    columns = cache.columns(fingerprint)
+    plan = SearchPlan.settle(settings, columns.count)
+    table = cache.training(fingerprint, TableSplit.of(settings))
+    # Workers pool the trees; here they are needed only to see whether new rules still come.
+    pool = TreePool(settings, plan.subset_size, table.weights) if settings.patience is not None else None
+    run = SearchRun(columns, split_of(columns, TableSplit.of(settings)), settings, plan, pool)
+    machine = JobMachine(run, settings.max_depth, len(columns.classes))
+    job = ActiveJob(lease, row.spec, plan, machine, row, now, rules=row.rules, segments=list(row.segments))
+    if row.stop_after is not None:
+        job.stopping = True
+        machine.stop(row.stop_after, "time")
+    _replay(job, ledger, now, tick)
+    return job
+
+
+def _replay(job: ActiveJob, ledger: Ledger, now: float, tick: Callable[[], None]) -> None:
+    machine = job.machine
+    known = {row.number: row.subsets for row in ledger.batches(job.lease.job)}
+    unwritten = _new_batches(machine, known)
+    for row in ledger.results(job.lease.job):
+        _answer(job, row)
+        unwritten += _new_batches(machine, known)
+        tick()
+    for sent in ledger.tasks(job.lease.job):
+        machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
+    if unwritten:
+        ledger.write(job.lease, now, new_batches=unwritten)
+
+
+def _answer(job: ActiveJob, row: ResultRow) -> None:
+    key = TaskKey(row.batch, row.start, row.stop)
+    if row.reason is not None:
+        job.give_up(key, row.reason)
+    elif job.machine.is_open(key):
+        job.machine.answer(key, unpack_forest(row.trees, job.machine.subsets(key)))
+        job.speed.learn(key.size, row.seconds)
+
+
+def _new_batches(machine: JobMachine, known: dict[int, bytes]) -> list[BatchRow]:
+    """Batches that the ledger has must be those that the search proposes; returns those that it has not."""
+    fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
+    for batch in fresh:
+        if known.get(batch.number, batch.subsets) != batch.subsets:
+            raise FormatError(
+                f"Batch {batch.number} in the ledger is not what this version proposes. Submit the job anew."
+            )
+    return [batch for batch in fresh if batch.number not in known]
+
+
+def record_of(row: JobRow) -> JobRecord:
+    """What anyone may know of a job that nobody need hold."""
+    return JobRecord(
+        id=row.id,
+        state=row.state,
+        name=row.spec.dataset.name,
+        tenant=row.spec.tenant,
+        priority=row.spec.priority,
+        created=row.created,
+        started=row.started,
+        finished=row.finished,
+        seconds=row.ran,
+        trees=row.trees,
+        planned=row.planned,
+        failed=row.failed,
+        best_score=row.best_score,
+        rules=row.rules,
+        digest=row.digest,
+        reason=row.reason,
     )

@@ -6,20 +6,25 @@ frozen and whose job went to another finds its number outdated, and nothing it w
 SQLite (in WAL mode) or PostgreSQL, by URL.
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.errors import MaaboError, SettingsError
-from scheduler import schema
-from scheduler.schema import batches, jobs, meta, results, tasks
+from maabo_dist.contract.job import JobSpec, JobState, Priority
+from maabo_dist.errors import MaaboError
+from scheduler.database import Database, DuplicateError
+from scheduler.schema import batches, jobs, results, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
+LAST = 2**31 - 1
+_IN_PIECES = {"yield_per": 50}
+"""Rows read at once where all of them are too many for memory."""
+_RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
 class FencedError(MaaboError):
@@ -28,10 +33,6 @@ class FencedError(MaaboError):
     def __init__(self, job: str) -> None:
         super().__init__(f"Job {job} is held by another scheduler now.")
         self.job = job
-
-
-class LedgerError(MaaboError):
-    """The ledger cannot be read or written: unreachable, full, damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +44,45 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """Trees in the store: those of all batches before `until` that earlier segments do not hold."""
+
+    digest: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow:
     """A job as the ledger has it."""
 
     id: str
-    tenant: str
-    priority: str
     state: JobState
     wanted: str
     spec: JobSpec
     created: float
     started: float | None
     finished: float | None
+    ran: float
     trees: int
     planned: int | None
+    failed: int
     best_score: float | None
+    rules: int | None
+    stop_after: int | None
+    segments: tuple[Segment, ...]
     reason: str | None
     digest: str | None
     fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task as it was sent last."""
+
+    batch: int
+    start: int
+    stop: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,89 +93,107 @@ class ResultRow:
     start: int
     stop: int
     trees: bytes
-    reason: str | None
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """A batch of subsets, packed."""
+
+    number: int
+    subsets: bytes
 
 
 class Ledger:
     """All reads and writes; each method is one transaction."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
-        with _translated():
-            schema.metadata.create_all(self._engine)
-        with self._write() as connection:
-            _check_version(connection)
+        self._database = Database(url)
 
     def close(self) -> None:
         """Let go of all connections."""
-        self._engine.dispose()
+        self._database.close()
 
     # Jobs, as their owners see them.
 
-    def add(self, spec: JobSpec, now: float) -> bool:
-        """Queue a job; False if one of that id is there already."""
-        row = {
-            "id": spec.id,
-            "tenant": spec.tenant,
-            "priority": spec.priority.value,
-            "state": JobState.QUEUED.value,
-            "wanted": "run",
-            "spec": spec.model_dump_json(),
-            "created": now,
-            "updated": now,
-            "trees": 0,
-            "fence": 0,
-            "lease_until": 0.0,
-        }
+    def add(self, specs: Sequence[JobSpec], now: float) -> None:
+        """Queue jobs; one whose id is there already stays as it is."""
+        if not specs:
+            return
         try:
-            with self._write() as connection:
-                connection.execute(insert(jobs).values(**row))
-        except IntegrityError:
-            return False
-        return True
+            with self._database.write() as connection:
+                ids = [spec.id for spec in specs]
+                known = set(connection.execute(select(jobs.c.id).where(jobs.c.id.in_(ids))).scalars())
+                rows = {spec.id: _new_row(spec, now) for spec in specs if spec.id not in known}
+                if rows:
+                    connection.execute(insert(jobs), list(rows.values()))
+        except DuplicateError:  # another scheduler took one of them in at this moment
+            if len(specs) > 1:
+                for spec in specs:
+                    self.add([spec], now)
 
-    def ask(self, job: str, wanted: str, now: float) -> bool:
-        """Note what a job's owner wants (run, pause, cancel); False if there is no such job or it has ended."""
-        still_open = jobs.c.state.in_([*OPEN, JobState.PAUSED])
-        with self._write() as connection:
-            done = connection.execute(
-                update(jobs).where(jobs.c.id == job, still_open).values(wanted=wanted, updated=now)
-            )
-            return done.rowcount == 1
+    def ask(self, job: str, wanted: str, now: float) -> None:
+        """Note what a job's owner wants: run, pause or cancel. Done at once where nobody holds the job.
+
+        Who held it and was frozen is fenced off then.
+        """
+        unheld = or_(jobs.c.lease_until < now, jobs.c.state == JobState.PAUSED)
+        at_once: dict[str, dict[str, Any]] = {
+            "run": {"state": JobState.QUEUED.value},
+            "pause": {"state": JobState.PAUSED.value},
+            "cancel": {"state": JobState.CANCELLED.value, "finished": now},
+        }
+        states = [JobState.PAUSED] if wanted == "run" else [*OPEN, JobState.PAUSED]
+        with self._database.write() as connection:
+            not_ended = jobs.c.state.in_([*OPEN, JobState.PAUSED])
+            connection.execute(update(jobs).where(jobs.c.id == job, not_ended).values(wanted=wanted, updated=now))
+            settled = update(jobs).where(jobs.c.id == job, jobs.c.state.in_(states), unheld)
+            settled = settled.values(fence=jobs.c.fence + 1, **at_once[wanted])
+            if connection.execute(settled).rowcount and wanted == "cancel":
+                _forget_search(connection, [job])
 
     def job(self, job: str) -> JobRow | None:
         """One job."""
-        with self._read() as connection:
+        with self._database.read() as connection:
             row = connection.execute(select(*_JOB_COLUMNS).where(jobs.c.id == job)).mappings().first()
         return None if row is None else _job(row)
 
+    def jobs(self, ids: Collection[str]) -> list[JobRow]:
+        """Those of these jobs that are there."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(*_JOB_COLUMNS).where(jobs.c.id.in_(list(ids)))).mappings().all()
+        return [_job(row) for row in rows]
+
     def document(self, job: str) -> str | None:
         """The result of a job that is done."""
-        with self._read() as connection:
+        with self._database.read() as connection:
             found: str | None = connection.execute(select(jobs.c.document).where(jobs.c.id == job)).scalar()
         return found
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""
-        with self._read() as connection:
+        with self._database.read() as connection:
             rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)).all()
         return {row.state: row.jobs for row in rows}
 
     # Leases.
 
-    def acquire(self, owner: str, now: float, seconds: float, most: int) -> list[Lease]:
-        """Take over up to `most` open jobs that nobody holds, oldest first within a priority."""
-        order = {"high": 0, "normal": 1, "low": 2}
-        with self._write() as connection:
-            free = connection.execute(
-                select(jobs.c.id, jobs.c.fence, jobs.c.priority, jobs.c.created)
-                .where(jobs.c.state.in_(OPEN), jobs.c.lease_until < now)
-                .order_by(jobs.c.created)
-                .limit(max(most, 1) * 4)
-            ).all()
-            chosen = sorted(free, key=lambda row: (order[row.priority], row.created, row.id))[:most]
-            taken = []
-            for row in chosen:
+    def acquire(self, owner: str, now: float, seconds: float, most: int, least: Priority = Priority.LOW) -> list[Lease]:
+        """Take over up to `most` open jobs that nobody holds, of a priority not below `least`: urgent and old first."""
+        free = (
+            select(jobs.c.id, jobs.c.fence)
+            .where(jobs.c.finished.is_(None), jobs.c.rank <= _RANKS[least])
+            .where(jobs.c.state.in_(OPEN), jobs.c.lease_until < now)
+            .order_by(jobs.c.rank, jobs.c.created, jobs.c.id)
+            .limit(most)
+        )
+        with self._database.read() as connection:  # most often there is nothing; then nothing is locked
+            if most < 1 or connection.execute(free.limit(1)).first() is None:
+                return []
+        taken = []
+        with self._database.write() as connection:
+            for row in connection.execute(free.with_for_update(skip_locked=True)).all():
                 done = connection.execute(
                     update(jobs)
                     .where(jobs.c.id == row.id, jobs.c.fence == row.fence)
@@ -163,26 +203,24 @@ class Ledger:
                     taken.append(Lease(row.id, row.fence + 1))
         return taken
 
-    def renew(self, leases: Iterable[Lease], now: float, seconds: float) -> tuple[list[Lease], dict[str, str]]:
-        """Prolong leases; returns those still held, and what the jobs' owners want now."""
-        held, wanted = [], {}
-        with self._write() as connection:
+    def renew(self, leases: Collection[Lease], now: float, seconds: float) -> dict[str, str]:
+        """Prolong leases; returns the jobs still held, each with what its owner wants now."""
+        if not leases:
+            return {}
+        wanted = {}
+        with self._database.write() as connection:
             for lease in leases:
-                done = connection.execute(
-                    update(jobs)
-                    .where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
-                    .values(lease_until=now + seconds)
-                )
-                if done.rowcount == 1:
-                    held.append(lease)
-                    wanted[lease.job] = str(
-                        connection.execute(select(jobs.c.wanted).where(jobs.c.id == lease.job)).scalar()
-                    )
-        return held, wanted
+                mine = (jobs.c.id == lease.job, jobs.c.fence == lease.fence)
+                if connection.execute(update(jobs).where(*mine).values(lease_until=now + seconds)).rowcount == 1:
+                    wish = connection.execute(select(jobs.c.wanted).where(jobs.c.id == lease.job)).scalar()
+                    wanted[lease.job] = str(wish)
+        return wanted
 
-    def release(self, leases: Iterable[Lease], now: float) -> None:
+    def release(self, leases: Collection[Lease], now: float) -> None:
         """Give jobs back, for any scheduler to take at once."""
-        with self._write() as connection:
+        if not leases:
+            return
+        with self._database.write() as connection:
             for lease in leases:
                 connection.execute(
                     update(jobs)
@@ -192,137 +230,159 @@ class Ledger:
 
     # What a scheduler writes of a job that it holds.
 
-    def write_state(self, lease: Lease, now: float, state: JobState, **values: object) -> None:
-        """A change of state, with whatever else changes with it."""
-        with self._fenced(lease, now, state=state.value, **values):
+    def write(
+        self,
+        lease: Lease,
+        now: float,
+        changed: Mapping[str, object] = MappingProxyType({}),
+        *,
+        new_batches: Iterable[BatchRow] = (),
+        new_results: Iterable[ResultRow] = (),
+        sent: Iterable[TaskRow] = (),
+    ) -> None:
+        """What happened to a job, in one piece.
+
+        Batches are written before any of it is sent, tasks before they are sent, answers before they are acknowledged.
+        `changed` are columns of the job.
+        """
+        rows = {
+            batches: [{"job": lease.job, "number": row.number, "subsets": row.subsets} for row in new_batches],
+            results: [{"job": lease.job} | _plain(row) for row in new_results],
+        }
+        with self._fenced(lease, now, **changed) as connection:
+            for table, inserted in rows.items():
+                if inserted:
+                    connection.execute(insert(table), inserted)
+            self._note_tasks(connection, lease.job, [_plain(row) | {"issued": now} for row in sent])
+
+    def write_segments(self, lease: Lease, now: float, segments: Sequence[Segment]) -> None:
+        """Trees are in the store."""
+        listed = json.dumps([[segment.digest, segment.until] for segment in segments])
+        with self._fenced(lease, now, segments=listed):
             pass
 
-    def write_batch(self, lease: Lease, now: float, number: int, subsets: bytes) -> None:
-        """A batch, before any of it is sent."""
-        with self._fenced(lease, now) as connection:
-            connection.execute(insert(batches).values(job=lease.job, number=number, subsets=subsets))
-
-    def write_tasks(self, lease: Lease, now: float, issued: Iterable[tuple[int, int, int, int]]) -> None:
-        """Tasks (batch, start, stop, attempt), before they are sent."""
-        with self._fenced(lease, now) as connection:
-            for batch, start, stop, attempt in issued:
-                key = {"job": lease.job, "batch": batch, "start": start, "stop": stop}
-                known = update(tasks).where(*(tasks.c[name] == value for name, value in key.items()))
-                if connection.execute(known.values(attempt=attempt, issued=now)).rowcount == 0:
-                    connection.execute(insert(tasks).values(**key, attempt=attempt, issued=now))
-
-    def write_results(
-        self, lease: Lease, now: float, rows: Iterable[tuple[ResultRow, float]], trees: int, best_score: float | None
-    ) -> None:
-        """Answers (with their seconds), before they are acknowledged; and where the job stands."""
-        with self._fenced(lease, now, trees=trees, best_score=best_score) as connection:
-            for row, seconds in rows:
-                connection.execute(
-                    insert(results).values(
-                        job=lease.job,
-                        batch=row.batch,
-                        start=row.start,
-                        stop=row.stop,
-                        seconds=seconds,
-                        trees=row.trees,
-                        reason=row.reason,
-                    )
-                )
+    def end(self, lease: Lease, now: float, state: JobState, **values: object) -> None:
+        """The job has ended; what only its search needed goes."""
+        with self._fenced(lease, now, state=state.value, finished=now, lease_until=0.0, **values) as connection:
+            _forget_search(connection, [lease.job])
 
     # Recovery.
 
-    def batches(self, job: str) -> Iterator[tuple[int, bytes]]:
-        """All batches of a job in order."""
-        query = select(batches.c.number, batches.c.subsets).where(batches.c.job == job).order_by(batches.c.number)
-        with self._read() as connection:
-            for number, subsets in connection.execute(query):
-                yield number, bytes(subsets)
-
-    def results(self, job: str) -> Iterator[ResultRow]:
-        """All answers to a job, in the order of its subsets."""
+    def batches(self, job: str, first: int = 0, until: int = LAST) -> Iterator[BatchRow]:
+        """Batches first … until − 1 of a job in order."""
         query = (
-            select(results.c.batch, results.c.start, results.c.stop, results.c.trees, results.c.reason)
-            .where(results.c.job == job)
+            select(batches.c.number, batches.c.subsets)
+            .where(batches.c.job == job, batches.c.number >= first, batches.c.number < until)
+            .order_by(batches.c.number)
+        )
+        with self._database.read() as connection:
+            for number, subsets in connection.execute(query, execution_options=_IN_PIECES):
+                yield BatchRow(number, bytes(subsets))
+
+    def results(self, job: str, first: int = 0, until: int = LAST) -> Iterator[ResultRow]:
+        """The answers to batches first … until − 1, in the order of their subsets."""
+        query = (
+            select(*(results.c[name] for name in ("batch", "start", "stop", "trees", "reason", "seconds")))
+            .where(results.c.job == job, results.c.batch >= first, results.c.batch < until)
             .order_by(results.c.batch, results.c.start)
         )
-        with self._read() as connection:
-            for batch, start, stop, trees, reason in connection.execute(query):
-                yield ResultRow(batch, start, stop, bytes(trees), reason)
+        with self._database.read() as connection:
+            for batch, start, stop, trees, reason, seconds in connection.execute(query, execution_options=_IN_PIECES):
+                yield ResultRow(batch, start, stop, bytes(trees), reason, seconds)
 
-    def attempts(self, job: str) -> dict[tuple[int, int, int], int]:
-        """(batch, start, stop) → the last attempt that was sent."""
+    def tasks(self, job: str) -> list[TaskRow]:
+        """Tasks as they were sent last, the newest first."""
         query = select(tasks.c.batch, tasks.c.start, tasks.c.stop, tasks.c.attempt).where(tasks.c.job == job)
-        with self._read() as connection:
-            return {(batch, start, stop): attempt for batch, start, stop, attempt in connection.execute(query)}
+        with self._database.read() as connection:
+            found = connection.execute(query.order_by(tasks.c.issued.desc(), tasks.c.batch, tasks.c.start))
+            return [TaskRow(*row) for row in found]
 
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        with _translated(), self._engine.connect() as connection:
-            yield connection
+    # Callbacks and retention.
 
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
-        with _translated(), self._engine.begin() as connection:
-            yield connection
+    def uncalled(self) -> list[JobRow]:
+        """Ended jobs whose callback was not called yet."""
+        query = select(*_JOB_COLUMNS).where(jobs.c.finished.is_not(None), jobs.c.called.is_(None))
+        with self._database.read() as connection:
+            return [_job(row) for row in connection.execute(query.order_by(jobs.c.finished).limit(100)).mappings()]
+
+    def note_called(self, ids: Collection[str], now: float) -> None:
+        """These jobs' callbacks were called, or there was none to call."""
+        with self._database.write() as connection:
+            connection.execute(update(jobs).where(jobs.c.id.in_(list(ids))).values(called=now))
+
+    def purge(self, before: float) -> list[str]:
+        """Forget jobs that ended before a time; returns their ids."""
+        with self._database.read() as connection:
+            old = list(connection.execute(select(jobs.c.id).where(jobs.c.finished < before).limit(1000)).scalars())
+        if old:
+            with self._database.write() as connection:
+                _forget_search(connection, old)
+                connection.execute(delete(jobs).where(jobs.c.id.in_(old)))
+        return old
+
+    def artifacts(self) -> set[str]:
+        """Names of everything in the store that some job refers to."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(jobs.c.spec, jobs.c.segments)).all()
+        tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
+        return tables | {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
 
     @contextmanager
     def _fenced(self, lease: Lease, now: float, **values: object) -> Iterator[Connection]:
         """A transaction that goes through only while the lease's number is the job's."""
-        with self._write() as connection:
+        with self._database.write() as connection:
             held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
             if connection.execute(held.values(updated=now, **values)).rowcount != 1:
                 raise FencedError(lease.job)
             yield connection
 
+    def _note_tasks(self, connection: Connection, job: str, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            key = [tasks.c.job == job, *(tasks.c[name] == row[name] for name in ("batch", "start", "stop"))]
+            again = update(tasks).where(*key).values(attempt=row["attempt"], issued=row["issued"])
+            if connection.execute(again).rowcount == 0:
+                connection.execute(insert(tasks).values(job=job, **row))
+
 
 _JOB_COLUMNS = [
     jobs.c[name]
     for name in (
-        *("id", "tenant", "priority", "state", "wanted", "spec", "created", "started", "finished"),
-        *("trees", "planned", "best_score", "reason", "digest", "fence"),
+        *("id", "state", "wanted", "spec", "created", "started", "finished", "ran", "trees", "planned", "failed"),
+        *("best_score", "rules", "stop_after", "segments", "reason", "digest", "fence"),
     )
 ]
 
 
+def _new_row(spec: JobSpec, now: float) -> dict[str, Any]:
+    return {
+        "id": spec.id,
+        "tenant": spec.tenant,
+        "priority": spec.priority.value,
+        "rank": _RANKS[spec.priority],
+        "state": JobState.QUEUED.value,
+        "wanted": "run",
+        "spec": spec.model_dump_json(),
+        "created": now,
+        "updated": now,
+        "trees": 0,
+        "called": None if spec.callback else 0.0,
+        "fence": 0,
+        "lease_until": 0.0,
+    }
+
+
 def _job(row: Any) -> JobRow:
     values = dict(row)
-    return JobRow(**(values | {"state": JobState(row["state"]), "spec": JobSpec.model_validate_json(row["spec"])}))
+    values["state"] = JobState(row["state"])
+    values["spec"] = JobSpec.model_validate_json(row["spec"])
+    values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
+    return JobRow(**values)
 
 
-def _engine(url: str) -> Engine:
-    try:
-        engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
-    except Exception as error:
-        raise SettingsError(f"The ledger {url!r} cannot be used: {error}.") from error
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    return engine
+def _plain(row: ResultRow | TaskRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__slots__}
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-    cursor = connection.cursor()
-    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _check_version(connection: Connection) -> None:
-    found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
-    if found is None:
-        connection.execute(insert(meta).values(key="schema", value=str(schema.VERSION)))
-    elif int(found) > schema.VERSION:
-        raise SettingsError(
-            f"The ledger has schema version {found}; this scheduler knows {schema.VERSION}. Use a newer scheduler."
-        )
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except IntegrityError:  # the caller's to judge: something is there already
-        raise
-    except DBAPIError as error:
-        raise LedgerError(f"The ledger failed: {error.orig}.") from error
+def _forget_search(connection: Connection, ids: list[str]) -> None:
+    for table in (batches, tasks, results):
+        connection.execute(delete(table).where(table.c.job.in_(ids)))

@@ -1,223 +1,386 @@
-"""`Scheduler`: the thin loop around the state machines. It reads streams, writes the ledger and sends tasks."""
+"""`Scheduler`: the thin loop around the state machines. It reads streams, writes the ledger and sends tasks.
 
-import json
-import logging
-from collections.abc import Callable
+    turn:  upkeep, when due ─► dispatch ─► listen (requests and answers) ─► ledger ─► acknowledge
+
+What is in memory is never ahead of the ledger for long: a job whose write failed is dropped and opened anew.
+"""
+
+import heapq
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Event
-from typing import Any
 
 import redis
-from celery import Celery
-from kombu.exceptions import OperationalError
 
-from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import BODY, HEADER, results_stream
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.contract.messages import Answer
-from maabo_dist.errors import MaaboError
-from maabo_dist.report import dump_document, result_document
+from maabo_dist.contract.job import JobState, Priority
+from maabo_dist.contract.messages import Answer, Mined
+from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.store import MissingArtifactError, StoreError
 from maabo_dist.trees.wire import unpack_forest
-from scheduler.active import ActiveJob
-from scheduler.ledger import FencedError, Ledger, LedgerError, ResultRow
-from scheduler.machine import TaskKey
+from scheduler.active import ActiveJob, open_job
+from scheduler.database import LedgerError
+from scheduler.housekeeping import Housekeeping
+from scheduler.intake import Entry, Intake
+from scheduler.ledger import BatchRow, FencedError, Lease, ResultRow, TaskRow
+from scheduler.machine import Task, TaskKey
+from scheduler.mining import MOST_STRIKES, RulesDesk
+from scheduler.mirror import Mirror
+from scheduler.parts import Parts
+from scheduler.post import Post, PostError
 
-log = logging.getLogger("maabo.scheduler")
+journal = Journal("maabo.scheduler")
 
-LEASE_SECONDS = 15.0
 MOST_JOBS = 50
-QUEUED_AHEAD = 8
-"""Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
-LARGEST_TASK = 16_384
-PAUSE = 0.02
+"""Jobs that run side by side; others wait in the ledger."""
+URGENT_SEATS = 10
+LISTEN, LISTEN_IDLE = 0.05, 0.5
+"""Seconds to wait for something to happen, with jobs and without."""
+OUTAGE_PAUSE = 0.5
+LOOK_EVERY = 1.0
+"""Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
+POSTPONED = 1.0
+LEAST_LOAD = 0.05
+ENTRIES = 100
+
+OUTAGES = (redis.RedisError, LedgerError, StoreError, PostError, OSError)
 
 
 class Scheduler:
     """One scheduler process. Any number may run on one ledger."""
 
-    def __init__(
-        self,
-        settings: ClusterSettings,
-        ledger: Ledger,
-        client: Any,
-        celery: Celery,
-        cache: TableCache,
-        owner: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._settings, self._ledger, self._redis, self._celery = settings, ledger, client, celery
-        self._cache, self._owner, self._clock = cache, owner, clock
+    def __init__(self, parts: Parts, owner: str) -> None:
+        self._parts, self._owner = parts, owner
+        self._settings, self._ledger, self._redis = parts.settings, parts.ledger, parts.redis
+        self._post, self._mirror = Post(parts), Mirror(parts)
+        self._intake, self._rules = Intake(parts, self._mirror), RulesDesk(parts, self._post)
+        self._housekeeping = Housekeeping(parts, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob] = {}
-        self._next_upkeep = 0.0
+        self._next_upkeep = self._next_look = self._horizon = 0.0
+        self._outage = ""
 
     def run(self, stop: Event) -> None:
         """Turn until told to stop; then give the jobs back."""
         while not stop.is_set():
             try:
-                busy = self.turn()
-            except FencedError as error:
-                log.warning("%s", error)
-                self._jobs.pop(error.job, None)
-                busy = True
-            except (redis.RedisError, OperationalError, LedgerError) as error:
-                log.warning("an outage: %s; trying again", error)
-                busy = False
-            if not busy:
-                stop.wait(PAUSE)
-        self._ledger.release([job.lease for job in self._jobs.values()], self._clock())
+                self.turn()
+                self._outage_over()
+            except OUTAGES as error:
+                self._note_outage(error)
+                stop.wait(OUTAGE_PAUSE)
+        try:
+            self._leave()
+        except OUTAGES as error:
+            journal.warn("jobs could not be given back; their leases will run out", reason=error)
 
-    def turn(self) -> bool:
-        """Everything once; whether there was something to do."""
-        now = self._clock()
-        taken_in = self._take_in(now)
+    def turn(self) -> None:
+        """Everything once."""
+        now = self._parts.clock()
         if now >= self._next_upkeep:
             self._keep_up(now)
-        gathered = self._gather(now)
+        if now >= self._next_look:
+            self._look(now)
         sent = self._dispatch(now)
-        return taken_in or gathered or sent
+        self._listen(0.0 if sent else LISTEN if self._jobs else LISTEN_IDLE)
 
-    def _take_in(self, now: float) -> bool:
-        """Job documents from the intake stream, into the ledger before they leave the stream."""
-        stream = self._settings.key(names.INTAKE_STREAM)
-        entries = self._redis.xrange(stream, count=100)
-        for entry, fields in entries:
-            try:
-                spec = JobSpec.parse(json.loads(fields[HEADER]))
-                self._ledger.add(spec, now)
-                self._record(spec.id, JobState.QUEUED)
-            except (MaaboError, KeyError, ValueError) as error:
-                log.warning("a job document was refused: %s", error)
-            self._redis.xdel(stream, entry)
-        return bool(entries)
+    # Leases.
 
     def _keep_up(self, now: float) -> None:
-        """Renew leases, hear what is wanted, take free jobs, send again what should have been answered."""
-        self._next_upkeep = now + LEASE_SECONDS / 5
-        held, wanted = self._ledger.renew([job.lease for job in self._jobs.values()], now, LEASE_SECONDS)
-        for name in set(self._jobs) - {lease.job for lease in held}:
-            log.warning("job %s went to another scheduler", name)
+        """Renew leases, hear what is wanted, take free jobs."""
+        lease_seconds = self._settings.lease_seconds
+        self._next_upkeep = now + lease_seconds / 5
+        wanted = self._ledger.renew([job.lease for job in self._jobs.values()], now, lease_seconds)
+        for name in set(self._jobs) - set(wanted):
+            journal.warn("job went to another scheduler", job=name)
             del self._jobs[name]
         for name, wish in wanted.items():
-            if wish == "cancel":
-                self._end(self._jobs[name], now, JobState.CANCELLED)
-        for lease in self._ledger.acquire(self._owner, now, LEASE_SECONDS, MOST_JOBS - len(self._jobs)):
+            self._heed(self._jobs[name], wish, now)
+        for lease in self._free_jobs(now):
             self._open(lease, now)
-        self._resend(now)
+        self._mirror.show_cluster(lease_seconds)
+        self._housekeeping.tend(now, set(self._jobs))
 
-    def _open(self, lease: Any, now: float) -> None:
+    def _free_jobs(self, now: float) -> list[Lease]:
+        """As many as there is room for; urgent ones find a seat when all others are taken."""
+        room, urgent = MOST_JOBS - len(self._jobs), Priority.LOW
+        if room <= 0:
+            room, urgent = room + URGENT_SEATS, Priority.HIGH
+        return self._ledger.acquire(self._owner, now, self._settings.lease_seconds, room, urgent)
+
+    def _renew_in_between(self) -> None:
+        """While a long job is opened, the leases of the others must not run out."""
+        now = self._parts.clock()
+        if now >= self._next_upkeep:
+            self._next_upkeep = now + self._settings.lease_seconds / 5
+            self._ledger.renew([job.lease for job in self._jobs.values()], now, self._settings.lease_seconds)
+
+    def _heed(self, job: ActiveJob, wish: str, now: float) -> None:
+        """Do what the job's owner wants."""
+        with self._holding(job):
+            if wish == "cancel":
+                self._end(job, now, JobState.CANCELLED)
+            elif wish == "pause":
+                values = {"state": JobState.PAUSED.value, "ran": job.ran(now), "lease_until": 0.0}
+                self._ledger.write(job.lease, now, values)
+                job.state = JobState.PAUSED
+                self._mirror.show([job.record(now)])
+                del self._jobs[job.lease.job]
+                journal.tell("job paused", job=job.lease.job, trees=job.machine.run.grown)
+
+    def _open(self, lease: Lease, now: float) -> None:
         try:
-            job = ActiveJob.opened(self._ledger, lease, self._cache, now)
+            job = open_job(self._ledger, lease, self._parts.cache, now, self._renew_in_between)
+        except MissingArtifactError as error:
+            self._fail(lease, now, f"{error} Submit the table again.")
+        except OUTAGES:
+            self._ledger.release([lease], now)
+            raise
+        except FencedError as error:
+            journal.warn("lease lost", job=error.job)
         except MaaboError as error:
-            log.warning("job %s cannot be run: %s", lease.job, error)
-            self._ledger.write_state(lease, now, JobState.FAILED, finished=now, reason=str(error))
-            self._record(lease.job, JobState.FAILED, reason=str(error))
-            return
-        self._jobs[lease.job] = job
-        self._ledger.write_state(lease, now, JobState.RUNNING, started=job.started, planned=job.plan.trees)
-        self._record(lease.job, JobState.RUNNING)
-        self._finish_if_done(job, now)
+            self._fail(lease, now, str(error))
+        except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
+            journal.warn("job failed by a fault of ours", job=lease.job, traceback=traceback.format_exc())
+            self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
+        else:
+            self._begin(job, now)
 
-    def _resend(self, now: float) -> None:
-        """Only when the queue is empty: a task that still waits in it is not lost, there is just no worker free."""
-        if self._redis.llen(self._settings.key(names.EVALUATE_QUEUE)):
-            return
-        for job in self._jobs.values():
-            for key, _ in job.machine.overdue(now):
-                job.machine.again(key)
+    def _begin(self, job: ActiveJob, now: float) -> None:
+        self._jobs[job.lease.job] = job
+        with self._holding(job):
+            started = job.row.started or now
+            values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
+            self._ledger.write(job.lease, now, values)
+            trees = job.machine.run.grown
+            journal.tell("job resumed" if trees else "job started", job=job.lease.job, trees=trees, of=job.plan.trees)
+            self._mirror.show([job.record(now)])
+            self._advance(job, [], now)
 
-    def _gather(self, now: float) -> bool:
-        """Answers, into the ledger before they leave the stream."""
-        streams = {results_stream(self._settings, name): "0" for name in self._jobs}
-        if not streams:
-            return False
-        found = self._redis.xread(streams, count=50)
-        for stream, entries in found:
-            job = self._jobs.get(stream.decode().rsplit(":", 1)[1])
-            if job is not None:
-                for entry, fields in entries:
-                    self._hear(job, fields, now)
-                    self._redis.xdel(stream, entry)
-                self._finish_if_done(job, now)
-        return bool(found)
+    def _leave(self) -> None:
+        now = self._parts.clock()
+        for job in list(self._jobs.values()):
+            with self._holding(job):
+                self._ledger.write(job.lease, now, {"ran": job.ran(now)})
+        self._ledger.release([job.lease for job in self._jobs.values()], now)
+        journal.tell("jobs given back", jobs=len(self._jobs))
 
-    def _hear(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> None:
-        try:
-            answer = Answer.read(fields.get(HEADER, b""))
-            key = TaskKey(answer.batch, answer.start, answer.stop)
-            if answer.kind == "done":
-                self._accept(job, key, answer, fields.get(BODY, b""), now)
-                return
-        except MaaboError as error:
-            log.warning("job %s: an answer was refused: %s", job.lease.job, error)
-            return
-        log.warning("job %s: batch %d: %s", job.lease.job, answer.batch, answer.reason)
-        given_up = job.machine.lost(key, answer.attempt)
-        if given_up is not None and job.machine.give_up(given_up):
-            row = ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason)
-            self._write(job, row, answer.seconds, now)
-
-    def _accept(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes, now: float) -> None:
-        if not job.machine.is_open(key):
-            return
-        forest = unpack_forest(body, job.machine.subsets(key))
-        job.machine.answer(key, forest)
-        job.learn_speed(key.size, answer.seconds)
-        self._write(job, ResultRow(key.batch, key.start, key.stop, body, None), answer.seconds, now)
-
-    def _write(self, job: ActiveJob, row: ResultRow, seconds: float, now: float) -> None:
-        run = job.machine.run
-        self._ledger.write_results(job.lease, now, [(row, seconds)], run.grown, run.best_score)
-        for number, subsets in job.machine.propose():
-            self._ledger.write_batch(job.lease, now, number, subsets.astype("<i4").tobytes())
+    # Dispatch.
 
     def _dispatch(self, now: float) -> bool:
-        """Fill the queue a little, each time from the job that has least under way for its share."""
-        room = QUEUED_AHEAD - self._redis.llen(self._settings.key(names.EVALUATE_QUEUE))
-        sent = 0
-        waiting = list(self._jobs.values())
-        while sent < room and waiting:
-            job = min(waiting, key=lambda j: ((j.machine.in_flight + 1) / j.spec.priority.share, j.lease.job))
-            if self._send(job, now):
-                sent += 1
-            else:
-                waiting.remove(job)
-        return sent > 0
-
-    def _send(self, job: ActiveJob, now: float) -> bool:
-        size = int(self._settings.task_seconds / max(job.seconds_a_subset, 1e-6))
-        task = job.machine.next_task(max(1, min(size, LARGEST_TASK)))
-        if task is None:
+        """Keep the queue a little filled, each time from the job that has least under way for its share."""
+        if not self._jobs:
             return False
-        key, attempt, subsets = task
-        self._ledger.write_tasks(job.lease, now, [(key.batch, key.start, key.stop, attempt)])
-        expected = key.size * job.seconds_a_subset
-        job.machine.sent(key, attempt, deadline=now + 5.0 + 20 * expected)
-        message = job.message(key, attempt, subsets)
-        self._celery.send_task(
-            names.EVALUATE,
-            kwargs=message.model_dump(mode="json"),
-            queue=names.EVALUATE_QUEUE,
-            argsrepr=message.argsrepr,
-            kwargsrepr="",
-        )
-        return True
+        waiting = self._post.waiting(names.EVALUATE_QUEUE)
+        if waiting == 0:
+            self._horizon = now
+        chosen = self._choose(self._post.room(waiting), now)
+        for name, tasks in chosen.items():
+            job = self._jobs[name]
+            with self._holding(job):
+                self._send(job, tasks, now)
+        return bool(chosen)
 
-    def _finish_if_done(self, job: ActiveJob, now: float) -> None:
-        if not job.machine.finished or job.lease.job not in self._jobs:
+    def _choose(self, room: int, now: float) -> dict[str, list[Task]]:
+        chosen: dict[str, list[Task]] = {}
+        heap = [(_load(job), name) for name, job in self._jobs.items() if job.state is JobState.RUNNING]
+        heapq.heapify(heap)
+        while heap and room > 0:
+            load, name = heapq.heappop(heap)
+            job = self._jobs[name]
+            task = job.machine.next_task(job.speed.subsets_in(self._settings.task_seconds), now)
+            if task is not None:
+                chosen.setdefault(name, []).append(task)
+                room -= 1
+                more = max(LEAST_LOAD, job.speed.expected(task.key.size)) / job.spec.priority.share
+                heapq.heappush(heap, (load + more, name))
+        return chosen
+
+    def _send(self, job: ActiveJob, tasks: Sequence[Task], now: float) -> None:
+        rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
+        self._ledger.write(job.lease, now, sent=rows)
+        for task in tasks:  # before they are sent: what becomes of them in an outage shows by their answers
+            job.machine.sent(task.key, task.attempt, now)
+        self._post.evaluate([job.message(task) for task in tasks])
+
+    # Answers.
+
+    def _listen(self, seconds: float) -> None:
+        """Wait for requests and answers, and deal with them."""
+        intake = self._settings.key(names.INTAKE_STREAM)
+        streams = {intake: "0"} | {results_stream(self._settings, name): "0" for name in self._jobs}
+        found = self._redis.xread(streams, count=ENTRIES, block=max(1, int(seconds * 1000)) if seconds else None)
+        now = self._parts.clock()
+        for stream, entries in found:
+            name = stream.decode().rsplit(":", 1)[1]
+            if stream == intake.encode():
+                self._take_in(entries, now)
+            elif name in self._jobs:
+                self._hear(self._jobs[name], entries, now)
+            if stream == intake.encode() or name in self._jobs:  # else the answers are for whoever holds the job now
+                self._redis.xdel(stream, *(entry for entry, _ in entries))
+
+    def _take_in(self, entries: Sequence[Entry], now: float) -> None:
+        self._intake.take_in(entries, now)
+        self._next_upkeep = now  # new jobs are taken up and wishes heeded at once
+
+    def _hear(self, job: ActiveJob, entries: Sequence[Entry], now: float) -> None:
+        with self._holding(job):
+            rows = []
+            for _, fields in entries:
+                if job.lease.job in self._jobs:
+                    rows += self._answered(job, fields, now)
+            if job.lease.job in self._jobs:
+                self._advance(job, rows, now)
+
+    def _answered(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> list[ResultRow]:
+        """What is to be written of one answer."""
+        try:
+            if MINED in fields:
+                self._mined(job, Mined.read(fields[MINED]), fields.get(BODY, b""), now)
+                return []
+            answer = Answer.read(fields.get(HEADER, b""))
+            key = TaskKey(answer.batch, answer.start, answer.stop)
+            self._horizon = max(self._horizon, job.machine.sent_at(key) or 0.0)
+            if answer.kind == "done":
+                return self._done(job, key, answer, fields.get(BODY, b""))
+            return self._not_done(job, key, answer, now)
+        except FormatError as error:
+            journal.warn("answer refused", job=job.lease.job, reason=error)
+            return []
+
+    def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> list[ResultRow]:
+        if not job.machine.is_open(key):
+            journal.detail("answer dropped: another one came first", job=job.lease.job, batch=key.batch)
+            return []
+        job.machine.answer(key, unpack_forest(body, job.machine.subsets(key)))
+        job.speed.learn(key.size, answer.seconds)
+        job.stuck_since = None
+        return [ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds)]
+
+    def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> list[ResultRow]:
+        facts = {"job": job.lease.job, "batch": key.batch, "subsets": key.size, "worker": answer.worker}
+        journal.warn(f"task {answer.kind}", **facts, reason=answer.reason)
+        if answer.kind == "unavailable":
+            job.machine.postpone(key, answer.attempt, now + POSTPONED)
+            self._make_available(job, answer.reason, now)
+            return []
+        given_up = job.machine.strike(key, answer.attempt)
+        if given_up is None or not job.give_up(given_up, answer.reason):
+            return []
+        journal.warn("subset given up", job=job.lease.job, batch=key.batch, subset=key.start, reason=answer.reason)
+        return [ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason)]
+
+    def _make_available(self, job: ActiveJob, reason: str, now: float) -> None:
+        """Put the table into the store again if it is gone; fail the job if no worker can begin for long."""
+        job.stuck_since = job.stuck_since or now
+        if now - job.stuck_since > self._settings.stuck_seconds:
+            self._end(job, now, JobState.FAILED, reason=f"No worker could begin: {reason}")
             return
-        self._ledger.write_state(job.lease, now, JobState.MINING)
-        result = job.result(self._clock())
-        document = result_document(result, {"name": job.spec.dataset.name})
-        self._end(job, now, JobState.DONE, digest=result.digest, document=dump_document(document))
+        fingerprint = job.spec.dataset.fingerprint
+        name = f"columns/{fingerprint}"
+        if not self._parts.store.has(name):
+            journal.warn("table missing in the store; put there again", job=job.lease.job, table=fingerprint[:12])
+            self._parts.store.put(name, self._parts.cache.columns_file(fingerprint))
 
-    def _end(self, job: ActiveJob, now: float, state: JobState, **values: Any) -> None:
-        self._ledger.write_state(job.lease, now, state, finished=now, **values)
+    def _advance(self, job: ActiveJob, rows: Sequence[ResultRow], now: float) -> None:
+        """Propose what can be proposed, and write all that happened."""
+        machine, values = job.machine, dict[str, object]()
+        if job.overtime(now):
+            job.stopping = True
+            values["stop_after"] = machine.proposed
+            machine.stop(machine.proposed, "time")
+            journal.tell("time budget spent", job=job.lease.job, batches=machine.proposed)
+        fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
+        if rows or fresh or values:
+            run = machine.run
+            values |= {"trees": run.grown, "best_score": run.best_score, "failed": job.failed, "ran": job.ran(now)}
+            self._ledger.write(job.lease, now, values, new_batches=fresh, new_results=rows)
+        self._rules.tend(job, now)
+
+    def _mined(self, job: ActiveJob, answer: Mined, document: bytes, now: float) -> None:
+        if self._rules.accepted(job, answer, now):
+            self._mirror.show_document(job.lease.job, document)
+            if answer.final:
+                values = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
+                self._end(job, now, JobState.DONE, **values, reason=_early_end(job))
+        elif job.rules_strikes >= MOST_STRIKES:
+            self._end(job, now, JobState.FAILED, reason=f"The rules could not be mined: {answer.reason}")
+
+    # Looking after what is under way.
+
+    def _look(self, now: float) -> None:
+        """Send again what should have been answered; mirror how far the jobs are."""
+        self._next_look = now + LOOK_EVERY
+        for job in list(self._jobs.values()):
+            with self._holding(job):
+                job.machine.taken(self._horizon, now)
+                silent = job.machine.resend_silent(now, lambda key, job=job: _allowance(job, key))  # type: ignore[misc]
+                if silent:
+                    journal.warn("nothing heard; sent again", job=job.lease.job, tasks=len(silent))
+                self._rules.resend_silent(job, now)
+                self._advance(job, [], now)
+        self._mirror.show([job.record(now) for job in self._jobs.values()])
+
+    # Ends.
+
+    def _end(self, job: ActiveJob, now: float, state: JobState, **values: object) -> None:
+        self._ledger.end(job.lease, now, state, ran=job.ran(now), **values)
         del self._jobs[job.lease.job]
+        shown = {"state": state, "finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
+        self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))
-        self._record(job.lease.job, state, **{k: v for k, v in values.items() if k != "document"})
+        facts = {"trees": job.machine.run.grown, "seconds": job.ran(now), "rules": job.rules}
+        journal.tell(f"job {state.value}", job=job.lease.job, **facts, reason=values.get("reason"))
 
-    def _record(self, job: str, state: JobState, **values: Any) -> None:
-        """Mirror what clients may know; the ledger stays the truth."""
-        record = json.dumps({"id": job, "state": state.value} | values)
-        self._redis.set(self._settings.key(f"{names.JOB_RECORD}:{job}"), record, ex=int(self._settings.retention))
+    def _fail(self, lease: Lease, now: float, reason: str) -> None:
+        journal.warn("job cannot be run", job=lease.job, reason=reason)
+        try:
+            self._ledger.end(lease, now, JobState.FAILED, reason=reason)
+            self._housekeeping.show(lease.job)
+        except FencedError:
+            journal.warn("job went to another scheduler", job=lease.job)
+
+    @contextmanager
+    def _holding(self, job: ActiveJob) -> Iterator[None]:
+        """Whatever goes wrong between memory and ledger: the job is dropped, and opened anew from the ledger."""
+        try:
+            yield
+        except FencedError:
+            journal.warn("job went to another scheduler", job=job.lease.job)
+            self._jobs.pop(job.lease.job, None)
+        except LedgerError:
+            self._jobs.pop(job.lease.job, None)
+            raise
+        except MaaboError as error:
+            if isinstance(error, StoreError):
+                raise
+            self._jobs.pop(job.lease.job, None)
+            self._fail(job.lease, self._parts.clock(), str(error))
+
+    def _note_outage(self, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}"
+        if said != self._outage:
+            journal.warn("outage; trying again", reason=said)
+        self._outage = said
+
+    def _outage_over(self) -> None:
+        if self._outage:
+            journal.tell("outage over")
+            self._outage = ""
+
+
+def _load(job: ActiveJob) -> float:
+    return job.speed.expected(job.machine.in_flight) / job.spec.priority.share
+
+
+def _allowance(job: ActiveJob, key: TaskKey) -> float:
+    """Seconds that a worker may be silent. It may be busy with rules, and the first time has the table to fetch."""
+    first = 20.0 if job.speed.seconds is None else 0.0
+    return 3.0 + 8 * job.speed.expected(key.size) + 2 * job.rules_seconds + first
+
+
+def _early_end(job: ActiveJob) -> str | None:
+    return "time" if job.stopping else None

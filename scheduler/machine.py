@@ -2,14 +2,16 @@
 
 It drives a `SearchRun` and keeps the books of what is on its way:
 
-    proposed batch ──cut──► task ──sent, attempt n──► answer ──► batch complete ──► observed, when the schedule says
-                             ▲           │ lost, overdue
-                             └───────────┘ again; after the last attempt in halves; a single subset is then given up
+    proposed batch ──cut──► task ──sent──► answer ──► batch complete ──► observed, when the schedule says
+                             ▲       │ nothing heard: again       (no strike: workers may have died)
+                             ├───────┤ unavailable: again, later  (no strike: the worker was at fault)
+                             └───────┘ failed or lost: in halves; a single subset is given up after some strikes
 
 How a batch is cut, how often a task is sent and in which order answers come does not change what is proposed.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +21,8 @@ from maabo_dist.run import SearchRun
 from maabo_dist.search import Subsets
 from maabo_dist.trees.forest import Forest, failed_forest
 
-MOST_ATTEMPTS = 4
-"""Times that a task is sent before it is cut in halves."""
+MOST_STRIKES = 4
+"""Failures after which a single subset is given up: enough that machines that die hardly look like a bad subset."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,10 +39,21 @@ class TaskKey:
         return self.stop - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task to send. `attempt` counts the strikes against it."""
+
+    key: TaskKey
+    attempt: int
+    subsets: Subsets
+
+
 @dataclass(slots=True)
 class _Sent:
     attempt: int
-    deadline: float
+    at: float
+    taken: float | None = None
+    """When it was certain that a worker had taken it."""
 
 
 @dataclass(slots=True)
@@ -48,6 +61,9 @@ class _Batch:
     subsets: Subsets
     answered: npt.NDArray[np.bool_]
     parts: dict[int, Forest] = field(default_factory=dict)
+    cuts: set[TaskKey] = field(default_factory=set)
+    """A task once sent keeps its cut: its answer may still come."""
+    silences: dict[TaskKey, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -61,54 +77,72 @@ class JobMachine:
         self.run = run
         self._max_depth, self._classes = max_depth, classes
         self._batches: dict[int, _Batch] = {}
-        self._proposed = 0
-        self._next_observed = 0
-        self._unsent: deque[tuple[TaskKey, int]] = deque()  # with the attempt to come
+        self.proposed = 0
+        """Batches proposed."""
+        self.observed = 0
+        """Batches observed."""
+        self._stop: tuple[int, str] | None = None
+        self._unsent: deque[tuple[TaskKey, int]] = deque()  # with its strikes
+        self._later: list[tuple[float, TaskKey, int]] = []  # not before this time
         self._sent: dict[TaskKey, _Sent] = {}
-        self._ever_sent: set[TaskKey] = set()  # a task once sent keeps its cut: its answer may still come
+        self.in_flight = 0
+        """Subsets that were sent and not answered."""
 
     @property
     def finished(self) -> bool:
         """Whether the search is over and every answer is in."""
         return self.run.finished
 
-    @property
-    def in_flight(self) -> int:
-        """Tasks that were sent and not answered."""
-        return len(self._sent)
+    def stop(self, after: int, reason: str) -> None:
+        """End the search when `after` batches have been proposed; those are still observed."""
+        self._stop = (after, reason)
 
     def propose(self) -> tuple[tuple[int, Subsets], ...]:
         """Propose as far as the schedule allows, observing what is complete; returns the new batches."""
         fresh = []
         while True:
+            if self._stop is not None and self.proposed >= self._stop[0]:
+                self.run.stop(self._stop[1])
+                self._stop = None
             subsets = self.run.propose()
             if subsets is not None:
-                fresh.append((self._proposed, subsets))
+                fresh.append((self.proposed, subsets))
                 self._open(subsets)
-                continue
-            oldest = self._batches.get(self._next_observed)
-            if oldest is None or not oldest.complete:
+            elif not self._observe_oldest():
                 return tuple(fresh)
-            self.run.observe(_joined(oldest))
-            del self._batches[self._next_observed]
-            self._ever_sent = {key for key in self._ever_sent if key.batch != self._next_observed}
-            self._next_observed += 1
 
-    def next_task(self, most: int) -> tuple[TaskKey, int, Subsets] | None:
-        """The next task to send, of at most `most` subsets, its attempt and its subsets."""
+    def next_task(self, most: int, now: float) -> Task | None:
+        """The next task to send, of at most `most` subsets."""
+        self._wake(now)
         if not self._unsent:
             return None
         key, attempt = self._unsent.popleft()
-        if attempt == 0 and key not in self._ever_sent and key.size > most:
+        if key.size > most and key not in self._batches[key.batch].cuts:
             rest = TaskKey(key.batch, key.start + most, key.stop)
             key = TaskKey(key.batch, key.start, key.start + most)
-            self._unsent.appendleft((rest, 0))
-        return key, attempt, self._batches[key.batch].subsets[key.start : key.stop]
+            self._unsent.appendleft((rest, attempt))
+        return Task(key, attempt, self.subsets(key))
 
-    def sent(self, key: TaskKey, attempt: int, deadline: float) -> None:
+    def sent(self, key: TaskKey, attempt: int, now: float) -> None:
         """The task is on its way."""
-        self._sent[key] = _Sent(attempt, deadline)
-        self._ever_sent.add(key)
+        self._sent[key] = _Sent(attempt, now)
+        self.in_flight += key.size
+        self._batches[key.batch].cuts.add(key)
+
+    def unsent(self, key: TaskKey, attempt: int) -> None:
+        """A task from `next_task` could not be sent after all."""
+        self._unsent.appendleft((key, attempt))
+
+    def adopt(self, key: TaskKey, attempt: int, now: float) -> None:
+        """A predecessor sent this task; its answer may still come. Call it for the newest first."""
+        if self.is_open(key) and not any(_overlap(key, other) for other in self._sent):
+            self._unsent = deque((part, n) for other, n in self._unsent for part in _outside(other, key))
+            self.sent(key, attempt, now)
+
+    def sent_at(self, key: TaskKey) -> float | None:
+        """When a task that is under way was sent."""
+        sent = self._sent.get(key)
+        return None if sent is None else sent.at
 
     def answer(self, key: TaskKey, forest: Forest) -> bool:
         """The trees of a task; False if they are of no use any more."""
@@ -117,43 +151,39 @@ class JobMachine:
         batch = self._batches[key.batch]
         batch.answered[key.start : key.stop] = True
         batch.parts[key.start] = forest
+        if key in self._sent:  # then nothing else holds these subsets
+            self._take_back(key)
+            return True
         # What overlaps the answer keeps only what lies outside of it; cut differently, it is to be sent anew.
-        self._unsent = deque((part, attempt) for other, attempt in self._unsent for part in _outside(other, key))
-        for other in [other for other in self._sent if _outside(other, key) != [other]]:
-            attempt = self._sent.pop(other).attempt
+        self._unsent = deque((part, n) for other, n in self._unsent for part in _outside(other, key))
+        self._later = [(when, part, n) for when, other, n in self._later for part in _outside(other, key)]
+        for other in [other for other in self._sent if _overlap(other, key)]:
+            attempt = self._take_back(other).attempt
             self._unsent.extendleft((part, attempt) for part in _outside(other, key))
         return True
 
-    def lost(self, key: TaskKey, attempt: int) -> TaskKey | None:
-        """An attempt will not be answered: send again, or in halves; a single subset that cannot be had is returned."""
+    def strike(self, key: TaskKey, attempt: int) -> TaskKey | None:
+        """An attempt failed: send it in halves. A single subset that cannot be had is returned."""
         sent = self._sent.get(key)
         if sent is None or sent.attempt != attempt:
             return None
-        del self._sent[key]
-        if attempt + 1 < MOST_ATTEMPTS:
-            self._unsent.appendleft((key, attempt + 1))
-        elif key.size == 1:
-            return key
-        else:
+        self._take_back(key)
+        if key.size > 1:
             middle = (key.start + key.stop) // 2
-            self._unsent.appendleft((TaskKey(key.batch, middle, key.stop), 1))
-            self._unsent.appendleft((TaskKey(key.batch, key.start, middle), 1))
+            self._unsent.appendleft((TaskKey(key.batch, middle, key.stop), 0))
+            self._unsent.appendleft((TaskKey(key.batch, key.start, middle), 0))
+        elif attempt + 1 < MOST_STRIKES:
+            self._unsent.appendleft((key, attempt + 1))
+        else:
+            return key
         return None
 
-    def is_open(self, key: TaskKey) -> bool:
-        """Whether an answer to these subsets is still of use."""
-        batch = self._batches.get(key.batch)
-        return batch is not None and key.stop <= len(batch.subsets) and not batch.answered[key.start : key.stop].any()
-
-    def subsets(self, key: TaskKey) -> Subsets:
-        """The subsets of an open task."""
-        return self._batches[key.batch].subsets[key.start : key.stop]
-
-    def again(self, key: TaskKey) -> None:
-        """Nothing was heard of a task: send it once more. Silence is no strike against it: workers may have died."""
-        sent = self._sent.pop(key, None)
-        if sent is not None:
-            self._unsent.appendleft((key, sent.attempt))
+    def postpone(self, key: TaskKey, attempt: int, until: float) -> None:
+        """The worker could not begin: send again later."""
+        sent = self._sent.get(key)
+        if sent is not None and sent.attempt == attempt:
+            self._take_back(key)
+            self._later.append((until, key, attempt))
 
     def give_up(self, key: TaskKey) -> bool:
         """Go on without a subset that cannot be had; False if it was answered after all."""
@@ -161,26 +191,75 @@ class JobMachine:
         subsets = np.empty((0, 0), np.int32) if batch is None else batch.subsets[key.start : key.stop]
         return self.answer(key, failed_forest(subsets, self._max_depth, self._classes))
 
-    def overdue(self, now: float) -> list[tuple[TaskKey, int]]:
-        """Tasks whose answer should have come."""
-        return [(key, sent.attempt) for key, sent in self._sent.items() if sent.deadline <= now]
+    def is_open(self, key: TaskKey) -> bool:
+        """Whether an answer to these subsets is still of use."""
+        batch = self._batches.get(key.batch)
+        return (
+            batch is not None
+            and key.start < key.stop <= len(batch.subsets)
+            and not batch.answered[key.start : key.stop].any()
+        )
+
+    def subsets(self, key: TaskKey) -> Subsets:
+        """The subsets of an open task."""
+        return self._batches[key.batch].subsets[key.start : key.stop]
+
+    def taken(self, sent_before: float, now: float) -> None:
+        """Whatever was sent before a time has been taken from the queue: from now on its answer is awaited."""
+        for sent in self._sent.values():
+            if sent.taken is None and sent.at <= sent_before:
+                sent.taken = now
+
+    def resend_silent(self, now: float, allowance: Callable[[TaskKey], float]) -> list[TaskKey]:
+        """Send again what a worker took longer ago than `allowance` seconds, twice as long after each silence."""
+        silent = [
+            key
+            for key, sent in self._sent.items()
+            if sent.taken is not None and now - sent.taken > allowance(key) * 2 ** self._silences(key)
+        ]
+        for key in silent:
+            self._unsent.appendleft((key, self._take_back(key).attempt))
+            self._batches[key.batch].silences[key] = min(self._silences(key) + 1, 6)
+        return silent
+
+    def _silences(self, key: TaskKey) -> int:
+        return self._batches[key.batch].silences.get(key, 0)
+
+    def _take_back(self, key: TaskKey) -> _Sent:
+        self.in_flight -= key.size
+        return self._sent.pop(key)
+
+    def _observe_oldest(self) -> bool:
+        oldest = self._batches.get(self.observed)
+        if oldest is None or not oldest.complete:
+            return False
+        self.run.observe(Forest.joined([oldest.parts[start] for start in sorted(oldest.parts)]))
+        del self._batches[self.observed]
+        self.observed += 1
+        return True
+
+    def _wake(self, now: float) -> None:
+        due = [entry for entry in self._later if entry[0] <= now]
+        if due:
+            self._later = [entry for entry in self._later if entry[0] > now]
+            self._unsent.extendleft((key, attempt) for _, key, attempt in due)
 
     def _open(self, subsets: Subsets) -> None:
-        self._batches[self._proposed] = _Batch(subsets, np.zeros(len(subsets), np.bool_))
-        self._unsent.append((TaskKey(self._proposed, 0, len(subsets)), 0))
-        self._proposed += 1
+        self._batches[self.proposed] = _Batch(subsets, np.zeros(len(subsets), np.bool_))
+        self._unsent.append((TaskKey(self.proposed, 0, len(subsets)), 0))
+        self.proposed += 1
+
+
+def _overlap(task: TaskKey, other: TaskKey) -> bool:
+    return task.batch == other.batch and task.start < other.stop and other.start < task.stop
 
 
 def _outside(task: TaskKey, answered: TaskKey) -> list[TaskKey]:
     """The parts of a task, none to two, that an answer does not cover."""
-    if task.batch != answered.batch:
+    if not _overlap(task, answered):
         return [task]
     parts = [
         TaskKey(task.batch, task.start, min(task.stop, answered.start)),
         TaskKey(task.batch, max(task.start, answered.stop), task.stop),
     ]
     return [part for part in parts if part.size > 0]
-
-
-def _joined(batch: _Batch) -> Forest:
-    return Forest.joined([batch.parts[start] for start in sorted(batch.parts)])

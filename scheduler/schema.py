@@ -1,8 +1,44 @@
-"""The ledger's tables and their versions."""
+"""The ledger's tables, their version, and the way from each version to the next."""
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from collections.abc import Callable
 
-VERSION = 1
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    case,
+    inspect,
+    text,
+    update,
+)
+from sqlalchemy.engine import Dialect
+
+VERSION = 2
+
+
+class _Told(TypeDecorator[str]):
+    """Text from outside. PostgreSQL holds no NUL, and what somebody sent must not make a write fail for ever."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's
+        return None if value is None else value.replace("\0", "\ufffd")
+
+
+def _partial_index(name: str, *columns: str, where: str) -> Index:
+    """An index of the rows of which `where` is true; a query that says the same uses it."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
 
 metadata = MetaData()
 
@@ -17,26 +53,34 @@ jobs = Table(
     "maabo_jobs",
     metadata,
     Column("id", String(32), primary_key=True),
-    Column("tenant", String(200), nullable=False),
+    Column("tenant", _Told(200), nullable=False),
     Column("priority", String(10), nullable=False),
+    Column("rank", Integer, nullable=False, server_default=text("1")),  # of the priority; lower goes first
     Column("state", String(12), nullable=False),
     Column("wanted", String(8), nullable=False),  # run, pause or cancel: what its owner asked for last
     Column("spec", Text, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("started", Float),
-    Column("finished", Float),
-    Column("updated", Float, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("started", Double),
+    Column("finished", Double),
+    Column("updated", Double, nullable=False),
+    Column("ran", Double, nullable=False, server_default=text("0")),  # seconds of running, pauses left out
     Column("trees", BigInteger, nullable=False),
     Column("planned", BigInteger),
-    Column("best_score", Float),
-    Column("reason", Text),  # of a failure or a refusal
+    Column("failed", BigInteger, nullable=False, server_default=text("0")),  # subsets whose tree could not be had
+    Column("best_score", Double),
+    Column("rules", BigInteger),  # rules so far
+    Column("stop_after", BigInteger),  # batches after which a search that was stopped ends
+    Column("segments", Text, nullable=False, server_default=text("'[]'")),  # of trees in the store, as JSON
+    Column("reason", _Told),  # of a failure, or of an end before the budget
     Column("digest", String(64)),
     Column("document", Text),  # the result
+    Column("called", Double),  # when the callback was called; 0 if there is none
     Column("owner", String(80)),
     Column("fence", BigInteger, nullable=False),
-    Column("lease_until", Float, nullable=False),
-    Index("maabo_jobs_open", "state", "lease_until"),
-    Index("maabo_jobs_created", "created"),
+    Column("lease_until", Double, nullable=False),
+    _partial_index("maabo_jobs_next", "rank", "created", "id", where="finished IS NULL"),
+    _partial_index("maabo_jobs_finished", "finished", where="finished IS NOT NULL"),
+    _partial_index("maabo_jobs_uncalled", "finished", where="finished IS NOT NULL AND called IS NULL"),
 )
 
 batches = Table(
@@ -55,7 +99,7 @@ tasks = Table(
     Column("start", Integer, primary_key=True),
     Column("stop", Integer, primary_key=True),
     Column("attempt", Integer, nullable=False),
-    Column("issued", Float, nullable=False),
+    Column("issued", Double, nullable=False),
 )
 
 results = Table(
@@ -65,7 +109,32 @@ results = Table(
     Column("batch", Integer, primary_key=True),
     Column("start", Integer, primary_key=True),
     Column("stop", Integer, nullable=False),
-    Column("seconds", Float, nullable=False),
+    Column("seconds", Double, nullable=False),
     Column("trees", LargeBinary, nullable=False),  # packed; empty for a failed subset
-    Column("reason", Text),  # why a subset failed
+    Column("reason", _Told),  # why a subset failed
 )
+
+
+def create(connection: Connection) -> None:
+    """Make the tables that are not there."""
+    metadata.create_all(connection)
+
+
+def _to_2(connection: Connection) -> None:
+    """Jobs can be paused and timed, report rules so far, keep their trees in the store and call back."""
+    known = {column["name"] for column in inspect(connection).get_columns("maabo_jobs")}
+    compiler = connection.dialect.ddl_compiler(connection.dialect, None)  # type: ignore[arg-type]  # columns need no statement
+    for column in jobs.columns:
+        if column.name not in known:
+            definition = compiler.get_column_specification(column)
+            connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {definition}"))
+    rank = case((jobs.c.priority == "high", 0), (jobs.c.priority == "low", 2), else_=1)
+    connection.execute(update(jobs).values(called=0, rank=rank))
+    for name in ("maabo_jobs_open", "maabo_jobs_created"):
+        connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
+    for index in jobs.indexes:
+        index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2}
+"""From a version to the one after it; run in the transaction that notes the new version."""

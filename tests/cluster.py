@@ -1,43 +1,62 @@
 """A scheduler in a thread, and what a client does, for tests on real parts."""
 
-import json
-import time
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from threading import Event, Thread
+from uuid import uuid4
 
-from maabo_dist.cluster.celery_app import make_celery
-from maabo_dist.cluster.streams import HEADER, open_redis
-from maabo_dist.cluster.tables import TableCache
-from maabo_dist.contract import names
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import open_redis, send_request
+from maabo_dist.contract.messages import Request
 from maabo_dist.store import FileStore
-from scheduler.ledger import Ledger
 from scheduler.loop import Scheduler
+from scheduler.parts import Parts
 from tests import servers
 
 
+def cluster_settings(redis_url, directory, **changes):
+    values = {
+        "redis_url": redis_url,
+        "store_url": f"file://{directory}/store",
+        "ledger_url": f"sqlite:///{directory}/ledger.db",
+        "cache_dir": str(directory / "cache"),
+    }
+    return ClusterSettings(**(values | changes))
+
+
 @contextmanager
-def a_scheduler(settings, owner="one"):
-    ledger = Ledger(settings.ledger_url)
-    cache = TableCache(Path(settings.cache_dir), FileStore(settings.store_url), settings.cache_bytes)
-    scheduler = Scheduler(settings, ledger, open_redis(settings), make_celery(settings), cache, owner, time.time)
+def a_scheduler(settings, owner="one", **replaced):
+    """Gives the ledger."""
+    parts = replace(Parts.connected(settings), **replaced)
     stop = Event()
-    thread = Thread(target=scheduler.run, args=(stop,))
+    thread = Thread(target=Scheduler(parts, owner).run, args=(stop,))
     thread.start()
     try:
-        yield ledger
+        yield parts.ledger
+        assert thread.is_alive(), "the scheduler died"
     finally:
         stop.set()
         thread.join(20)
-        ledger.close()
+        parts.close()
 
 
-def submit(settings, tmp_path, columns, number, **mining):
+def store_table(settings, tmp_path, columns):
     columns.save(tmp_path / "table")
     FileStore(settings.store_url).put(f"columns/{columns.fingerprint}", tmp_path / "table")
-    document = {"id": f"{number:032x}", "dataset": {"fingerprint": columns.fingerprint}, "settings": mining}
-    open_redis(settings).xadd(settings.key(names.INTAKE_STREAM), {HEADER: json.dumps(document)})
-    return document["id"]
+
+
+def submit(settings, tmp_path, columns, job=None, *, document=None, **mining):
+    """Store the table and ask for a job; gives its id."""
+    store_table(settings, tmp_path, columns)
+    job = job or uuid4().hex
+    full = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "settings": mining} | (document or {})
+    ask(settings, "submit", job, document=full)
+    return job
+
+
+def ask(settings, kind, job, **more):
+    with open_redis(settings) as client:
+        send_request(client, settings, Request.read({"kind": kind, "job": job} | more))
 
 
 def ended(ledger, job, seconds=60):
@@ -46,3 +65,7 @@ def ended(ledger, job, seconds=60):
         return row if row is not None and row.state.ended else None
 
     return servers.wait_for(look, seconds, what="the end of the job")
+
+
+def some_trees(ledger, job, least):
+    return servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees >= least, what="some trees")

@@ -1,26 +1,42 @@
-"""The Celery application of the workers: `celery -A workers.app worker -Q maabo.evaluate,maabo.rules,maabo.jobs`."""
+"""The Celery application of the workers: `celery -A workers.app worker`."""
 
+import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, signals
 
 from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.logs import Journal, log_handler
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
-from maabo_dist.contract import names
-from maabo_dist.store import FileStore
+from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
+from workers.rules import RulesTask
+from workers.submit import SubmitTask
+from workers.task import ClusterTask
+
+journal = Journal("maabo.worker")
 
 
-def make_app(settings: ClusterSettings) -> Celery:
+def make_app(settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask) -> Celery:
     """The application with its tasks."""
     application = make_celery(settings)
-    cache = TableCache(Path(settings.cache_dir), FileStore(settings.store_url), settings.cache_bytes)
-    application.register_task(EvaluateTask(settings, cache))
+    cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
+    for task in (evaluate, RulesTask, SubmitTask):
+        application.register_task(task(settings, cache))
+    if settings.log == "json":
+        signals.after_setup_logger.connect(_log_json, weak=False)
     return application
+
+
+def _log_json(logger: logging.Logger, **_: Any) -> None:
+    logger.handlers[:] = [log_handler("json", sys.stderr)]
 
 
 def _compile_kernels(**_: Any) -> None:
@@ -30,10 +46,14 @@ def _compile_kernels(**_: Any) -> None:
 
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
     """A task whose process was killed or ran out of time is reported by the main process, at once."""
-    if getattr(sender, "name", None) == names.EVALUATE:
+    if isinstance(sender, ClusterTask):
+        journal.warn("task lost", task=sender.name, reason=repr(exception))
         sender.report_loss(kwargs or {}, repr(exception))
 
 
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
-app = make_app(ClusterSettings.from_environment(os.environ))
+try:
+    app = make_app(ClusterSettings.from_environment(os.environ))
+except MaaboError as error:
+    sys.exit(f"worker: {error}")

@@ -11,7 +11,17 @@ import sys
 import click
 
 from maabo_dist._version import __version__
+from maabo_dist.cli.jobs import (
+    cancel_command,
+    jobs_command,
+    pause_command,
+    resume_command,
+    rules_command,
+    status_command,
+)
 from maabo_dist.cli.mine import mine_command
+from maabo_dist.cli.submit import submit_command
+from maabo_dist.cli.watch import watch_command
 from maabo_dist.errors import InputError, MaaboError
 
 __all__ = ["maabo", "main"]
@@ -23,7 +33,18 @@ def maabo() -> None:
     """Mine short lists of reliable, dissimilar if-then rules from tables."""
 
 
-maabo.add_command(mine_command)
+for command in (
+    mine_command,
+    submit_command,
+    jobs_command,
+    status_command,
+    watch_command,
+    rules_command,
+    pause_command,
+    resume_command,
+    cancel_command,
+):
+    maabo.add_command(command)
 
 
 def main() -> None:

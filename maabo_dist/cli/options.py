@@ -5,6 +5,7 @@ Values are passed on as text. The settings check them, so that a message is the 
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial, reduce
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -14,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SECTIONS = ("Table", "Split", "Search", "Rules", "Output", "Other")
+SECTIONS = ("Table", "Split", "Search", "Rules", "Cluster", "Output", "Other")
 _WORDS = {int: "N", float: "NUMBER", str: "TEXT", bool: ""}
 
 
@@ -34,8 +35,24 @@ class SectionedCommand(click.Command):
         for title in SECTIONS:
             options = [option for option in self.get_params(ctx) if _section(option) == title]
             records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+section_option = partial(click.option, cls=SectionOption)
+"""Like `click.option`, with the heading as `section`."""
+
+
+def all_of(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """One decorator for many; the help shows their options in this order."""
+
+    def decorate(command: Command) -> Command:
+        # Decorators apply from the bottom up.
+        decorated: Command = reduce(lambda made, decorator: decorator(made), reversed(decorators), command)
+        return decorated
+
+    return decorate
 
 
 def settings_options(

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -18,28 +19,41 @@ if TYPE_CHECKING:
 
     from maabo_dist.mining import Progress
 
+INTERRUPTED = 130
+"""The exit code after a Ctrl-C."""
 LOG_SECONDS = 10.0
 """In a log, the time between two lines, and before the first."""
 WARM_UP_SECONDS = 1.0
 """A search that has said nothing for so long is explained."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a display shows of a search, here or on a cluster."""
+
+    trees: int
+    planned: int | None
+    """None before anyone knows."""
+    seconds: float
+    findings: str
+
+
 class Pace:
     """How long the rest of a search takes, judged from its first report on: what came before was compiling."""
 
     def __init__(self) -> None:
-        self.first: Progress | None = None
+        self.first: Standing | None = None
 
-    def time_left(self, progress: "Progress") -> str:
+    def time_left(self, standing: Standing) -> str:
         """`40 s left`, or nothing while there is nothing to judge from."""
-        self.first = self.first or progress
-        trees = progress.trees - self.first.trees
+        if standing.planned is None:
+            return ""
+        self.first = self.first or standing
+        trees = standing.trees - self.first.trees
         if not trees:
             return ""
-        seconds = (progress.seconds - self.first.seconds) * (progress.planned - progress.trees) / trees
-        if seconds < 60:
-            return f"{seconds:.0f} s left"
-        return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"
+        seconds = (standing.seconds - self.first.seconds) * (standing.planned - standing.trees) / trees
+        return f"{duration_text(seconds)} left"
 
 
 class Display:
@@ -48,6 +62,7 @@ class Display:
     def __init__(self) -> None:
         self.stopping = False
         self.searching = False
+        self.activity = ""
         self.pace = Pace()
 
     def search_begins(self) -> None:
@@ -56,10 +71,19 @@ class Display:
 
     def report(self, progress: "Progress") -> bool:
         """The callback for `mine`: show where the search stands; True asks it to stop."""
-        self.show(progress, self.pace.time_left(progress))
+        findings = f"{best_text(progress.best_score)}, {progress.reliable:,} reliable"
+        self.update(Standing(progress.trees, progress.planned, progress.seconds, findings))
         return self.stopping
 
-    def show(self, progress: "Progress", left: str) -> None:
+    def update(self, standing: Standing) -> None:
+        """Show where the search stands."""
+        self.show(standing, self.pace.time_left(standing))
+
+    def turn_to(self, activity: str) -> None:
+        """Something else goes on now, as when a job on a cluster passes from state to state."""
+        self.activity = activity
+
+    def show(self, standing: Standing, left: str) -> None:
         """Show it; `left` says how long the rest takes."""
 
 
@@ -70,12 +94,18 @@ class LogDisplay(Display):
         super().__init__()
         self.write, self.clock, self.last = write, clock, clock()
 
-    def show(self, progress: "Progress", left: str) -> None:
+    def turn_to(self, activity: str) -> None:
+        """Write a line if it is news."""
+        if activity != self.activity:
+            self.write(activity)
+        super().turn_to(activity)
+
+    def show(self, standing: Standing, left: str) -> None:
         """Write a line if it is time."""
         if self.clock() - self.last >= LOG_SECONDS:
             self.last = self.clock()
-            counted = f"{progress.trees:,} of {progress.planned:,} trees"
-            self.write(", ".join(filter(None, [counted, _findings(progress), left])))
+            planned = "" if standing.planned is None else f" of {standing.planned:,}"
+            self.write(", ".join(filter(None, [f"{standing.trees:,}{planned} trees", standing.findings, left])))
 
 
 class BarDisplay(Display):
@@ -91,18 +121,21 @@ class BarDisplay(Display):
         super().search_begins()
         self.bars.reset(self.task, total=None)
 
-    def show(self, progress: "Progress", left: str) -> None:
+    def show(self, standing: Standing, left: str) -> None:
         """Move the bar."""
+        planned = "" if standing.planned is None else f"/{standing.planned:,}"
         self.bars.update(
             self.task,
-            completed=progress.trees,
-            total=progress.planned,
-            trees=f"{progress.trees:,}/{progress.planned:,} trees",
-            findings=_findings(progress),
+            completed=standing.trees,
+            total=standing.planned,
+            trees=f"{standing.trees:,}{planned} trees",
+            findings=standing.findings,
             left=left,
         )
 
     def _activity(self, task: "Task") -> str:
+        if self.activity:
+            return self.activity
         if not self.searching:
             return "reading the table"
         if self.stopping:
@@ -121,7 +154,7 @@ def shown_progress(*, quiet: bool) -> Iterator[Display]:
         with display.bars:
             yield display
     else:
-        yield LogDisplay(lambda line: click.echo(f"maabo: {line}", err=True))
+        yield LogDisplay(note)
 
 
 @contextmanager
@@ -145,8 +178,23 @@ def polite_interrupt(display: Display) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _findings(progress: "Progress") -> str:
-    return f"best F1 {progress.best_score:.3f}, {progress.reliable:,} reliable"
+def note(line: str) -> None:
+    """A line for people, on stderr."""
+    click.echo(f"maabo: {line}", err=True)
+
+
+def duration_text(seconds: float) -> str:
+    """`40 s`, `5 min`, `1.5 h`, `3 days`: in a unit that fits."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def best_text(score: float | None) -> str:
+    """The best score so far; nothing before there is one."""
+    return "" if score is None else f"best F1 {score:.3f}"
 
 
 def _bars(activity: "Callable[[Task], str]") -> "Bars":

@@ -49,7 +49,6 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "health_check_interval": 5,
-            "retry_on_timeout": True,
         },
         **more,
     )

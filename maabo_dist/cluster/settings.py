@@ -1,7 +1,7 @@
 """Where a cluster's parts are. Built once, at the entry point of a process."""
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,10 @@ _VARIABLES = {
     "task_seconds": "MAABO_TASK_SECONDS",
     "task_limit": "MAABO_TASK_LIMIT",
     "retention": "MAABO_RETENTION",
+    "lease_seconds": "MAABO_LEASE_SECONDS",
+    "partial_seconds": "MAABO_PARTIAL_SECONDS",
+    "stuck_seconds": "MAABO_STUCK_SECONDS",
+    "log": "MAABO_LOG",
 }
 
 
@@ -38,6 +42,13 @@ class ClusterSettings(BaseModel):
     """A task that runs longer is ended."""
     retention: float = Field(7 * 86400.0, gt=0)
     """Seconds that ended jobs stay readable."""
+    lease_seconds: float = Field(15.0, ge=1)
+    """A scheduler of which nothing is heard for so long loses its jobs to another."""
+    partial_seconds: float = Field(5.0, gt=0)
+    """Rules so far are mined this often, or seldomer where that takes long."""
+    stuck_seconds: float = Field(300.0, gt=0)
+    """A job fails when for so long no worker could even begin its tasks."""
+    log: Literal["text", "json"] = "text"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], **given: object) -> Self:
@@ -48,9 +59,9 @@ class ClusterSettings(BaseModel):
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             name = str(problem["loc"][0])
-            raise SettingsError(
-                f"{_VARIABLES.get(name, name)} = {problem['input']!r}: {problem['msg'].lower()}."
-            ) from None
+            # An address may hold a password, and messages end up in logs.
+            shown = "…" if name.endswith("_url") else repr(problem["input"])
+            raise SettingsError(f"{_VARIABLES.get(name, name)} = {shown}: {problem['msg'].lower()}.") from None
 
     def environment(self) -> dict[str, str]:
         """The variables that tell another process the same."""

@@ -9,10 +9,14 @@ import redis
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer, Request
+from maabo_dist.contract.messages import Answer, Mined, Request
 
 HEADER, MINED, BODY = b"header", b"mined", b"body"
 """Fields of an entry: the header of an `Answer` or a `Request`, the header of a `Mined`, and what stands beside it."""
+
+
+STREAM_SECONDS = 3600
+"""What workers answer to a job that nobody asks about goes after so long; it can be had again."""
 
 
 def open_redis(settings: ClusterSettings) -> redis.Redis:
@@ -27,8 +31,20 @@ def open_redis(settings: ClusterSettings) -> redis.Redis:
 
 
 def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: bytes = b"") -> None:
-    """Put an answer on the results stream. A lost reply may put it there twice; the scheduler drops the second."""
-    client.xadd(results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
+    """Put an answer on the job's stream. A lost reply may put it there twice; the scheduler drops the second."""
+    _add(client, results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
+
+
+def send_mined(client: Any, settings: ClusterSettings, answer: Mined, document: bytes = b"") -> None:
+    """Put the answer to a request for rules on the job's stream."""
+    _add(client, results_stream(settings, answer.job), {MINED: answer.model_dump_json(), BODY: document})
+
+
+def _add(client: Any, stream: str, fields: dict[bytes, Any]) -> None:
+    with client.pipeline(transaction=False) as pipe:
+        pipe.xadd(stream, fields)
+        pipe.expire(stream, STREAM_SECONDS)
+        pipe.execute()
 
 
 def send_request(client: Any, settings: ClusterSettings, request: Request) -> None:

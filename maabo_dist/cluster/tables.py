@@ -2,6 +2,7 @@
 
     <fingerprint>.columns             a table as the store has it
     <fingerprint>-<split>.training    the same laid out for the kernels under one split
+    <digest>.segment                  trees of a job
 
 Files are made under a lock and renamed into place. The least recently used go when the cache is over its limit; who has
 one mapped keeps it until it lets go.
@@ -21,8 +22,9 @@ from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
-from maabo_dist.store import ArtifactStore
+from maabo_dist.store import ArtifactStore, StoreError
 from maabo_dist.trees import TrainingTable
+from maabo_dist.trees.segment import file_digest
 
 Table = TypeVar("Table", Columns, TrainingTable)
 
@@ -48,16 +50,35 @@ class TableCache:
             self._columns.move_to_end(fingerprint)
             return self._columns[fingerprint]
 
+    def columns_file(self, fingerprint: str) -> Path:
+        """The file of a table."""
+        self.columns(fingerprint)
+        return self._file(f"{fingerprint}.columns", lambda target: self._fetch(fingerprint, target))
+
+    def segment_file(self, digest: str) -> Path:
+        """The file of a segment of trees, verified when it is fetched."""
+        return self._file(f"{digest}.segment", lambda target: self._fetch_segment(digest, target))
+
     def training(self, fingerprint: str, split: TableSplit) -> TrainingTable:
         """The table laid out for the kernels."""
         key = f"{fingerprint}-{sha256(split.model_dump_json().encode()).hexdigest()[:16]}"
         with self._lock:
             if key not in self._training:
-                columns = self.columns(fingerprint)
-                path = self._file(f"{key}.training", lambda target: _lay_out(columns, split).save(target))
-                _remember(self._training, key, TrainingTable.load(path))
+                _remember(self._training, key, self._laid_out(f"{key}.training", fingerprint, split))
             self._training.move_to_end(key)
             return self._training[key]
+
+    def _laid_out(self, name: str, fingerprint: str, split: TableSplit) -> TrainingTable:
+        """A damaged file is made anew, once."""
+
+        def make(target: Path) -> None:
+            _lay_out(self.columns(fingerprint), split).save(target)
+
+        try:
+            return TrainingTable.load(self._file(name, make))
+        except FormatError:
+            (self._directory / name).unlink(missing_ok=True)
+            return TrainingTable.load(self._file(name, make))
 
     def _opened(self, path: Path, fingerprint: str) -> Columns:
         """A damaged file is fetched anew, once."""
@@ -68,8 +89,19 @@ class TableCache:
             return _verified(self._file(path.name, lambda target: self._fetch(fingerprint, target)), fingerprint)
 
     def _fetch(self, fingerprint: str, target: Path) -> None:
-        self._store.get(f"columns/{fingerprint}", target)
-        _verified(target, fingerprint)
+        name = f"columns/{fingerprint}"
+        self._store.get(name, target)
+        try:
+            _verified(target, fingerprint)
+        except FormatError as error:  # taken away, so that whoever has the table can put it there again
+            self._store.delete(name)
+            raise StoreError(f"The store's table {fingerprint[:12]}… was damaged: {error}") from error
+
+    def _fetch_segment(self, digest: str, target: Path) -> None:
+        self._store.get(f"trees/{digest}", target)
+        if file_digest(target) != digest:
+            self._store.delete(f"trees/{digest}")
+            raise StoreError(f"The store's segment {digest[:12]}… of trees was damaged.")
 
     def _file(self, name: str, make: Callable[[Path], None]) -> Path:
         path = self._directory / name

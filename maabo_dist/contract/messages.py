@@ -13,11 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maabo_dist.contract.job import Fingerprint, JobId, JobSpec, Name
 from maabo_dist.errors import FormatError
-from maabo_dist.settings import MAX_DEPTH
+from maabo_dist.settings import MAX_DEPTH, MiningSettings
 
 VERSION = 1
 MAX_SUBSETS = 1 << 17
 
+MAX_REASON = 2000
+
+Outcome = Literal["done", "failed", "lost", "unavailable"]
+"""`failed`: the work raised an error. `lost`: its process died or ran out of time. Both speak against the work.
+`unavailable`: this worker could not begin (no table, no room, another version); another one, or this one later, may."""
 Count = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
@@ -58,6 +63,18 @@ class TableSplit(_Message):
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
 
+    @classmethod
+    def of(cls, settings: MiningSettings) -> Self:
+        """The part of the settings that lays out the training table."""
+        return cls(
+            test_size=settings.test_size,
+            holdout=settings.holdout,
+            seed=settings.seed if settings.split_seed is None else settings.split_seed,
+            stratify=settings.stratify,
+            class_weight=settings.class_weight,
+            min_samples_leaf=settings.min_samples_leaf,
+        )
+
 
 class Evaluate(_Message):
     """Grow the trees of subsets `start` … `stop` − 1 of a batch."""
@@ -83,7 +100,7 @@ class Evaluate(_Message):
 class Answer(_Message):
     """The header of a worker's answer; the packed trees of a `done` one stand beside it."""
 
-    kind: Literal["done", "failed", "lost"]
+    kind: Outcome
     job: JobId
     batch: Count
     start: Count
@@ -91,9 +108,16 @@ class Answer(_Message):
     attempt: Count
     worker: Name
     seconds: Annotated[float, Field(ge=0)] = 0.0
-    reason: Annotated[str, Field(max_length=4000)] = ""
-    retryable: bool = True
-    """Whether another attempt may do better; a permanent failure is not tried again."""
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+
+
+class Failure(BaseModel):
+    """A subset whose tree could not be had, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    subset: tuple[Count, ...]
+    reason: Annotated[str, Field(max_length=MAX_REASON)]
 
 
 class Mine(_Message):
@@ -107,6 +131,8 @@ class Mine(_Message):
     seconds: Annotated[float, Field(ge=0)]
     stopped: Annotated[str, Field(max_length=20)]
     """Why the search ended; `running` if it did not."""
+    failures: tuple[Failure, ...] = ()
+    """The first of them."""
 
     @property
     def argsrepr(self) -> str:
@@ -117,7 +143,7 @@ class Mine(_Message):
 class Mined(_Message):
     """The header of the answer to `Mine`; the document of a `done` one stands beside it."""
 
-    kind: Literal["done", "failed", "lost"]
+    kind: Outcome
     job: JobId
     attempt: Count
     final: bool
@@ -126,8 +152,7 @@ class Mined(_Message):
     rules: Count = 0
     digest: Annotated[str, Field(max_length=64)] = ""
     seconds: Annotated[float, Field(ge=0)] = 0.0
-    reason: Annotated[str, Field(max_length=4000)] = ""
-    retryable: bool = True
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
 class Request(_Message):

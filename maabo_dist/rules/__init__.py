@@ -1,7 +1,7 @@
 """From trees to rules: reliable leaves, GS-MRM, and the evidence for what is kept."""
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
-from maabo_dist.rules.pool import LeafPool
+from maabo_dist.rules.pool import LeafPool, TreePool, best_of
 from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_by_logic, select_rules
@@ -18,7 +18,9 @@ __all__ = [
     "Selection",
     "Source",
     "Support",
+    "TreePool",
     "TreeRecords",
+    "best_of",
     "best_of_each",
     "by_logic",
     "by_rows",

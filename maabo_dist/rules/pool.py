@@ -1,12 +1,53 @@
-"""`LeafPool`: the reliable leaves of a search as it goes, kept small."""
+"""`TreePool`: what GS-MRM needs of the trees of a search, collected as they come and kept small."""
 
 import numpy as np
+import numpy.typing as npt
 
-from maabo_dist.rules.leaves import Leaves
+from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.publish import TreeRecords
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.settings import MiningSettings
+from maabo_dist.trees import Forest
 
 SLACK = 100_000
+
+
+class TreePool:
+    """The reliable leaves of all trees, and what each tree was. Trees come in the order of the search."""
+
+    def __init__(self, settings: MiningSettings, subset_size: int, weights: npt.NDArray[np.float64]) -> None:
+        classes = len(weights)
+        self._filter = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights)
+        width = literal_width(subset_size, settings.max_depth)
+        self.leaves = LeafPool(width, classes, by_bounds=settings.similarity_by == "rows")
+        self._subsets = [np.empty((0, subset_size), np.int32)]
+        self._depths = [np.empty(0, np.int32)]
+        self.count = 0
+        """Trees so far."""
+        self.best_score: float | None = None
+
+    @property
+    def records(self) -> TreeRecords:
+        """Subset and depth of every tree."""
+        return TreeRecords(np.concatenate(self._subsets), np.concatenate(self._depths))
+
+    def add(self, forest: Forest) -> int:
+        """Take in more trees; returns how many reliable leaves they have."""
+        leaves = reliable_leaves(forest, self._filter, first_tree=self.count)
+        # In this order: an interrupt in between never leaves a leaf whose tree is not known.
+        self._subsets.append(forest.subsets)
+        self._depths.append(forest.depths)
+        self.leaves.add(leaves)
+        self.count += len(forest)
+        self.best_score = best_of(self.best_score, forest.best_scores)
+        return len(leaves)
+
+
+def best_of(best: float | None, scores: npt.NDArray[np.float64]) -> float | None:
+    """The greatest of scores so far and further ones, of which those that could not be had (NaN) do not count."""
+    known = scores[~np.isnan(scores)]
+    return max([*([] if best is None else [best]), *([float(known.max())] if len(known) else [])], default=None)
 
 
 class LeafPool:

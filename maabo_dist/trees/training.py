@@ -105,8 +105,8 @@ class TrainingTable(NamedTuple):
 
     @classmethod
     def load(cls, path: Path) -> "TrainingTable":
-        """Map a saved file. It is this host's own: made by `build`, never sent."""
-        arrays, meta = arrayfile.read(path, KIND, writable=True)
+        """Map a saved file, after a look at every byte. It is this host's own: made by `build`, never sent."""
+        arrays, meta = arrayfile.read(path, KIND, writable=True, verify=True)
         try:
             mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
             return cls(**mapped, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))

@@ -13,15 +13,15 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
-from maabo_dist.cli import main
 from maabo_dist.report import load_schema
 from maabo_dist.trees import Forest
+from tests.cli.tables import numbers, write_csv
 
 COMMAND = [sys.executable, "-m", "maabo_dist", "mine"]
 # A parent in the background may ignore SIGINT; a child that inherits this must be told to listen.
@@ -32,30 +32,10 @@ LISTENING = [sys.executable, "-c", LISTEN, "mine"]
 QUICK = ("--trees", "10", "--min-samples", "20", "--jobs", "1")
 
 
-def numbers(rows=200, columns=5, seed=1):
-    draw = np.random.default_rng(seed)
-    frame = pd.DataFrame(draw.normal(size=(rows, columns)), columns=[f"x{place}" for place in range(columns)])
-    return frame.assign(y=np.where(frame["x0"] + frame["x1"] > 0, "yes", "no"))
-
-
-def write_csv(folder, frame, name="table.csv"):
-    path = folder / name
-    frame.to_csv(path, index=False)
-    return path
-
-
 @pytest.fixture
-def run(monkeypatch, capsysbinary):
+def run(maabo):
     """Runs `maabo mine` in this process; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["maabo", "mine", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ending:
-            main()
-        captured = capsysbinary.readouterr()
-        return ending.value.code, captured.out.decode(), captured.err.decode()
-
-    return call
+    return partial(maabo, "mine")
 
 
 def bad_tables():

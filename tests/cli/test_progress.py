@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from maabo_dist.cli.progress import Display, LogDisplay, Pace, polite_interrupt
+from maabo_dist.cli.progress import Display, LogDisplay, Pace, Standing, polite_interrupt
 from maabo_dist.mining import Progress
 
 
@@ -36,6 +36,22 @@ def test_a_log_gets_a_line_every_ten_seconds_at_most():
         "11 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
         "21 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
     ]
+
+
+def test_a_job_of_unknown_size_has_no_time_left():
+    pace = Pace()
+
+    assert pace.time_left(Standing(0, None, 0.0, "")) == ""
+    assert pace.time_left(Standing(10, None, 5.0, "")) == ""
+
+
+def test_a_log_gets_a_line_when_something_else_goes_on():
+    lines = []
+    display = LogDisplay(lines.append)
+    for activity in ("queued", "queued", "searching"):
+        display.turn_to(activity)
+
+    assert lines == ["queued", "searching"]
 
 
 def test_the_first_ctrl_c_asks_and_the_second_insists():

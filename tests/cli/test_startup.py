@@ -3,13 +3,24 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pandas", "numba", "sklearn", "scipy", "pyarrow", "rich")
+HEAVY = (
+    *("numpy", "pandas", "numba", "sklearn", "scipy", "pyarrow", "rich"),
+    *("redis", "celery", "kombu", "sqlalchemy", "fsspec"),
+)
 PROGRAM = "import sys, {module}; print(*(name for name in {heavy} if name in sys.modules))"
 
 
 @pytest.mark.parametrize("module", ["maabo_dist", "maabo_dist.cli", "maabo_dist.report"])
 def test_importing_the_package_or_its_command_line_loads_nothing_heavy(module):
     program = PROGRAM.format(module=module, heavy=HEAVY)
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.split() == []
+
+
+def test_asking_a_cluster_loads_no_table_and_no_kernel():
+    program = PROGRAM.format(module="maabo_dist.cluster.client", heavy=("pandas", "numba", "sklearn", "celery"))
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 

@@ -1,35 +1,25 @@
 """The whole way on real parts: scheduler, Redis, Celery worker. The digest is that of one process."""
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import HEADER, open_redis
-from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.mining import mine
 from maabo_dist.settings import MiningSettings
 from scheduler.ledger import Ledger
 from tests import servers
-from tests.cluster import a_scheduler, ended, submit
+from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cluster")
     with servers.redis_server(directory) as url:
-        settings = ClusterSettings(
-            redis_url=url,
-            prefix="t:",
-            store_url=f"file://{directory}/store",
-            ledger_url=f"sqlite:///{directory}/ledger.db",
-            cache_dir=str(directory / "cache"),
-        )
+        settings = cluster_settings(url, directory, prefix="t:")
         with servers.worker(settings, directory, "-c", "2"):
             yield settings
 
@@ -45,7 +35,7 @@ def test_the_digest_of_the_cluster_is_that_of_one_process(cluster, columns, tmp_
     expected = mine(columns, MiningSettings.parse(mining)).digest
 
     with a_scheduler(cluster) as ledger:
-        row = ended(ledger, submit(cluster, tmp_path, columns, 100 + batch, **mining))
+        row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
 
     assert (row.state, row.reason, row.digest) == (JobState.DONE, None, expected)
 
@@ -54,7 +44,7 @@ def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path)
     mining = {"trees": 100, "batch": 1, "seed": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest
     with a_scheduler(cluster, "first") as ledger:
-        job = submit(cluster, tmp_path, columns, 200, **mining)
+        job = submit(cluster, tmp_path, columns, **mining)
         servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees > 5, what="some trees")
 
     with a_scheduler(cluster, "second") as ledger:
@@ -76,7 +66,7 @@ def test_the_process_takes_jobs_and_leaves_in_order_when_told_to(cluster, column
     try:
         servers.wait_for(lambda: b"ready as" in log_path.read_bytes(), what="a scheduler that is ready")
         ledger = Ledger(cluster.ledger_url)
-        row = ended(ledger, submit(cluster, tmp_path, columns, 400, **mining))
+        row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
         ledger.close()
         process.terminate()
         code = process.wait(15)
@@ -105,10 +95,10 @@ def test_a_ledger_that_cannot_be_used_ends_the_process_with_a_reason(cluster, tm
 
 
 def test_a_table_that_is_not_in_the_store_fails_the_job_with_a_reason(cluster):
-    document = {"id": f"{300:032x}", "dataset": {"fingerprint": "e" * 64}}
+    job = "e" * 32
     with a_scheduler(cluster) as ledger:
-        open_redis(cluster).xadd(cluster.key(names.INTAKE_STREAM), {HEADER: json.dumps(document)})
-        row = ended(ledger, document["id"])
+        ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": "e" * 64}})
+        row = ended(ledger, job)
 
     assert row.state is JobState.FAILED
     assert "holds no columns/eeee" in row.reason

@@ -1,0 +1,116 @@
+"""Records as people read them: a table of jobs, and the facts of one."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from maabo_dist.cli.progress import duration_text
+from maabo_dist.cli.remote import printable
+from maabo_dist.cluster.ids import SHOWN_DIGITS, shown_id
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
+
+PIPE_WIDTH = 160
+"""Columns of what goes to a file or a pipe: enough for every cell, since programs cut lines up."""
+
+_STYLES = {
+    JobState.RUNNING: "cyan",
+    JobState.MINING: "cyan",
+    JobState.PAUSED: "yellow",
+    JobState.DONE: "green",
+    JobState.FAILED: "red",
+    JobState.CANCELLED: "dim",
+}
+_NOTHING = "–"
+
+
+def print_jobs(records: Iterable[JobRecord], now: float) -> None:
+    """A line for each job; `now` in seconds since the epoch."""
+    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    # On a narrow terminal names are broken; an id must stay whole, to be given back.
+    table.add_column("job", no_wrap=True, min_width=SHOWN_DIGITS)
+    table.add_column("state", no_wrap=True, min_width=max(map(len, JobState)))
+    table.add_column("dataset", overflow="fold", max_width=30)
+    for title in ("trees", "best F1", "rules", "age", "ran"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for record in records:
+        table.add_row(*_cells(record, now))
+    _print(table)
+
+
+def print_record(record: JobRecord) -> None:
+    """What is known of one job."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, text in _facts(record):
+        table.add_row(name, text)
+    _print(table)
+
+
+def _cells(record: JobRecord, now: float) -> Iterator[str | Text]:
+    yield shown_id(record.id)
+    yield _state(record)
+    yield _named(record.name)
+    yield _trees_text(record)
+    yield _score_text(record)
+    yield _NOTHING if record.rules is None else f"{record.rules:,}"
+    yield duration_text(max(0.0, now - record.created)) if record.created else _NOTHING
+    yield duration_text(record.seconds)
+
+
+def _facts(record: JobRecord) -> Iterator[tuple[str, str | Text]]:
+    yield "job", record.id
+    yield "state", _state(record)
+    yield "dataset", _named(record.name)
+    yield "tenant", _named(record.tenant)
+    yield "priority", record.priority.value
+    yield "trees", _trees_text(record)
+    if record.failed:
+        yield "failed", f"{record.failed:,} subsets"
+    yield "best F1", _score_text(record)
+    yield "rules", _NOTHING if record.rules is None else f"{record.rules:,}"
+    for name, moment in (("created", record.created), ("started", record.started), ("finished", record.finished)):
+        if moment:
+            yield name, datetime.fromtimestamp(moment).astimezone().isoformat(" ", "seconds")
+    yield "ran", duration_text(record.seconds)
+    if record.digest:
+        yield "digest", record.digest[:16]
+    if record.reason:
+        yield "reason", _named(record.reason)
+
+
+def _state(record: JobRecord) -> Text:
+    return Text(record.state.value, style=_STYLES.get(record.state, ""))
+
+
+def _trees_text(record: JobRecord) -> str:
+    """`120/455 (26 %)`."""
+    if not record.planned:
+        return f"{record.trees:,}"
+    return f"{record.trees:,}/{record.planned:,} ({100 * record.trees // record.planned} %)"
+
+
+def _score_text(record: JobRecord) -> str:
+    return _NOTHING if record.best_score is None else f"{record.best_score:.3f}"
+
+
+def _named(text: str) -> Text:
+    """A text from outside, which is not to be taken for markup."""
+    return Text(printable(text))
+
+
+def _print(table: Table) -> None:
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    with console.capture() as capture:
+        console.print(table)
+    # rich fills lines up with spaces, which a pipe would keep.
+    lines = capture.get().splitlines() if not console.is_terminal else []
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines) or capture.get())

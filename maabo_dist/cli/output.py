@@ -1,0 +1,100 @@
+"""Where rules go, and in what form: the options, and the writing."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from maabo_dist.cli.options import Command, all_of, section_option
+from maabo_dist.cli.progress import note
+
+if TYPE_CHECKING:
+    from maabo_dist.report import Document
+    from maabo_dist.trees import Forest
+
+FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
+
+format_options = all_of(
+    section_option(
+        "--format",
+        "format_",
+        section="Output",
+        type=click.Choice(FORMATS),
+        default="table",
+        help="What is printed.  [default: table]",
+    ),
+    section_option("--json", "as_json", section="Output", is_flag=True, help="The same as --format json."),
+    section_option(
+        "--table-name",
+        section="Output",
+        default="data",
+        metavar="NAME",
+        help="Name of the table in --format sql.  [default: data]",
+    ),
+    section_option(
+        "--quiet", "-q", section="Output", is_flag=True, help="Nothing but the rules: no progress, header or notes."
+    ),
+)
+
+
+def out_option(help_text: str) -> Callable[[Command], Command]:
+    """The option `--out`, which not every command fills alike."""
+    return section_option("--out", section="Output", metavar="DIR", type=click.Path(path_type=Path), help=help_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where the result goes, and in what form."""
+
+    format: str
+    table_name: str
+    out: Path | None
+    quiet: bool
+
+    @classmethod
+    def given(cls, values: Mapping[str, Any]) -> Self:
+        """From a command's values. The directory is made at once: the search may take hours."""
+        form = "json" if values["as_json"] else values["format_"]
+        out: Path | None = values.get("out")
+        if out is not None:
+            from maabo_dist.report.run_folder import make_folder
+
+            make_folder(out)
+        return cls(form, values["table_name"], out, values["quiet"])
+
+    def say(self, line: str) -> None:
+        """A line for people on stderr, unless they want quiet."""
+        if not self.quiet:
+            note(line)
+
+    def write(self, document: "Document", forest: "Forest | None", run: Mapping[str, Any]) -> None:
+        """Fill the directory, if one was asked for."""
+        if self.out is not None:
+            from maabo_dist.report import write_folder
+
+            write_folder(self.out, document, forest, run)
+
+    def show(self, document: "Document") -> None:
+        """Print the rules."""
+        from maabo_dist import report
+
+        match self.format:
+            case "table":
+                report.print_report(document, report.report_console(sys.stdout), only_rules=self.quiet)
+                return
+            case "json":
+                text = report.dump_document(document)
+            case "csv":
+                text = report.to_csv(document)
+            case "markdown":
+                text = report.to_markdown(document)
+            case "sql":
+                text = report.to_sql(document, self.table_name)
+            case _:
+                text = report.to_pandas(document)
+        click.echo(text.encode(), nl=False)  # as bytes: what programs read is UTF-8 on every system
+        for line in document["notes"]:
+            self.say(line)

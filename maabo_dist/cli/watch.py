@@ -1,0 +1,64 @@
+"""`maabo watch`: a job's progress until it ends."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, shown_progress
+from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, redis_option, warn_if_idle
+from maabo_dist.cluster.ids import shown_id
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
+
+if TYPE_CHECKING:
+    from maabo_dist.cluster.client import QueueClient
+
+_ACTIVITIES = {
+    JobState.QUEUED: "queued",
+    JobState.RUNNING: "searching",
+    JobState.MINING: "choosing the rules",
+    JobState.PAUSED: "paused",
+}
+
+
+@click.command("watch")
+@job_argument
+@redis_option
+def watch_command(job: str, redis_url: str | None) -> int:
+    """Show the progress of JOB until it ends.
+
+    Exit code 0 when it is done, 1 when it failed or was cancelled. Ctrl-C leaves the job alone.
+    """
+    client = connect(redis_url)
+    warn_if_idle(client)
+    record = wait_for_end(client, client.find(job).id, quiet=False)
+    check_not_failed(record)
+    click.echo(_conclusion(record))
+    return 0
+
+
+def wait_for_end(client: "QueueClient", job: str, *, quiet: bool) -> JobRecord:
+    """Show where the job stands until it has ended; its last record."""
+    with left_running(job), shown_progress(quiet=quiet) as display:
+        for record in client.follow(job):
+            _show(display, record)
+        return client.record(job)
+
+
+def _show(display: Display, record: JobRecord) -> None:
+    from maabo_dist.data.wording import counted
+
+    if record.state in _ACTIVITIES:
+        display.turn_to(_ACTIVITIES[record.state])
+    rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} so far"
+    findings = ", ".join(filter(None, [best_text(record.best_score), rules]))
+    display.update(Standing(record.trees, record.planned, record.seconds, findings))
+
+
+def _conclusion(record: JobRecord) -> str:
+    from maabo_dist.data.wording import counted
+
+    found = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
+    digest = f", digest {record.digest[:16]}" if record.digest else ""
+    trees, time = counted(record.trees, "tree"), duration_text(record.seconds)
+    return f"Job {shown_id(record.id)} is done: {found}{trees} in {time}{digest}"

@@ -1,0 +1,63 @@
+"""A Redis as people name it: its URL without what is secret, and what is wrong when it cannot be used."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import redis
+
+from maabo_dist.errors import SettingsError
+
+EXAMPLE = "redis://127.0.0.1:6379/0"
+
+
+class UnreachableError(SettingsError):
+    """The Redis cannot be used as it was given."""
+
+
+def shown_url(url: str) -> str:
+    """The URL without user, password and query. Where it cannot be told what is secret in it, nothing is shown."""
+    scheme, separator, _ = url.partition("://")
+    try:
+        parts = urlsplit(url)
+        # A # or ? in a password that was not escaped moves the rest of it to another part of the URL.
+        clear = "@" not in f"{parts.path}{parts.query}{parts.fragment}" and parts.port != 0
+    except ValueError:
+        clear = False
+    if not clear:
+        return f"{scheme}://…" if separator else "…"
+    place = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{scheme}://{place}" if separator else url.partition("?")[0]
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no URL of a Redis, in a sentence."""
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        problem = "begins with none of redis://, rediss:// and unix://"
+    elif shown_url(url).endswith("…"):
+        problem = "does not read: its port is a number, and # / ? @ in a password are written %23 %2F %3F %40"
+    else:
+        return
+    raise UnreachableError(f"The address of the Redis, {shown_url(url)!r}, {problem}. One such as {EXAMPLE} is right.")
+
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Errors of Redis in the block become one that says what failed and what to do."""
+    try:
+        yield
+    except redis.RedisError as error:
+        raise UnreachableError(f"Redis at {shown_url(url)} {_problem(error)}") from error
+
+
+def _problem(error: redis.RedisError) -> str:
+    said = str(error).rstrip(".")
+    match error:
+        case redis.AuthenticationError() | redis.AuthenticationWrongNumberOfArgsError():
+            return f"refuses the password or user ({said}). Give them as redis://USER:PASSWORD@HOST:PORT/0."
+        case redis.TimeoutError():
+            return f"does not answer in time ({said}). Check the address, the network and the load of the server."
+        case redis.ConnectionError():
+            return f"cannot be reached ({said}). Check that it runs, and that --redis or MAABO_REDIS names it."
+        case _:
+            return f"refuses a command ({said}). Check its rights, its memory and its version."

@@ -1,0 +1,134 @@
+"""`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from maabo_dist.errors import MaaboError, SettingsError
+from scheduler import schema
+from scheduler.schema import meta
+
+_SCHEMA_LOCK = 7_301_894
+_WRITES = "maabo_writes"
+
+
+class LedgerError(MaaboError):
+    """The ledger cannot be read or written: unreachable, full, damaged."""
+
+
+class DuplicateError(LedgerError):
+    """Something is in the ledger already."""
+
+
+class Database:
+    """One engine. Reading never waits for writing."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = _engine(url)
+        self._writing = self._engine.execution_options(**{_WRITES: True})
+        with self.write() as connection:
+            _bring_up_to_date(connection)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A snapshot."""
+        with _translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction: all of it or nothing."""
+        with _translated(), self._writing.begin() as connection:
+            yield connection
+
+
+def _engine(url: str) -> Engine:
+    try:
+        engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
+    if engine.dialect.name not in {"sqlite", "postgresql"}:
+        raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used; give a sqlite or postgresql URL.")
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _without_password(url: str) -> str:
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return url
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    cursor = connection.cursor()
+    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _prepare_postgresql(connection: Any, _record: object) -> None:
+    # A scheduler that is frozen in the middle of a transaction must not hold up the others for ever.
+    cursor = connection.cursor()
+    for setting in ("lock_timeout = '10s'", "idle_in_transaction_session_timeout = '60s'"):
+        cursor.execute(f"SET {setting}")
+    cursor.close()
+    connection.commit()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that begins by reading and then writes can lose a race that waiting does not mend.
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _bring_up_to_date(connection: Connection) -> None:
+    """Make or migrate the tables, while no other scheduler does the same."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
+    schema.meta.create(connection, checkfirst=True)
+    found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    if found is None:
+        schema.create(connection)
+        connection.execute(insert(meta).values(key="schema", value=str(schema.VERSION)))
+        return
+    version = int(found)
+    if version > schema.VERSION:
+        raise SettingsError(
+            f"The ledger has schema version {version}; this scheduler knows {schema.VERSION}. Use a newer scheduler."
+        )
+    while version < schema.VERSION:
+        schema.MIGRATIONS[version](connection)
+        version += 1
+        connection.execute(update(meta).where(meta.c.key == "schema").values(value=str(version)))
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        raise DuplicateError(f"The ledger failed: {_said(error)}.") from error
+    except DBAPIError as error:
+        raise LedgerError(f"The ledger failed: {_said(error)}.") from error
+    except SQLAlchemyError as error:
+        raise LedgerError(f"The ledger failed: {error}.") from error
+
+
+def _said(error: DBAPIError) -> str:
+    """What the database said; pg8000 gives PostgreSQL's fields, of which M is the message."""
+    said = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
+    return str(said.get("M", said) if isinstance(said, dict) else said).strip().rstrip(".")

@@ -1,0 +1,74 @@
+"""`Housekeeping`: callbacks, and the end of what nobody needs any more."""
+
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.streams import results_stream
+from maabo_dist.store import collect_garbage
+from scheduler.active import record_of
+from scheduler.ledger import JobRow
+from scheduler.mirror import Mirror
+from scheduler.parts import Parts
+from scheduler.post import Post
+
+journal = Journal("maabo.scheduler.housekeeping")
+
+PURGE_EVERY, COLLECT_EVERY = 60.0, 3600.0
+
+
+class Housekeeping:
+    """Done between other things; whatever fails is done next time."""
+
+    def __init__(self, parts: Parts, mirror: Mirror, post: Post) -> None:
+        self._parts, self._mirror, self._post = parts, mirror, post
+        self._next_purge = 0.0
+        self._next_collection = 0.0
+
+    def tend(self, now: float, held: set[str]) -> None:
+        """Call back; now and then forget what is older than the retention time. `held` jobs are under way."""
+        self._call_back(now)
+        if now >= self._next_purge:
+            self._next_purge = now + min(PURGE_EVERY, self._parts.settings.retention)
+            self._purge(now, held)
+        if now >= self._next_collection:
+            self._next_collection = now + COLLECT_EVERY
+            self._collect(now)
+
+    def show(self, job: str) -> None:
+        """Mirror the record of a job that nobody holds."""
+        self._mirror.show(record_of(row) for row in self._parts.ledger.jobs([job]))
+
+    def _call_back(self, now: float) -> None:
+        """At least once: noted after it was sent."""
+        rows = self._parts.ledger.uncalled()
+        for row in rows:
+            self._call(row)
+        if rows:
+            self._parts.ledger.note_called([row.id for row in rows], now)
+
+    def _call(self, row: JobRow) -> None:
+        callback = row.spec.callback
+        if callback is not None:
+            self._post.call(callback, {"job": row.id, "state": row.state.value, "digest": row.digest})
+            journal.tell("called back", job=row.id, task=callback.task, queue=callback.queue)
+
+    def _purge(self, now: float, held: set[str]) -> None:
+        gone = self._parts.ledger.purge(now - self._parts.settings.retention)
+        if gone:
+            self._mirror.forget(gone)
+            journal.tell("jobs forgotten", jobs=len(gone))
+        self._remove_stray_streams(held)
+
+    def _remove_stray_streams(self, held: set[str]) -> None:
+        """A late answer to a job that has ended makes its stream anew; nobody would read it."""
+        prefix = results_stream(self._parts.settings, "")
+        found = {key.decode()[len(prefix) :]: key for key in self._parts.redis.scan_iter(match=f"{prefix}*")}
+        strays = set(found) - held
+        if strays:
+            strays -= {row.id for row in self._parts.ledger.jobs(strays) if not row.state.ended}
+        if strays:
+            self._parts.redis.delete(*(found[job] for job in strays))
+
+    def _collect(self, now: float) -> None:
+        settings = self._parts.settings
+        gone = collect_garbage(self._parts.store, self._parts.ledger.artifacts(), settings.retention, now)
+        if gone:
+            journal.tell("artifacts removed", artifacts=len(gone))

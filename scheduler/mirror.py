@@ -1,0 +1,59 @@
+"""`Mirror`: records and documents in Redis, for clients that have only the queue. The ledger stays the truth."""
+
+import socket
+from collections.abc import Iterable
+
+from maabo_dist._version import __version__
+from maabo_dist.contract import names
+from maabo_dist.contract.record import ClusterRecord, JobRecord
+from scheduler.parts import Parts
+
+
+class Mirror:
+    """Writes what anyone may know; everything expires."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._redis, self._settings = parts.redis, parts.settings
+
+    def show(self, records: Iterable[JobRecord]) -> None:
+        """Mirror records, all in one go."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for record in records:
+                pipe.set(self._key(names.JOB_RECORD, record.id), record.model_dump_json(), ex=self._lifetime)
+                pipe.zadd(self._settings.key(names.JOB_LIST), {record.id: record.created})
+            pipe.execute()
+
+    def show_document(self, job: str, document: str | bytes) -> None:
+        """Mirror rules, so far or final."""
+        self._redis.set(self._key(names.JOB_DOCUMENT, job), document, ex=self._lifetime)
+
+    def has_record(self, job: str) -> bool:
+        """Whether anyone can see the job."""
+        return bool(self._redis.exists(self._key(names.JOB_RECORD, job)))
+
+    def forget(self, jobs: Iterable[str]) -> None:
+        """Take away what is mirrored of jobs."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for job in jobs:
+                pipe.delete(self._key(names.JOB_RECORD, job), self._key(names.JOB_DOCUMENT, job))
+                pipe.zrem(self._settings.key(names.JOB_LIST), job)
+            pipe.execute()
+
+    def show_cluster(self, lifetime: float) -> None:
+        """Say that a scheduler is here, and where tables go."""
+        # An address with a password in it is nobody else's business; what clients leave in Redis is found too.
+        store = "redis://" if "@" in self._settings.store_url else self._settings.store_url
+        record = ClusterRecord(version=__version__, store=store, host=socket.gethostname())
+        self._redis.set(self._settings.key(names.CLUSTER), record.model_dump_json(), px=int(lifetime * 1000))
+
+    def refuse(self, request: bytes, reason: str) -> None:
+        """Keep a refused request with its reason, among the last thousand."""
+        entry = {"request": request[:65536], "reason": reason}
+        self._redis.xadd(self._settings.key(names.REFUSED_STREAM), entry, maxlen=1000, approximate=True)
+
+    def _key(self, kind: str, job: str) -> str:
+        return self._settings.key(f"{kind}:{job}")
+
+    @property
+    def _lifetime(self) -> int:
+        return max(1, int(self._settings.retention))

@@ -1,0 +1,44 @@
+"""What a scheduler is made of; built once, at its entry point."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import Any
+
+from celery import Celery
+
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.cluster.tables import TableCache
+from maabo_dist.store import ArtifactStore
+from scheduler.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything outside of the scheduler that it talks to."""
+
+    settings: ClusterSettings
+    ledger: Ledger
+    redis: Any
+    celery: Celery
+    store: ArtifactStore
+    cache: TableCache
+    clock: Callable[[], float] = time
+
+    @classmethod
+    def connected(cls, settings: ClusterSettings) -> "Parts":
+        """The parts that the settings name."""
+        client = open_redis(settings)
+        store = open_store(settings, client)
+        cache = TableCache(Path(settings.cache_dir), store, settings.cache_bytes)
+        return cls(settings, Ledger(settings.ledger_url), client, make_celery(settings), store, cache)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.ledger.close()
+        self.redis.close()
+        self.celery.close()

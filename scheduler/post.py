@@ -1,0 +1,70 @@
+"""`Post`: tasks to the broker, several in one go, and how far ahead of the workers the queue is kept."""
+
+from collections.abc import Sequence
+
+from kombu.exceptions import KombuError, OperationalError
+from redis import RedisError
+
+from maabo_dist.contract import names
+from maabo_dist.contract.job import Callback
+from maabo_dist.contract.messages import Evaluate, Mine
+from scheduler.parts import Parts
+
+LEAST_AHEAD, MOST_AHEAD = 8, 2048
+"""Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
+
+
+class PostError(Exception):
+    """The broker cannot be reached. What was being sent may or may not have arrived."""
+
+
+class Post:
+    """Sends tasks by their names."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._celery, self._redis, self._settings = parts.celery, parts.redis, parts.settings
+        self._ahead = LEAST_AHEAD
+
+    def waiting(self, queue: str) -> int:
+        """Messages that no worker has taken."""
+        return int(self._redis.llen(self._settings.key(queue)))
+
+    def room(self, waiting: int) -> int:
+        """How many more tasks to send. A queue that was found empty is kept longer from then on."""
+        if waiting == 0:
+            self._ahead = min(MOST_AHEAD, self._ahead * 2)
+        elif waiting > self._ahead // 2:
+            self._ahead = max(LEAST_AHEAD, self._ahead - self._ahead // 8)
+        return self._ahead - waiting
+
+    def evaluate(self, messages: Sequence[Evaluate]) -> None:
+        """Send `maabo.evaluate` tasks."""
+        self._send([(names.EVALUATE, names.EVALUATE_QUEUE, message) for message in messages])
+
+    def mine(self, message: Mine) -> None:
+        """Send a `maabo.rules` task."""
+        self._send([(names.RULES, names.RULES_QUEUE, message)])
+
+    def call(self, callback: Callback, values: dict[str, object]) -> None:
+        """Call a task of another service."""
+        try:
+            self._celery.send_task(callback.task, kwargs=values, exchange="", routing_key=callback.queue, retry=False)
+        except (KombuError, OperationalError, RedisError, OSError) as error:
+            raise PostError(str(error)) from error
+
+    def _send(self, letters: Sequence[tuple[str, str, Evaluate | Mine]]) -> None:
+        try:
+            with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
+                for name, queue, message in letters:
+                    self._celery.send_task(
+                        name,
+                        kwargs=message.model_dump(mode="json"),
+                        exchange="",
+                        routing_key=queue,
+                        producer=producer,
+                        retry=False,
+                        argsrepr=message.argsrepr,
+                        kwargsrepr="",
+                    )
+        except (KombuError, OperationalError, RedisError, OSError) as error:
+            raise PostError(f"{type(error).__name__}: {error}") from error

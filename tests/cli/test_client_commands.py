@@ -1,0 +1,455 @@
+"""The commands for a cluster from outside, over a real Redis. A stand-in takes the requests in."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from maabo_dist.cli import maabo as group
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from tests import servers
+from tests.cli.tables import numbers, write_csv
+from tests.cluster_client.fake_scheduler import FakeScheduler, at_work
+
+JOB = "7f3a" + "0" * 28
+OTHER = "7f3a" + "1" * 28
+QUICK = ("--target", "y", "--trees", "10", "--min-samples", "20")
+# A parent in the background may ignore SIGINT; a child that inherits this must be told to listen.
+LISTEN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maabo_dist.cli import main; main()"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield ClusterSettings(redis_url=url)
+
+
+@pytest.fixture
+def redis(server):
+    client = open_redis(server)
+    yield client
+    client.flushall()
+    client.close()
+
+
+@pytest.fixture
+def scheduler(server, redis):
+    with at_work(FakeScheduler(server, redis, mines=True)) as working:
+        yield working
+
+
+@pytest.fixture
+def run(maabo, server, monkeypatch):
+    monkeypatch.setenv("MAABO_REDIS", server.redis_url)
+    return maabo
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_csv(tmp_path, numbers().assign(constant=1))
+
+
+def timeless(text):
+    document = json.loads(text)
+    document["search"]["seconds"] = 0
+    return document
+
+
+def options(name):
+    return {option for parameter in group.commands[name].params for option in parameter.opts}
+
+
+def test_submit_takes_every_option_of_mine():
+    assert options("mine") <= options("submit")
+
+
+def test_with_wait_the_same_json_is_printed_as_by_mine(run, scheduler, table):
+    code, out, err = run("submit", table, *QUICK, "--jobs", "1", "--wait", "--json")
+    _, mined, notes = run("mine", table, *QUICK, "--json")
+
+    assert code == 0
+    assert timeless(out) == timeless(mined)
+    assert err.endswith(notes)
+
+
+@pytest.mark.parametrize("form", ["csv", "sql", "table"])
+def test_with_wait_every_format_is_that_of_mine(form, run, scheduler, table):
+    _, out, _ = run("submit", table, *QUICK, "--wait", "-q", "--format", form)
+    _, mined, _ = run("mine", table, *QUICK, "-q", "--format", form)
+
+    assert out == mined
+
+
+def test_out_holds_what_can_be_had_of_a_job(run, scheduler, table, tmp_path):
+    folder = tmp_path / "run"
+
+    code, out, _ = run("submit", table, *QUICK, "--wait", "--json", "--out", folder)
+
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["rules.csv", "rules.json", "run.json"]
+    assert json.loads((folder / "rules.json").read_text(encoding="utf-8")) == json.loads(out)
+    assert record["job"] in scheduler.records
+
+
+def test_without_wait_stdout_is_the_id_alone(run, scheduler, table):
+    code, out, err = run("submit", table, *QUICK, "--name", "my table", "--priority", "high", "--tenant", "us")
+
+    record = scheduler.records[out.strip()]
+    assert (code, out) == (0, f"{record.id}\n")
+    assert (record.name, record.priority, record.tenant) == ("my table", "high", "us")
+    assert err == f"maabo: job submitted; `maabo watch {record.id[:8]}` follows it.\n"
+
+
+def test_without_wait_json_is_the_record(run, scheduler, table):
+    _, out, _ = run("submit", table, *QUICK, "--json")
+
+    assert json.loads(out)["id"] in scheduler.records
+
+
+def test_a_table_that_is_stored_is_not_sent_again(run, scheduler, table):
+    _, _, first = run("submit", table, *QUICK)
+    _, _, second = run("submit", table, *QUICK, "--seed", "1")
+    _, _, third = run("submit", table, *QUICK, "--quiet")
+
+    assert "stored" not in first
+    assert second.startswith("maabo: table already stored\n")
+    assert third == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--format", "csv"], "--format csv is for rules"),
+        (["--out", "somewhere"], "--out is for rules"),
+        (["--subset-size", "5"], "--subset-size 5"),
+        (["--gini", "2"], "--gini '2'"),
+        (["--target", "z"], "'z'"),
+        (["--name", "x" * 201], "dataset.name"),
+        (["--priority", "highest"], "--priority"),
+    ],
+)
+def test_a_mistake_is_met_before_anything_is_sent(arguments, word, run, scheduler, table):
+    code, out, err = run("submit", table, *QUICK, *arguments)
+
+    assert (code, out) == (2, "")
+    assert word in err
+    assert scheduler.records == {}
+
+
+@pytest.mark.parametrize("options", [[], ["--wait"]])
+def test_a_refused_job_is_an_error_with_its_reason(options, run, scheduler, table, monkeypatch):
+    def refuse(spec):
+        scheduler.change(scheduler.records[spec.id], state=JobState.FAILED, reason="The table is cursed.")
+
+    monkeypatch.setattr(scheduler, "_mine", refuse)
+
+    code, out, err = run("submit", table, *QUICK, *options)
+
+    assert (code, out) == (1, "")
+    assert re.search(r"maabo: Job \w{8} failed: The table is cursed\.", err)
+
+
+def test_without_a_scheduler_submit_says_so(run, redis, table):
+    code, out, err = run("submit", table, *QUICK)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("maabo: No scheduler is running. The job waits in the queue")
+    assert redis.xlen(names.INTAKE_STREAM) == 1
+
+
+def test_jobs_lists_the_newest_first(run, scheduler):
+    scheduler.add(JOB, JobState.RUNNING, name="wine", trees=120, planned=455, best_score=0.8125, rules=7, seconds=3)
+    scheduler.add(OTHER, JobState.DONE, name="evil \x1b[31m[red]")
+
+    code, out, err = run("jobs")
+
+    rows = [re.split(r" {2,}", line.strip()) for line in out.splitlines() if "7f3a" in line]
+    assert (code, err) == (0, "")
+    assert rows[0][:6] == ["7f3a1111", "done", "evil \\x1b[31m[red]", "0", "–", "–"]
+    assert [*rows[1][:6], rows[1][7]] == ["7f3a0000", "running", "wine", "120/455 (26 %)", "0.812", "7", "3 s"]
+
+
+def test_an_id_stays_whole_on_a_narrow_terminal(run, scheduler, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes rich take a pipe for a terminal
+    scheduler.add(JOB, JobState.CANCELLED, name="a long name of a table.parquet", trees=9999, planned=10_000, rules=99)
+
+    _, out, _ = run("jobs")
+
+    assert "7f3a0000" in out
+    assert "cancelled" in out
+
+
+def test_jobs_are_filtered_and_limited(run, scheduler):
+    for number in range(5):
+        scheduler.add(f"{number:032x}", JobState.DONE if number % 2 else JobState.QUEUED)
+
+    _, queued, _ = run("jobs", "--state", "queued", "--json")
+    _, newest, _ = run("jobs", "--limit", "2", "--json")
+    _, _, more = run("jobs", "--limit", "2")
+
+    assert [int(record["id"], 16) for record in json.loads(queued)] == [4, 2, 0]
+    assert [int(record["id"], 16) for record in json.loads(newest)] == [4, 3]
+    assert more == "maabo: 3 more; --limit 5 shows all.\n"
+
+
+def test_no_jobs_are_a_sentence(run, scheduler, server):
+    assert run("jobs") == (0, f"There are no jobs at {server.redis_url}.\n", "")
+    assert run("jobs", "--state", "paused") == (0, "No job is paused.\n", "")
+    assert run("jobs", "--json") == (0, "[]\n", "")
+
+
+def test_a_cluster_without_a_scheduler_is_said_to_be_one(run, redis):
+    code, _, err = run("jobs")
+
+    assert code == 0
+    assert err.startswith("maabo: no scheduler is running at")
+
+
+def test_status_shows_what_is_known(run, scheduler):
+    scheduler.add(JOB, JobState.FAILED, name="wine", failed=3, reason="No worker came.", finished=1e9)
+
+    code, out, _ = run("status", "7f3a")
+    _, record, _ = run("status", JOB, "--json")
+
+    assert code == 0
+    assert re.search(r"state +failed", out)
+    assert re.search(r"reason +No worker came\.", out)
+    assert json.loads(record)["failed"] == 3
+
+
+def test_watch_ends_with_the_job(run, scheduler):
+    scheduler.add(JOB, JobState.DONE, trees=455, rules=1, seconds=12.3, digest="ab" * 32)
+
+    assert run("watch", "7f3a") == (
+        0,
+        "Job 7f3a0000 is done: 1 rule from 455 trees in 12 s, digest abababababababab\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (JobState.FAILED, r"Job 7f3a0000 failed: Why \x1b[2J not."),
+        (JobState.CANCELLED, r"Job 7f3a0000 was cancelled: Why \x1b[2J not."),
+    ],
+)
+def test_watch_of_a_job_without_a_result_is_a_failure(state, sentence, run, scheduler):
+    scheduler.add(JOB, state, reason="Why \x1b[2J not.")
+
+    assert run("watch", JOB) == (1, "", f"maabo: {sentence}\n")
+
+
+def test_rules_so_far_are_marked_as_such(run, scheduler, table):
+    _, job, _ = run("submit", table, *QUICK)
+    record = scheduler.records[job.strip()]
+    document = json.loads(scheduler.documents[record.id])
+    document["search"]["stopped"] = "running"
+    scheduler.change(record, json.dumps(document), state=JobState.RUNNING)
+
+    code, out, err = run("rules", record.id[:8], "--json")
+    _, table_text, _ = run("rules", record.id, "-q")
+
+    assert code == 0
+    assert json.loads(out) == document
+    assert f"job {record.id[:8]} is running; these are the rules it has found so far" in err
+    assert "R1" in table_text
+
+
+def test_the_rules_of_a_job_come_in_every_format(run, scheduler, table):
+    _, job, _ = run("submit", table, *QUICK)
+
+    _, out, _ = run("rules", job.strip(), "--format", "sql", "--table-name", "t")
+
+    assert 'FROM "t"' in out
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (JobState.QUEUED, "There are no rules yet: job 7f3a0000 is queued."),
+        (JobState.FAILED, "Job 7f3a0000 failed."),
+    ],
+)
+def test_no_rules_are_a_failure_with_a_sentence(state, sentence, run, scheduler):
+    scheduler.add(JOB, state)
+
+    assert run("rules", JOB) == (1, "", f"maabo: {sentence}\n")
+
+
+def test_a_job_is_paused_resumed_and_cancelled(run, scheduler):
+    scheduler.add(JOB, JobState.RUNNING)
+
+    said = [run(wish, "7f3a0")[:2] for wish in ("pause", "resume", "cancel")]
+
+    assert said == [(0, f"Job 7f3a0000 is {state}.\n") for state in ("paused", "running", "cancelled")]
+
+
+@pytest.mark.parametrize(("wish", "past"), [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")])
+def test_a_job_that_has_ended_stays_as_it_is(wish, past, run, scheduler):
+    scheduler.add(JOB, JobState.DONE)
+
+    assert run(wish, JOB) == (2, "", f"maabo: Job 7f3a0000 is done; it cannot be {past}.\n")
+
+
+@pytest.mark.parametrize("command", ["status", "watch", "rules", "pause", "resume", "cancel"])
+@pytest.mark.parametrize(
+    ("given", "word"), [("7f3a", "may be any of 2 jobs"), ("abcd", "no job abcd"), ("nonsense", "no job's id")]
+)
+def test_a_job_that_cannot_be_told_is_refused(command, given, word, run, scheduler):
+    scheduler.add(JOB)
+    scheduler.add(OTHER)
+
+    code, out, err = run(command, given)
+
+    assert (code, out) == (2, "")
+    assert word in err
+
+
+def test_an_unknown_id_is_looked_for(run, scheduler):
+    code, _, err = run("status", "0" * 32)
+
+    assert code == 2
+    assert "There is no job 00000000" in err
+    assert scheduler.taken == ["look"]
+
+
+EVERY_COMMAND = [
+    ["jobs"],
+    ["submit", "--dataset", "wine"],
+    *([name, JOB] for name in ("status", "watch", "rules", "pause", "resume", "cancel")),
+]
+
+
+@pytest.mark.parametrize("arguments", EVERY_COMMAND)
+def test_a_redis_that_is_not_there_is_named_with_a_remedy(arguments, maabo):
+    url = f"redis://:secret@127.0.0.1:{servers.free_port()}/0"
+
+    code, out, err = maabo(*arguments, "--redis", url)
+
+    assert (code, out) == (2, "")
+    assert f"Redis at {url.replace(':secret@', '')} cannot be reached" in err
+    assert "Check that it runs" in err
+    assert "secret" not in err
+
+
+@pytest.mark.parametrize("user", ["", ":wrong@"])
+def test_a_wrong_password_is_refused_and_not_shown(user, maabo, server, redis):
+    url = server.redis_url.replace("redis://", f"redis://{user}")
+    redis.config_set("requirepass", "right")
+    try:
+        code, _, err = maabo("jobs", "--redis", url)
+    finally:
+        redis.execute_command("AUTH", "right")
+        redis.config_set("requirepass", "")
+
+    assert code == 2
+    assert f"Redis at {server.redis_url} refuses the password or user" in err
+    assert "wrong" not in err.replace("WRONGPASS", "")
+
+
+def test_a_word_that_is_no_address_is_refused(maabo, monkeypatch):
+    monkeypatch.setenv("MAABO_REDIS", "localhost:6379")
+
+    code, _, err = maabo("jobs")
+
+    assert code == 2
+    assert "'localhost:6379', begins with none of redis://" in err
+
+
+def test_without_the_extra_the_command_to_install_it_is_shown():
+    program = (
+        "import sys; sys.modules['redis'] = None; sys.argv = ['maabo', 'jobs']; from maabo_dist.cli import main; main()"
+    )
+
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr.endswith("Run: pip install 'maabo-dist[service]'\n")
+    assert "Traceback" not in finished.stderr
+
+
+@contextmanager
+def started(server, *arguments, stderr=subprocess.PIPE):
+    environment = os.environ | {"MAABO_REDIS": server.redis_url}
+    command = [sys.executable, "-c", LISTEN, *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_leaves_a_watched_job_alone(server, scheduler):
+    scheduler.add(JOB, JobState.RUNNING)
+    with started(server, "watch", JOB) as process:
+        assert process.stderr.readline() == "maabo: searching\n"
+
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert err == (
+        "maabo: no longer waiting; job 7f3a0000 goes on. "
+        "`maabo watch 7f3a0000` follows it, `maabo cancel 7f3a0000` ends it.\n"
+    )
+    assert scheduler.records[JOB].state is JobState.RUNNING
+
+
+def test_ctrl_c_leaves_a_submitted_job_alone(server, scheduler, table):
+    scheduler.mines = False
+    with started(server, "submit", table, *QUICK, "--wait") as process:
+        assert process.stderr.readline() == "maabo: queued\n"
+
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert "goes on" in err
+    assert [record.state for record in scheduler.records.values()] == [JobState.QUEUED]
+
+
+def test_a_watched_job_moves_a_bar_on_a_terminal(server, scheduler):
+    reader, terminal = pty.openpty()
+    scheduler.add(JOB, JobState.PAUSED, trees=120, planned=455, best_score=0.75, rules=7)
+    with started(server, "watch", JOB, stderr=terminal) as process:
+        os.close(terminal)
+        shown = b""
+        while not re.search(rb"paused.*120/455 trees.*best F1 0\.750, 7 rules so far", shown):
+            shown += os.read(reader, 4096)
+        scheduler.change(scheduler.records[JOB], state=JobState.DONE)
+        process.wait(60)
+    os.close(reader)
+
+    assert process.returncode == 0
+
+
+def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
+    scheduler.add(JOB, JobState.RUNNING)
+    with started(server, "watch", JOB) as process:
+        assert process.stderr.readline() == "maabo: searching\n"
+        scheduler.change(scheduler.records[JOB], state=JobState.MINING)
+        assert process.stderr.readline() == "maabo: choosing the rules\n"
+        scheduler.change(scheduler.records[JOB], state=JobState.DONE, trees=3)
+        out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (0, "Job 7f3a0000 is done: 3 trees in 0 s\n")
+
+
+def test_every_command_of_the_cluster_takes_its_address():
+    for name in {command[0] for command in EVERY_COMMAND}:
+        assert "--redis" in options(name)

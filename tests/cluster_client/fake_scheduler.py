@@ -1,0 +1,124 @@
+"""A scheduler as clients see it: it takes requests in and mirrors records. What becomes of a job, the test says."""
+
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.streams import HEADER
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.messages import Request
+from maabo_dist.contract.record import ClusterRecord, JobRecord
+from maabo_dist.data.columns import Columns
+from maabo_dist.errors import MaaboError
+from maabo_dist.mining import mine
+from maabo_dist.report import dump_document, result_document
+
+_STATES = {"pause": JobState.PAUSED, "resume": JobState.RUNNING, "cancel": JobState.CANCELLED}
+
+
+class FakeScheduler:
+    def __init__(self, settings, client, *, store="redis://", host="elsewhere", mines=False):
+        self.settings, self.redis, self.mines = settings, client, mines
+        self.cluster = ClusterRecord(version="0", store=store, host=host)
+        self.records, self.documents, self.specs, self.taken = {}, {}, {}, []
+        self.began = time.time()
+        self.to_lose = 0
+        """Requests that are lost before they are heard."""
+
+    def turn(self):
+        self.redis.set(self.settings.key(names.CLUSTER), self.cluster.model_dump_json())
+        stream = self.settings.key(names.INTAKE_STREAM)
+        for entry, fields in self.redis.xrange(stream):
+            self.redis.xdel(stream, entry)
+            if self.to_lose:
+                self.to_lose -= 1
+                continue
+            request = Request.read(fields[HEADER])
+            self.taken.append(request.kind)
+            self._hear(request)
+
+    def add(self, job, state=JobState.QUEUED, **values):
+        self.change(JobRecord(id=job, state=state, created=self.began + len(self.records) / 1000, **values))
+
+    def change(self, record, document=None, **values):
+        record = record.model_copy(update=values)
+        self.records[record.id] = record
+        if document is not None:
+            self.documents[record.id] = document
+        self._mirror(record.id)
+
+    def forget_redis(self):
+        self.redis.flushall()
+
+    def _hear(self, request):
+        if request.kind == "submit":
+            self._take_in(request)
+        elif request.job not in self.records:
+            return
+        elif request.kind == "look":
+            self._mirror(request.job)
+        elif not self.records[request.job].state.ended:
+            self.change(self.records[request.job], state=_STATES[request.kind])
+
+    def _take_in(self, request):
+        if request.job in self.records:
+            return
+        self.add(request.job)
+        try:
+            spec = self.specs[request.job] = JobSpec.parse(request.document)
+            self.change(self.records[spec.id], name=spec.dataset.name, priority=spec.priority, tenant=spec.tenant)
+            if self.mines:
+                self._mine(spec)
+        except MaaboError as error:
+            self.change(self.records[request.job], state=JobState.FAILED, reason=str(error))
+
+    def _mine(self, spec):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table"
+            settings = self.settings.model_copy(update={"store_url": self.cluster.store})
+            open_store(settings, self.redis).get(f"columns/{spec.dataset.fingerprint}", path)
+            result = mine(Columns.load(path), spec.settings)
+        dataset = {"name": spec.dataset.name, "settings": spec.dataset.settings.model_dump(mode="json")}
+        document = result_document(result, dataset)
+        document["notes"] = [*spec.dataset.notes, *document["notes"]]
+        self.change(
+            self.records[spec.id],
+            dump_document(document),
+            state=JobState.DONE,
+            trees=result.search.trees,
+            planned=result.plan.trees,
+            best_score=result.search.best_score,
+            seconds=result.search.seconds,
+            rules=len(result.rules),
+            digest=result.digest,
+        )
+
+    def _mirror(self, job):
+        record = self.records[job]
+        if job in self.documents:
+            self.redis.set(self.settings.key(f"{names.JOB_DOCUMENT}:{job}"), self.documents[job])
+        self.redis.zadd(self.settings.key(names.JOB_LIST), {job: record.created})
+        self.redis.set(self.settings.key(f"{names.JOB_RECORD}:{job}"), record.model_dump_json())
+
+
+@contextmanager
+def at_work(scheduler):
+    """The scheduler in a thread of its own."""
+    stop = threading.Event()
+
+    def run():
+        while not stop.wait(0.02):
+            scheduler.turn()
+
+    scheduler.turn()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield scheduler
+    finally:
+        stop.set()
+        thread.join(20)

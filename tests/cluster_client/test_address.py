@@ -1,0 +1,41 @@
+import pytest
+
+from maabo_dist.cluster.address import UnreachableError, check_url, shown_url
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("redis://me:secret@host:6379/0", "redis://host:6379/0"),
+        ("rediss://:secret@[::1]:6379/1?password=secret", "rediss://[::1]:6379/1"),
+        ("unix://me:secret@/run/redis.sock?db=1", "unix:///run/redis.sock"),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(url, shown):
+    check_url(url)
+
+    assert shown_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:sec#ret@host:1/0",
+        "redis://:sec?ret@host:1/0",
+        "redis://:sec/ret@host:1/0",
+        "redis://me:12?ret@host:1",
+        "redis://host:1/0?password=sec@ret",
+        "redis://[host:secret/0",
+        "redis://host:secret/0",
+        "me:secret@host",
+        "http://me:secret@host/",
+        "localhost:6379",
+        "",
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_secrets(url):
+    with pytest.raises(UnreachableError, match="is right") as raised:
+        check_url(url)
+
+    assert "ret" not in str(raised.value)

@@ -1,0 +1,402 @@
+"""The client against a Redis in memory. Time passes only while it sleeps, and the scheduler turns meanwhile."""
+
+import json
+import socket
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import fakeredis
+import numpy as np
+import pytest
+import redis
+
+from maabo_dist.cluster.client import NoSuchJobError, QueueClient, UnansweredError, UnreachableError
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.errors import FormatError, InputError
+from maabo_dist.store import FileStore
+from tests.cluster_client.fake_scheduler import FakeScheduler
+from tests.factories import make_columns
+
+COLUMNS = make_columns(np.random.default_rng(1))
+JOB = "7f3a" + "0" * 28
+OTHER = "7f3a" + "1" * 28
+SETTINGS = ClusterSettings(prefix="test.", redis_url="redis://:secret@here:6379/0")
+NAME = f"columns/{COLUMNS.fingerprint}"
+
+
+@dataclass
+class World:
+    """A cluster, its client and their common clock."""
+
+    settings: ClusterSettings = SETTINGS
+    redis: object = field(default_factory=lambda: fakeredis.FakeRedis(server=fakeredis.FakeServer()))
+    scheduler: FakeScheduler | None = None
+    now: float = 0.0
+    said: list = field(default_factory=list)
+    on_sleep: list = field(default_factory=list)
+    """What happens during the next sleeps, one of them each."""
+
+    def client(self):
+        return QueueClient(self.settings, self.redis, say=self.said.append, clock=lambda: self.now, sleep=self.sleep)
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.scheduler is not None:
+            self.scheduler.turn()
+        if self.on_sleep:
+            self.on_sleep.pop(0)()
+
+    def waiting(self):
+        return self.redis.xlen(self.settings.key(names.INTAKE_STREAM))
+
+
+def a_world(with_scheduler=True, **scheduler):
+    world = World()
+    if with_scheduler:
+        world.scheduler = FakeScheduler(world.settings, world.redis, **scheduler)
+        world.scheduler.turn()
+    return world
+
+
+def a_spec():
+    return JobSpec(id=uuid4().hex, dataset={"fingerprint": COLUMNS.fingerprint, "name": "wine"})
+
+
+def test_a_submitted_job_has_a_record_and_its_table_is_in_redis():
+    world, spec = a_world(), a_spec()
+
+    record = world.client().submit(spec, COLUMNS)
+
+    assert (record.id, record.state, record.name) == (spec.id, JobState.QUEUED, "wine")
+    assert world.redis.exists(f"test.maabo:artifact:{NAME}")
+    assert world.said == []
+
+
+def test_a_table_that_is_stored_is_not_sent_again():
+    world = a_world()
+    world.client().submit(a_spec(), COLUMNS)
+    keys, before = set(world.redis.keys("*artifact*")), [world.redis.get(key) for key in world.redis.keys("*:0")]
+
+    world.client().submit(a_spec(), COLUMNS)
+
+    assert world.said == ["table already stored"]
+    assert set(world.redis.keys("*artifact*")) == keys
+    assert [world.redis.get(key) for key in world.redis.keys("*:0")] == before
+
+
+def test_a_directory_is_the_store_on_its_own_machine(tmp_path):
+    world = a_world(store=f"file://{tmp_path}", host=socket.gethostname())
+
+    for _ in range(2):
+        world.client().submit(a_spec(), COLUMNS)
+
+    assert FileStore(f"file://{tmp_path}").has(NAME)
+    assert world.redis.keys("*artifact*") == []
+    assert world.said == ["table already stored"]
+
+
+def test_a_directory_of_another_machine_is_left_alone(tmp_path):
+    world = a_world(store=f"file://{tmp_path}", host="elsewhere")
+
+    world.client().submit(a_spec(), COLUMNS)
+
+    assert list(tmp_path.iterdir()) == []
+    assert world.redis.keys("*artifact*")
+
+
+def test_a_store_that_cannot_be_written_is_passed_over(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    world = a_world(store=f"file://{tmp_path}/file/store", host=socket.gethostname())
+
+    world.client().submit(a_spec(), COLUMNS)
+
+    assert world.redis.keys("*artifact*")
+    assert world.said[0].endswith("The table goes through Redis instead.")
+
+
+def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("maabo_dist.store._put_in_directory", forbidden)
+    world = a_world(store=f"file://{tmp_path}", host=socket.gethostname())
+
+    world.client().submit(a_spec(), COLUMNS)
+
+    assert world.redis.keys("*artifact*")
+    assert world.said == []
+
+
+def test_the_store_that_the_user_names_comes_first(tmp_path):
+    world = a_world(store="file:///nowhere", host=socket.gethostname())
+    world.settings = world.settings.model_copy(update={"store_url": f"file://{tmp_path}"})
+
+    world.client().submit(a_spec(), COLUMNS)
+
+    assert FileStore(f"file://{tmp_path}").has(NAME)
+    assert world.redis.keys("*artifact*") == []
+
+
+def test_a_request_that_was_lost_is_sent_again():
+    world = a_world()
+    world.scheduler.to_lose = 1
+
+    record = world.client().submit(a_spec(), COLUMNS)
+
+    assert record.state is JobState.QUEUED
+
+
+def test_a_refused_job_comes_back_failed_with_the_reason():
+    world, spec = a_world(), a_spec()
+    refused = JobSpec.model_construct(**dict(spec) | {"tenant": ""})
+
+    record = world.client().submit(refused, COLUMNS)
+
+    assert record.state is JobState.FAILED
+    assert "tenant" in record.reason
+
+
+def test_without_a_scheduler_a_client_says_so_and_the_request_waits():
+    world, spec = a_world(with_scheduler=False), a_spec()
+
+    with pytest.raises(UnansweredError, match=r"No scheduler is running.* waits in the queue") as raised:
+        world.client().submit(spec, COLUMNS)
+
+    assert world.waiting() == 1
+    assert spec.id in str(raised.value)
+
+
+def test_a_scheduler_that_does_not_answer_is_asked_three_times():
+    world = a_world()
+    world.scheduler.to_lose = 9
+
+    with pytest.raises(UnansweredError, match="have not answered"):
+        world.client().submit(a_spec(), COLUMNS)
+
+    assert world.scheduler.to_lose == 6
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "after"),
+    [
+        (JobState.RUNNING, "pause", JobState.PAUSED),
+        (JobState.PAUSED, "resume", JobState.RUNNING),
+        (JobState.PAUSED, "pause", JobState.PAUSED),
+        (JobState.QUEUED, "cancel", JobState.CANCELLED),
+    ],
+)
+def test_a_wish_is_granted_when_the_record_shows_it(before, wish, after):
+    world = a_world()
+    world.scheduler.add(JOB, before)
+
+    assert world.client().ask(JOB, wish).state is after
+
+
+def test_nothing_can_be_asked_of_a_job_that_has_ended():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.DONE)
+
+    with pytest.raises(InputError, match=r"^Job 7f3a0000 is done; it cannot be paused\.$"):
+        world.client().ask(JOB, "pause")
+
+    assert world.waiting() == 0
+
+
+def test_a_job_that_ends_before_the_wish_is_heard_comes_back_as_it_ended():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.MINING)
+    world.scheduler.to_lose = 1
+    world.on_sleep = [lambda: world.scheduler.change(world.scheduler.records[JOB], state=JobState.DONE)]
+
+    assert world.client().ask(JOB, "cancel").state is JobState.DONE
+
+
+def test_a_wish_that_nobody_hears_is_reported():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.RUNNING)
+    world.redis.delete(world.settings.key(names.CLUSTER))
+    world.scheduler = None
+
+    with pytest.raises(UnansweredError, match=r"No scheduler is running. Job 7f3a0000 is not paused yet"):
+        world.client().ask(JOB, "pause")
+
+    assert world.waiting() == 1
+
+
+def test_a_record_that_redis_lost_is_asked_for():
+    world = a_world()
+    world.scheduler.add(JOB)
+    world.scheduler.forget_redis()
+
+    assert world.client().record(JOB).id == JOB
+    assert world.scheduler.taken == ["look"]
+
+
+def test_an_unknown_job_is_said_to_be_unknown_after_a_look():
+    world = a_world()
+
+    with pytest.raises(NoSuchJobError, match=r"no job 7f3a0000 at redis://here:6379/0\.$"):
+        world.client().record(JOB)
+
+    assert world.scheduler.taken == ["look"]
+    assert world.now < 6
+
+
+def test_an_unknown_job_without_a_scheduler_may_still_exist():
+    with pytest.raises(NoSuchJobError, match="No scheduler is running that could look further"):
+        a_world(with_scheduler=False).client().record(JOB)
+
+
+@pytest.mark.parametrize("given", [JOB, JOB[:8], "7f3a00", "7F3A0", f" {JOB} "])
+def test_a_job_is_found_by_its_id_or_its_first_digits(given):
+    world = a_world()
+    world.scheduler.add(JOB)
+    world.scheduler.add(OTHER)
+
+    assert world.client().find(given).id == JOB
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("7f3a", "may be any of 2 jobs"),
+        ("aaaa", "There is no job aaaa"),
+        ("7f3", "'7f3' is no job's id"),
+        ("7f3*", "is no job's id"),
+        ("job-1", "is no job's id"),
+        (JOB + "0", "is no job's id"),
+        ("", "is no job's id"),
+    ],
+)
+def test_what_names_no_job_is_refused_in_a_sentence(given, words):
+    world = a_world()
+    world.scheduler.add(JOB)
+    world.scheduler.add(OTHER)
+
+    with pytest.raises(NoSuchJobError, match=words.replace("*", r"\*")):
+        world.client().find(given)
+
+
+def test_jobs_are_listed_newest_first_and_expired_records_are_passed_over():
+    world = a_world()
+    for number in range(3):
+        world.scheduler.add(f"{number:032x}")
+    world.redis.delete(world.settings.key(f"{names.JOB_RECORD}:{1:032x}"))
+
+    assert [int(record.id, 16) for record in world.client().jobs()] == [2, 0]
+
+
+def test_a_record_of_another_version_is_refused_in_a_sentence():
+    world = a_world()
+    world.redis.set(world.settings.key(f"{names.JOB_RECORD}:{JOB}"), json.dumps({"id": JOB, "state": "dreaming"}))
+
+    with pytest.raises(FormatError, match="A JobRecord does not read: state"):
+        world.client().record(JOB)
+
+
+def test_a_job_is_followed_through_its_changes_to_its_end():
+    world = a_world()
+    world.scheduler.add(JOB)
+    steps = [{"state": JobState.RUNNING}, {"trees": 10}, {}, {"trees": 20}, {"state": JobState.DONE}]
+    world.on_sleep = [lambda step=step: world.scheduler.change(world.scheduler.records[JOB], **step) for step in steps]
+
+    seen = [(record.state.value, record.trees) for record in world.client().follow(JOB)]
+
+    assert seen == [("queued", 0), ("running", 0), ("running", 10), ("running", 20), ("done", 20)]
+
+
+class Flaky:
+    """A Redis that fails while `down`."""
+
+    def __init__(self, inner, error):
+        self.inner, self.error, self.down = inner, error, True
+
+    def __getattr__(self, name):
+        if self.down:
+            raise self.error
+        return getattr(self.inner, name)
+
+
+def test_who_follows_a_job_outlives_a_short_outage():
+    world = a_world()
+    world.scheduler.add(JOB)
+    real = world.redis
+    world.redis = Flaky(real, redis.ConnectionError("gone"))
+    world.redis.down = False
+    client = world.client()
+    follow = client.follow(JOB)
+    next(follow)
+
+    world.redis.down = True
+    world.scheduler.change(world.scheduler.records[JOB], state=JobState.DONE)
+    world.on_sleep = [lambda: None] * 20 + [lambda: setattr(world.redis, "down", False)]
+
+    assert next(follow).state is JobState.DONE
+
+
+def test_who_follows_a_job_gives_up_in_a_long_outage():
+    world = a_world()
+    world.scheduler.add(JOB)
+    world.redis = Flaky(world.redis, redis.ConnectionError("gone"))
+    world.redis.down = False
+    follow = world.client().follow(JOB)
+    next(follow)
+
+    world.redis.down = True
+    with pytest.raises(UnreachableError):
+        next(follow)
+
+    assert 60 < world.now < 70
+
+
+def test_the_final_rules_are_waited_for():
+    world = a_world()
+    partial, final = ({"search": {"stopped": stopped}} for stopped in ("running", "budget"))
+    world.scheduler.add(JOB, JobState.DONE)
+    world.scheduler.change(world.scheduler.records[JOB], json.dumps(partial))
+    world.on_sleep = [lambda: world.scheduler.change(world.scheduler.records[JOB], json.dumps(final))]
+
+    client = world.client()
+
+    assert json.loads(client.document(JOB)) == partial
+    assert json.loads(client.final_document(JOB)) == final
+
+
+def test_final_rules_that_redis_lost_are_asked_for():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.DONE)
+    world.scheduler.change(world.scheduler.records[JOB], json.dumps({"search": {"stopped": "budget"}}))
+    world.scheduler.forget_redis()
+
+    assert world.client().document(JOB) is None
+    assert world.client().final_document(JOB)
+
+
+def test_final_rules_that_nobody_has_are_reported():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.DONE)
+
+    with pytest.raises(UnansweredError, match="Job 7f3a0000 is done, but its rules are not at"):
+        world.client().final_document(JOB)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (redis.ConnectionError("Error 111 connecting to here:6379. Connection refused."), "cannot be reached"),
+        (redis.AuthenticationError("invalid username-password pair"), "refuses the password or user"),
+        (redis.TimeoutError("Timeout reading from socket"), "does not answer in time"),
+        (redis.ResponseError("OOM command not allowed"), "refuses a command"),
+    ],
+)
+def test_errors_of_redis_say_what_failed_where_and_what_to_do(error, words):
+    world = a_world(with_scheduler=False)
+    world.redis = Flaky(world.redis, error)
+
+    with pytest.raises(UnreachableError) as raised:
+        world.client().jobs()
+
+    assert str(raised.value).startswith(f"Redis at redis://here:6379/0 {words} ({str(error).rstrip('.')}). ")
+    assert "secret" not in str(raised.value)

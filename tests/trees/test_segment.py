@@ -1,0 +1,79 @@
+"""Segments: trees in a file, read back as a stream; whatever is damaged is said."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maabo_dist.errors import FormatError
+from maabo_dist.mining import split_for
+from maabo_dist.settings import MiningSettings
+from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.segment import file_digest, read_segment, write_segment
+from maabo_dist.trees.wire import pack_forest
+from tests import factories
+
+COLUMNS = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
+TABLE = TrainingTable.build(COLUMNS, split_for(COLUMNS, MiningSettings()))
+SUBSETS = factories.every_subset(6, 2)
+FOREST = depth_search(TABLE, SUBSETS, 3)
+FRAMES = [(SUBSETS[a:b], pack_forest(depth_search(TABLE, SUBSETS[a:b], 3))) for a, b in ((0, 4), (4, 5), (5, 15))]
+
+
+def test_what_was_written_is_read(tmp_path):
+    digest = write_segment(tmp_path / "s", FRAMES)
+
+    forests = list(read_segment(tmp_path / "s", 3, 2))
+
+    assert [len(forest) for forest in forests] == [4, 1, 10]
+    assert np.array_equal(np.concatenate([forest.scores for forest in forests]), FOREST.scores)
+    assert np.array_equal(np.concatenate([forest.threshold for forest in forests]), FOREST.threshold)
+    assert file_digest(tmp_path / "s") == digest
+
+
+def test_trees_that_could_not_be_had_have_their_place(tmp_path):
+    write_segment(tmp_path / "s", [FRAMES[0], (SUBSETS[4:5], b""), FRAMES[2]])
+
+    _, failed, _ = read_segment(tmp_path / "s", 3, 2)
+
+    assert np.array_equal(failed.subsets, SUBSETS[4:5])
+    assert np.isnan(failed.best_scores).all()
+
+
+def test_a_segment_may_be_empty(tmp_path):
+    write_segment(tmp_path / "s", [])
+
+    assert list(read_segment(tmp_path / "s", 3, 2)) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_truncated_segment_is_said_to_be_one(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("s") / "s"
+    write_segment(path, FRAMES)
+    whole = path.read_bytes()
+    ends, position = {8}, 8
+    for subsets, trees in FRAMES:
+        position += 16 + subsets.nbytes + len(trees)
+        ends.add(position)
+    length = data.draw(st.integers(0, len(whole) - 1).filter(lambda n: n not in ends))
+    path.write_bytes(whole[:length])
+
+    with pytest.raises(FormatError):
+        list(read_segment(path, 3, 2))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_damaged_byte_is_noticed_by_the_digest_and_never_by_a_crash(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("s") / "s"
+    digest = write_segment(path, FRAMES)
+    content = bytearray(path.read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+
+    with suppress(FormatError):
+        list(read_segment(path, 3, 2))
+    assert file_digest(path) != digest

@@ -1,0 +1,132 @@
+"""Tables on a host's disk: fetched once, verified, made anew when damaged, bounded."""
+
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from maabo_dist.cluster.tables import TableCache
+from maabo_dist.contract.messages import TableSplit
+from maabo_dist.settings import MiningSettings
+from maabo_dist.store import MemoryStore, MissingArtifactError, StoreError
+from maabo_dist.trees.segment import write_segment
+from tests import factories
+
+SPLIT = TableSplit.of(MiningSettings(seed=1))
+
+
+class CountingStore(MemoryStore):
+    def __init__(self):
+        super().__init__()
+        self.fetched = []
+
+    def get(self, name, target):
+        self.fetched.append(name)
+        super().get(name, target)
+
+
+@pytest.fixture
+def store():
+    return CountingStore()
+
+
+def stored(store, tmp_path, seed=1):
+    columns = factories.make_columns(np.random.default_rng(seed), 50, 5, 2)
+    columns.save(tmp_path / "table")
+    store.put(f"columns/{columns.fingerprint}", tmp_path / "table")
+    return columns
+
+
+def a_cache(store, tmp_path, limit=1 << 30):
+    return TableCache(tmp_path / "cache", store, limit)
+
+
+def damage(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_table_is_fetched_once_for_all_processes_of_a_host(store, tmp_path):
+    columns = stored(store, tmp_path)
+
+    tables = [a_cache(store, tmp_path).training(columns.fingerprint, SPLIT) for _ in range(3)]
+
+    assert len(store.fetched) == 1
+    assert all(np.array_equal(table.entries, tables[0].entries) for table in tables)
+
+
+def test_threads_that_want_the_same_table_fetch_it_once(store, tmp_path):
+    columns = stored(store, tmp_path)
+    caches = [a_cache(store, tmp_path) for _ in range(6)]
+    threads = [Thread(target=cache.training, args=(columns.fingerprint, SPLIT)) for cache in caches]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(store.fetched) == 1
+
+
+def test_a_damaged_table_in_the_cache_is_fetched_anew(store, tmp_path):
+    columns = stored(store, tmp_path)
+    damage(a_cache(store, tmp_path).columns_file(columns.fingerprint))
+
+    found = a_cache(store, tmp_path).columns(columns.fingerprint)
+
+    assert found.fingerprint == columns.fingerprint
+    assert len(store.fetched) == 2
+
+
+def test_a_damaged_layout_in_the_cache_is_made_anew(store, tmp_path):
+    columns = stored(store, tmp_path)
+    expected = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT).entries.copy()
+    (path,) = (tmp_path / "cache").glob("*.training")
+    damage(path)
+
+    found = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT)
+
+    assert np.array_equal(found.entries, expected)
+
+
+def test_a_damaged_table_in_the_store_is_taken_away_so_that_it_can_be_put_there_again(store, tmp_path):
+    columns = stored(store, tmp_path)
+    name = f"columns/{columns.fingerprint}"
+    store.delete(name)
+    (tmp_path / "table").write_bytes(b"not a table")
+    store.put(name, tmp_path / "table")
+
+    with pytest.raises(StoreError, match="was damaged"):
+        a_cache(store, tmp_path).columns(columns.fingerprint)
+
+    assert not store.has(name)
+
+
+def test_a_table_that_is_nowhere_is_said_to_be_missing(store, tmp_path):
+    with pytest.raises(MissingArtifactError, match="columns/aaaa"):
+        a_cache(store, tmp_path).columns("a" * 64)
+
+    assert not list((tmp_path / "cache").glob("[!.]*"))
+
+
+def test_the_least_recently_used_go_when_the_cache_is_full(store, tmp_path):
+    first, second = stored(store, tmp_path, 1), stored(store, tmp_path, 2)
+    size = (tmp_path / "table").stat().st_size
+    cache = a_cache(store, tmp_path, limit=int(1.5 * size))
+
+    cache.columns(first.fingerprint)
+    cache.columns(second.fingerprint)
+
+    assert [path.stem for path in (tmp_path / "cache").glob("*.columns")] == [second.fingerprint]
+    assert cache.columns(first.fingerprint).count == 5  # who has it mapped keeps it
+
+
+def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):
+    digest = write_segment(tmp_path / "segment", [])
+    store.put(f"trees/{digest}", tmp_path / "segment")
+    store.put(f"trees/{'b' * 64}", tmp_path / "segment")
+
+    assert a_cache(store, tmp_path).segment_file(digest).read_bytes() == (tmp_path / "segment").read_bytes()
+    with pytest.raises(StoreError, match="was damaged"):
+        a_cache(store, tmp_path).segment_file("b" * 64)

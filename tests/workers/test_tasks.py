@@ -1,0 +1,204 @@
+"""A real worker on a real Redis: messages in, answers on the stream."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.contract import names
+from maabo_dist.contract.messages import Answer, Mined, Request, pack_subsets
+from maabo_dist.data.split import split_rows
+from maabo_dist.mining import mine, split_for
+from maabo_dist.report import result_document
+from maabo_dist.settings import MiningSettings
+from maabo_dist.store import FileStore
+from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.segment import write_segment
+from maabo_dist.trees.wire import pack_forest, unpack_forest
+from tests import factories, servers
+
+JOB = "0123456789abcdef" * 2
+SPLIT = {"test_size": 0.3, "holdout": 0.0, "seed": 1, "stratify": False, "class_weight": "balanced"}
+
+
+class Cluster:
+    def __init__(self, settings, columns):
+        self.settings, self.columns = settings, columns
+        self.app, self.redis = make_celery(settings), open_redis(settings)
+
+    def send(self, subsets, **changes):
+        message = {
+            "version": 1,
+            "job": JOB,
+            "batch": 0,
+            "start": 0,
+            "stop": len(subsets),
+            "attempt": 0,
+            "columns": self.columns.fingerprint,
+            "split": SPLIT | {"version": 1, "min_samples_leaf": 1},
+            "max_depth": 4,
+            "subset_size": subsets.shape[1],
+            "subsets": pack_subsets(subsets),
+        }
+        self.app.send_task(names.EVALUATE, kwargs=message | changes, queue=names.EVALUATE_QUEUE)
+
+    def entries(self, count):
+        stream = results_stream(self.settings, JOB)
+        servers.wait_for(lambda: self.redis.xlen(stream) >= count, what=f"{count} answers")
+        entries = self.redis.xrange(stream)
+        self.redis.delete(stream)
+        return [fields for _, fields in entries]
+
+    def answers(self, count):
+        return [(Answer.read(fields[HEADER]), fields[BODY]) for fields in self.entries(count)]
+
+
+@pytest.fixture(scope="module", params=["prefork", "threads"])
+def cluster(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cluster")
+    columns = factories.make_columns(np.random.default_rng(1), 80, 6, 2)
+    with servers.redis_server(directory) as url:
+        settings = ClusterSettings(
+            redis_url=url,
+            prefix="t:",
+            store_url=f"file://{directory}/store",
+            cache_dir=str(directory / "cache"),
+        )
+        columns.save(directory / "table")
+        FileStore(settings.store_url).put(f"columns/{columns.fingerprint}", directory / "table")
+        with servers.worker(settings, directory, "--pool", request.param, "-c", "2"):
+            yield Cluster(settings, columns)
+
+
+def subsets_of(cluster, size=2):
+    return factories.every_subset(cluster.columns.count, size)
+
+
+def test_a_worker_answers_with_the_trees_that_one_process_grows(cluster):
+    subsets = subsets_of(cluster)
+    split = split_rows(cluster.columns.labels, test_size=0.3, seed=1)
+    expected = depth_search(TrainingTable.build(cluster.columns, split), subsets, 4)
+
+    cluster.send(subsets)
+
+    ((answer, body),) = cluster.answers(1)
+    forest = unpack_forest(body, subsets)
+    assert (answer.kind, answer.job, answer.stop) == ("done", JOB, len(subsets))
+    assert np.array_equal(forest.scores, expected.scores)
+    assert np.array_equal(forest.threshold, expected.threshold)
+
+
+def test_a_table_that_is_not_in_the_store_is_said(cluster):
+    cluster.send(subsets_of(cluster), columns="f" * 64)
+
+    ((answer, _),) = cluster.answers(1)
+    assert answer.kind == "unavailable"
+    assert "holds no columns/ffff" in answer.reason
+
+
+def test_subsets_out_of_range_fail_with_a_reason(cluster):
+    cluster.send(np.array([[0, 99]], np.int32))
+
+    ((answer, _),) = cluster.answers(1)
+    assert answer.kind == "failed"
+    assert "names feature 99" in answer.reason
+
+
+def test_a_message_of_another_version_is_refused_with_a_reason_and_brings_no_worker_down(cluster):
+    cluster.send(subsets_of(cluster), version=7)
+    cluster.send(subsets_of(cluster), batch=5)
+
+    refused, done = sorted(cluster.answers(2), key=lambda pair: pair[0].batch)
+    assert refused[0].kind == "unavailable"
+    assert "version 7" in refused[0].reason
+    assert (done[0].kind, done[0].batch) == ("done", 5)
+
+
+def mine_message(cluster, trees=12, **changes):
+    """The trees of a search, stored as a scheduler would, and the message that asks for their rules."""
+    mining = MiningSettings(trees=trees, subset_size=2, max_depth=4, min_samples=5, seed=1)
+    result = mine(cluster.columns, mining, keep_trees=True)
+    half = len(result.forest) // 2
+    digests = []
+    for part in (slice(0, half), slice(half, None)):
+        subsets = result.forest.subsets[part]
+        table = TrainingTable.build(cluster.columns, split_for(cluster.columns, mining))
+        path = Path(cluster.settings.cache_dir) / f"part{len(digests)}"
+        digests.append(write_segment(path, [(subsets, pack_forest(depth_search(table, subsets, 4)))]))
+        FileStore(cluster.settings.store_url).put(f"trees/{digests[-1]}", path)
+    document = {
+        "id": JOB,
+        "dataset": {"fingerprint": cluster.columns.fingerprint, "name": "made up", "notes": ["A note."]},
+        "settings": mining.model_dump(mode="json"),
+    }
+    message = {"spec": document, "attempt": 3, "final": True, "segments": digests, "seconds": 1.5, "stopped": "budget"}
+    return result, message | changes
+
+
+def test_rules_from_the_store_are_those_of_one_process(cluster):
+    result, message = mine_message(cluster)
+
+    cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
+
+    ((fields),) = cluster.entries(1)
+    answer, document = Mined.read(fields[MINED]), json.loads(fields[BODY])
+    expected = result_document(replace(result, notes=("A note.",)), {"name": "made up"})
+    assert (answer.kind, answer.attempt, answer.final) == ("done", 3, True)
+    assert (answer.digest, answer.rules, answer.trees) == (result.digest, len(result.rules), 12)
+    assert document | {"search": None} == expected | {"search": None}
+
+
+def test_rules_so_far_say_that_the_search_goes_on(cluster):
+    _, message = mine_message(cluster, final=False, stopped="running")
+    message["segments"] = message["segments"][:1]
+
+    cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
+
+    ((fields),) = cluster.entries(1)
+    document = json.loads(fields[BODY])
+    assert (document["search"]["stopped"], document["search"]["trees"]) == ("running", 6)
+    assert "under way" in document["notes"][-1]
+
+
+def test_a_subset_without_a_tree_is_named(cluster):
+    failure = {"subset": [0, 3], "reason": "It hung."}
+    _, message = mine_message(cluster, failures=[failure])
+
+    cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
+
+    ((fields),) = cluster.entries(1)
+    named = ", ".join(cluster.columns.features[index].name for index in (0, 3))
+    assert f"The tree on {named} could not be had: It hung." in json.loads(fields[BODY])["notes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"), [({"segments": ["d" * 64]}, "holds no trees/dddd"), ({"version": 9}, "version 9")]
+)
+def test_rules_that_cannot_be_mined_here_are_said_to_be_so(cluster, changes, reason):
+    _, message = mine_message(cluster, **changes)
+
+    cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
+
+    ((fields),) = cluster.entries(1)
+    answer = Mined.read(fields[MINED])
+    assert answer.kind == "unavailable"
+    assert reason in answer.reason
+
+
+def test_a_document_sent_as_a_task_reaches_the_schedulers_under_one_id_however_often_it_is_sent(cluster):
+    intake = cluster.settings.key(names.INTAKE_STREAM)
+    document = {"dataset": {"fingerprint": "a" * 64}}
+    for _ in range(2):
+        cluster.app.send_task(names.SUBMIT, kwargs=document, queue=names.JOBS_QUEUE, task_id="order 7")
+
+    servers.wait_for(lambda: cluster.redis.xlen(intake) >= 2, what="both requests")
+    requests = [Request.read(fields[HEADER]) for _, fields in cluster.redis.xrange(intake)]
+    cluster.redis.delete(intake)
+
+    assert requests[0] == requests[1]
+    assert requests[0].document == document | {"id": requests[0].job}
