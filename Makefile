@@ -4,19 +4,22 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test soak lint bench clean
+.PHONY: setup demo up test soak lint bench clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (PYTHON=… make setup)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[service,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[service,local,dev]'
 	@echo "compiling kernels, once…"; $(BIN)/python -m maabo_dist.warm
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/maabo mine --dataset diabetes
+	$(BIN)/python -m deploy.local demo
+
+up: $(READY)
+	$(BIN)/python -m deploy.local up
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

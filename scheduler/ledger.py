@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.errors import MaaboError
@@ -253,7 +254,9 @@ class Ledger:
             for table, inserted in rows.items():
                 if inserted:
                     connection.execute(insert(table), inserted)
-            self._note_tasks(connection, lease.job, [_plain(row) | {"issued": now} for row in sent])
+            issued = [{"job": lease.job, "issued": now} | _plain(row) for row in sent]
+            if issued:
+                connection.execute(_UPSERT_TASK[connection.dialect.name], issued)
 
     def write_segments(self, lease: Lease, now: float, segments: Sequence[Segment]) -> None:
         """Trees are in the store."""
@@ -336,13 +339,6 @@ class Ledger:
                 raise FencedError(lease.job)
             yield connection
 
-    def _note_tasks(self, connection: Connection, job: str, rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            key = [tasks.c.job == job, *(tasks.c[name] == row[name] for name in ("batch", "start", "stop"))]
-            again = update(tasks).where(*key).values(attempt=row["attempt"], issued=row["issued"])
-            if connection.execute(again).rowcount == 0:
-                connection.execute(insert(tasks).values(job=job, **row))
-
 
 _JOB_COLUMNS = [
     jobs.c[name]
@@ -351,6 +347,16 @@ _JOB_COLUMNS = [
         *("best_score", "rules", "stop_after", "segments", "reason", "digest", "fence"),
     )
 ]
+
+
+def _upsert_task(insert_into: Any) -> Any:
+    """A task that is sent again has its row already."""
+    statement = insert_into(tasks)
+    fresh = {name: statement.excluded[name] for name in ("attempt", "issued")}
+    return statement.on_conflict_do_update(index_elements=list(tasks.primary_key), set_=fresh)
+
+
+_UPSERT_TASK = {"sqlite": _upsert_task(sqlite.insert), "postgresql": _upsert_task(postgresql.insert)}
 
 
 def _new_row(spec: JobSpec, now: float) -> dict[str, Any]:

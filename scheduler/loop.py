@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
+from time import sleep
 
 import redis
 
@@ -30,7 +31,7 @@ from scheduler.machine import Task, TaskKey
 from scheduler.mining import MOST_STRIKES, RulesDesk
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
-from scheduler.post import Post, PostError
+from scheduler.post import LEAST_AHEAD, Post, PostError
 
 journal = Journal("maabo.scheduler")
 
@@ -39,6 +40,7 @@ MOST_JOBS = 50
 URGENT_SEATS = 10
 LISTEN, LISTEN_IDLE = 0.05, 0.5
 """Seconds to wait for something to happen, with jobs and without."""
+LINGER = 0.01
 OUTAGE_PAUSE = 0.5
 LOOK_EVERY = 1.0
 """Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
@@ -60,6 +62,7 @@ class Scheduler:
         self._housekeeping = Housekeeping(parts, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob] = {}
         self._next_upkeep = self._next_look = self._horizon = 0.0
+        self._ample = False
         self._outage = ""
 
     def run(self, stop: Event) -> None:
@@ -84,6 +87,8 @@ class Scheduler:
         if now >= self._next_look:
             self._look(now)
         sent = self._dispatch(now)
+        if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
+            sleep(LINGER)
         self._listen(0.0 if sent else LISTEN if self._jobs else LISTEN_IDLE)
 
     # Leases.
@@ -171,9 +176,11 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> bool:
         """Keep the queue a little filled, each time from the job that has least under way for its share."""
+        self._ample = False
         if not self._jobs:
             return False
         waiting = self._post.waiting(names.EVALUATE_QUEUE)
+        self._ample = waiting >= LEAST_AHEAD // 2
         if waiting == 0:
             self._horizon = now
         chosen = self._choose(self._post.room(waiting), now)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kombu.entity import Queue
 from kombu.exceptions import KombuError, OperationalError
 from redis import RedisError
 
@@ -48,7 +49,7 @@ class Post:
     def call(self, callback: Callback, values: dict[str, object]) -> None:
         """Call a task of another service."""
         try:
-            self._celery.send_task(callback.task, kwargs=values, exchange="", routing_key=callback.queue, retry=False)
+            self._celery.send_task(callback.task, kwargs=values, queue=Queue(callback.queue), retry=False)
         except (KombuError, OperationalError, RedisError, OSError) as error:
             raise PostError(str(error)) from error
 
@@ -59,8 +60,7 @@ class Post:
                     self._celery.send_task(
                         name,
                         kwargs=message.model_dump(mode="json"),
-                        exchange="",
-                        routing_key=queue,
+                        queue=queue,
                         producer=producer,
                         retry=False,
                         argsrepr=message.argsrepr,

@@ -28,7 +28,7 @@ VERSION = 2
 class _Told(TypeDecorator[str]):
     """Text from outside. PostgreSQL holds no NUL, and what somebody sent must not make a write fail for ever."""
 
-    impl = Text
+    impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's

@@ -1,6 +1,8 @@
-"""Real parts for tests: a private redis-server on a free port, worker processes."""
+"""Real parts for tests: a private redis-server on a free port, a private PostgreSQL, worker processes."""
 
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -53,6 +55,49 @@ def _answers(client):
         return client.ping()
     except redis.ConnectionError:
         return False
+
+
+def postgres_programs():
+    """The directory of `initdb` and `postgres`, of the newest version; None where PostgreSQL is not installed."""
+    packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    on_path = [Path(found).resolve().parent] if (found := shutil.which("postgres")) else []
+    return next((path for path in [*reversed(packaged), *on_path] if (path / "initdb").exists()), None)
+
+
+@contextmanager
+def postgres_server(directory):
+    """A cluster of its own in `directory`, which is given to the user postgres if we are root; gives its URL."""
+    programs, port, data = postgres_programs(), free_port(), f"{directory}/data"
+    as_user = {"cwd": directory}
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        shutil.chown(directory, "postgres", "postgres")
+        as_user |= {"user": "postgres", "group": "postgres", "extra_groups": []}
+    secret = Path(directory) / "secret"
+    secret.write_text("only-for-tests")
+    log = (Path(directory) / "postgres.log").open("ab")
+    make = [programs / "initdb", "-D", data, "-U", "maabo", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+    login = ["-A", "scram-sha-256", f"--pwfile={secret}"]
+    subprocess.run([*make, *login], check=True, stdout=log, stderr=log, **as_user)
+    options = [
+        "fsync=off",
+        "full_page_writes=off",
+        "listen_addresses=127.0.0.1",
+        f"unix_socket_directories={directory}",
+    ]
+    command = [programs / "postgres", "-D", data, "-p", str(port), *(part for one in options for part in ("-c", one))]
+    process = subprocess.Popen(command, stdout=log, stderr=log, **as_user)
+    try:
+        wait_for(lambda: _listens(port), what="a PostgreSQL that listens")
+        yield f"postgresql+pg8000://maabo:only-for-tests@127.0.0.1:{port}/postgres"
+    finally:
+        process.send_signal(signal.SIGINT)  # it ends its sessions, and then itself
+        process.wait()
+        log.close()
+
+
+def _listens(port):
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

@@ -28,16 +28,17 @@ class EvaluateTask(ClusterTask):
         started = time.perf_counter()
         try:
             forest = self.grow(table, subsets, task.max_depth)
-            trees = pack_forest(forest)
+            packed = pack_forest(forest)
         except (
             MaaboError,
             MemoryError,
         ) as error:  # a MemoryError left to Celery ends the worker and comes back for ever
             return self._answer(message, "failed", _reason(error))
         seconds = time.perf_counter() - started
-        self._answer(message, "done", trees=trees, seconds=seconds)
+        self._answer(message, "done", trees=packed, seconds=seconds)
         best = f"{forest.best_scores.max():.3f}" if len(forest) else "–"
-        return f"{len(forest)} trees · best F1 {best} · {seconds * 1000:.0f} ms"
+        trees = "tree" if len(forest) == 1 else "trees"
+        return f"{len(forest)} {trees} · best F1 {best} · {seconds * 1000:.0f} ms"
 
     def grow(self, table: TrainingTable, subsets: Any, max_depth: int) -> Forest:
         """The work itself."""

@@ -94,7 +94,9 @@ class Evaluate(_Message):
     @property
     def argsrepr(self) -> str:
         """One line for people, shown by Flower."""
-        return f"job {self.job[:4]} · batch {self.batch} · {self.stop - self.start} subsets of {self.subset_size}"
+        count = self.stop - self.start
+        subsets = "subset" if count == 1 else "subsets"
+        return f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {self.subset_size}"
 
 
 class Answer(_Message):

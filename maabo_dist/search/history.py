@@ -5,7 +5,6 @@ observation costs O(log n) and moves at most a few subsets across the boundary. 
 containment counts, which never has to look at the whole history again.
 """
 
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,8 @@ class SearchHistory:
         total = len(self)
         self._reserve(int(proposals.max(initial=-1)) + 1)
         self._scores[proposals] = scores
-        thresholds = np.array([max(1, floor(self.alpha * n)) for n in range(total + 1, total + len(proposals) + 1)])
+        sizes = np.arange(total + 1, total + len(proposals) + 1)
+        thresholds = np.maximum(1, np.floor(self.alpha * sizes)).astype(np.int64)
         moved = np.empty(6 * len(proposals), np.int64)
         moves = np.empty(6 * len(proposals), np.int8)
         count = _observe(self._scores, self._heaps, self._sizes, proposals, thresholds, moved, moves)

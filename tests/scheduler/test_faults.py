@@ -6,16 +6,15 @@ import time
 
 import pytest
 
-from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.mining import mine
 from maabo_dist.settings import MiningSettings
 from tests import servers
-from tests.cluster import a_scheduler, ended, submit
+from tests.cluster import a_scheduler, cluster_settings, ended, some_trees, submit
 
-pytestmark = pytest.mark.soak
+
 
 MINING = {"trees": 3000, "batch": 64, "in_flight": 4, "seed": 1}
 
@@ -33,23 +32,13 @@ def expected(columns):
 @pytest.fixture
 def cluster(tmp_path):
     with servers.redis_server(tmp_path) as url:
-        yield ClusterSettings(
-            redis_url=url,
-            store_url=f"file://{tmp_path}/store",
-            ledger_url=f"sqlite:///{tmp_path}/ledger.db",
-            cache_dir=str(tmp_path / "cache"),
-            task_seconds=0.002,
-        )
-
-
-def some_trees(ledger, job, least):
-    return servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees >= least, what="some trees")
+        yield cluster_settings(url, tmp_path, task_seconds=0.002, lease_seconds=3)
 
 
 def test_a_killed_worker_changes_no_rule(cluster, columns, expected, tmp_path):
     with a_scheduler(cluster) as ledger:
         with servers.worker(cluster, tmp_path, "-c", "2") as first:
-            job = submit(cluster, tmp_path, columns, 1, **MINING)
+            job = submit(cluster, tmp_path, columns, **MINING)
             some_trees(ledger, job, 300)
             os.kill(first.pid, signal.SIGKILL)
         with servers.worker(cluster, tmp_path, "-c", "2"):
@@ -60,7 +49,7 @@ def test_a_killed_worker_changes_no_rule(cluster, columns, expected, tmp_path):
 
 def test_a_scheduler_that_lost_its_lease_writes_nothing_more_and_stays_up(cluster, columns, expected, tmp_path):
     with a_scheduler(cluster) as ledger, servers.worker(cluster, tmp_path, "-c", "2"):
-        job = submit(cluster, tmp_path, columns, 3, **MINING)
+        job = submit(cluster, tmp_path, columns, **MINING)
         some_trees(ledger, job, 300)
         (stolen,) = ledger.acquire("another", time.time() + 3600, seconds=-3600, most=1)
         ledger.release([stolen], time.time())
@@ -72,7 +61,7 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_more_and_stays_up(cluste
 
 def test_an_emptied_redis_changes_no_rule(cluster, columns, expected, tmp_path):
     with a_scheduler(cluster) as ledger, servers.worker(cluster, tmp_path, "-c", "2"):
-        job = submit(cluster, tmp_path, columns, 2, **MINING)
+        job = submit(cluster, tmp_path, columns, **MINING)
         some_trees(ledger, job, 300)
         open_redis(cluster).flushall()
         row = ended(ledger, job)

@@ -1,125 +1,154 @@
 """The state machine of a job: whatever happens on the way, the search is the same."""
 
+from functools import cache
+from math import ceil, log2
+from uuid import uuid4
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from maabo_dist.cluster.tables import TableCache
+from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.mining import split_for
+from maabo_dist.rules import TreePool
 from maabo_dist.run import SearchRun
 from maabo_dist.settings import MiningSettings, SearchPlan
-from maabo_dist.trees import TrainingTable, depth_search
-from scheduler.machine import MOST_ATTEMPTS, JobMachine, TaskKey
+from maabo_dist.store import FileStore
+from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.trees.forest import failed_forest
+from maabo_dist.trees.wire import pack_forest, unpack_forest
+from scheduler.active import open_job
+from scheduler.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
+from scheduler.machine import MOST_STRIKES, JobMachine, TaskKey
 from tests import factories
 
-MINING = MiningSettings(subset_size=2, max_depth=3, trees=40, initial=6, min_samples=2, batch=5, in_flight=3, seed=3)
+# Patience that nothing exhausts: with it a job pools its trees where they can be looked at.
+MINING = MiningSettings(
+    subset_size=2, max_depth=3, trees=40, initial=6, min_samples=2, batch=5, in_flight=3, seed=3, patience=1000
+)
+ALLOWANCE = 3.0
+NOBODY = frozenset()
+
+
+@cache
+def columns():
+    return factories.make_columns(np.random.default_rng(5), 60, 10, 2)
+
+
+@cache
+def table():
+    return TrainingTable.build(columns(), split_for(columns(), MINING))
+
+
+def grow(subsets, bad=NOBODY):
+    """What workers find; subsets that are bad have no tree."""
+    return Forest.joined([tree_of(subset, subset in bad) for subset in map(tuple, subsets.tolist())])
+
+
+@cache
+def tree_of(subset, is_bad):
+    alone = np.array([subset], np.int32)
+    return failed_forest(alone, MINING.max_depth, 2) if is_bad else depth_search(table(), alone, MINING.max_depth)
+
+
+def a_machine():
+    plan = SearchPlan.settle(MINING, columns().count)
+    pool = TreePool(MINING, plan.subset_size, table().weights)
+    return JobMachine(SearchRun(columns(), split_for(columns(), MINING), MINING, plan, pool), MINING.max_depth, 2)
 
 
 class World:
-    """A small table, its job, and a worker that is asked by hand."""
+    """A machine, and a worker that is asked by hand."""
 
-    def __init__(self, mining=MINING):
-        self.columns = factories.make_columns(np.random.default_rng(5), 60, 10, 2)
-        split = split_for(self.columns, mining)
-        self.table = TrainingTable.build(self.columns, split)
-        self.mining = mining
-        plan = SearchPlan.settle(mining, self.columns.count)
-        run = SearchRun(self.columns, split, self.table.weights, mining, plan)
-        self.machine = JobMachine(run, mining.max_depth, classes=2)
-        self.proposed = []
+    def __init__(self):
+        self.machine, self.now, self.batches = a_machine(), 0.0, []
         self.propose()
 
-    def propose(self):
-        self.proposed += [tuple(row) for _, subsets in self.machine.propose() for row in subsets.tolist()]
+    @property
+    def proposed(self):
+        return [tuple(row) for subsets in self.batches for row in subsets.tolist()]
 
-    def send(self, most):
-        task = self.machine.next_task(most)
+    def propose(self):
+        self.batches += [subsets for _, subsets in self.machine.propose()]
+
+    def send(self, most=1000):
+        task = self.machine.next_task(most, self.now)
         if task is not None:
-            self.machine.sent(task[0], task[1], deadline=10.0)
+            self.machine.sent(task.key, task.attempt, self.now)
         return task
 
-    def answer(self, task):
-        key, _, subsets = task
-        fresh = self.machine.answer(key, depth_search(self.table, subsets, self.mining.max_depth))
+    def send_all(self, most=1000):
+        return list(iter(lambda: self.send(most), None))
+
+    def answer(self, task, bad=NOBODY):
+        fresh = self.machine.answer(task.key, grow(task.subsets, bad))
         self.propose()
         return fresh
 
+    def silence(self, seconds):
+        """Workers take all that was sent, and nothing is heard for so long."""
+        self.machine.taken(self.now, self.now)
+        self.now += seconds
+        return self.machine.resend_silent(self.now, lambda key: ALLOWANCE)
 
-def undisturbed():
+    def finish(self, bad=NOBODY):
+        while (task := self.send()) is not None:
+            self.answer(task, bad)
+        assert self.machine.finished
+
+
+@cache
+def undisturbed(bad=NOBODY, stop_after=None):
     world = World()
-    while (task := world.send(1000)) is not None:
-        world.answer(task)
-    assert world.machine.finished
+    if stop_after is not None:
+        world.machine = a_machine()
+        world.machine.stop(stop_after, "time")
+        world.batches = []
+        world.propose()
+    world.finish(bad)
     return world
 
 
-EXPECTED = undisturbed()
+def outcome(machine):
+    """All that a search leaves behind, as plain values."""
+    state, leaves = machine.run._proposer.state(), machine.run._pool.leaves.distinct()
+    arrays = [state.subsets, state.scores, state.pending, leaves.logic, leaves.bounds, leaves.counts, leaves.tree]
+    return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.grown
+
+
+def books(machine):
+    """Every subset that a machine holds, and where."""
+    held = {
+        "unsent": [key for key, _ in machine._unsent],
+        "sent": list(machine._sent),
+        "later": [key for _, key, _ in machine._later],
+    }
+    return [
+        (key.batch, place, where)
+        for where, keys in held.items()
+        for key in keys
+        for place in range(key.start, key.stop)
+    ]
+
+
+# Examples.
 
 
 def test_a_machine_proposes_what_the_search_alone_would():
-    run = World().machine.run
-    table, proposed = EXPECTED.table, []
-    world_run = SearchRun(
-        EXPECTED.columns, split_for(EXPECTED.columns, MINING), table.weights, MINING, SearchPlan.settle(MINING, 10)
-    )
-    waiting = []
-    while not world_run.finished:
-        subsets = world_run.propose()
+    run, waiting, proposed = a_machine().run, [], []
+    while not run.finished:
+        subsets = run.propose()
         if subsets is None:
-            world_run.observe(depth_search(table, waiting.pop(0), MINING.max_depth))
+            run.observe(grow(waiting.pop(0)))
         else:
             waiting.append(subsets)
             proposed += [tuple(row) for row in subsets.tolist()]
 
-    assert EXPECTED.proposed == proposed
-    assert run.grown == 0
-
-
-EVENTS = st.tuples(st.sampled_from(["send", "answer", "lose", "repeat", "overdue"]), st.integers(0, 11))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(EVENTS, max_size=120))
-def test_any_order_of_answers_losses_and_repetitions_gives_the_same_search(events):
-    world, under_way, answered = World(), [], []
-    for event, number in events:
-        if event == "send" and (task := world.send(1 + number)) is not None:
-            under_way.append(task)
-        elif event == "answer" and under_way:
-            task = under_way.pop(number % len(under_way))
-            world.answer(task)
-            answered.append(task)
-        elif event == "lose" and under_way:
-            _lose(world, *under_way.pop(number % len(under_way))[:2])
-        elif event == "repeat" and answered:
-            assert not world.answer(answered[number % len(answered)])
-        elif event == "overdue":
-            for key, attempt in world.machine.overdue(now=10.0):
-                _lose(world, key, attempt)
-    _finish(world, under_way)
-
-    assert world.proposed == EXPECTED.proposed
-    assert len(set(world.proposed)) == len(world.proposed)
-    assert np.array_equal(world.machine.run.leaves.distinct().logic, EXPECTED.machine.run.leaves.distinct().logic)
-
-
-def _lose(world, key, attempt):
-    if attempt + 1 < MOST_ATTEMPTS or key.size > 1:  # a subset that cannot be had at all is another story
-        world.machine.lost(key, attempt)
-
-
-def _finish(world, under_way):
-    for task in under_way:
-        world.answer(task)
-    while not world.machine.finished:
-        if (task := world.send(50)) is not None:
-            world.answer(task)
-        else:
-            for key, attempt in world.machine.overdue(now=10.0):
-                if attempt + 1 < MOST_ATTEMPTS or key.size > 1:
-                    world.machine.lost(key, attempt)
-                else:  # its last attempt turns up after all
-                    world.answer((key, attempt, world.machine._batches[key.batch].subsets[key.start : key.stop]))
+    assert undisturbed().proposed == proposed
+    assert len(proposed) == MINING.trees
 
 
 @pytest.mark.parametrize("heard", [1, 2, 5, 9, 14])
@@ -133,91 +162,400 @@ def test_a_machine_goes_on_from_answers_that_were_cut_otherwise(heard):
 
     for task in answers:
         assert second.answer(task)
-    while (task := second.send(1000)) is not None:
-        second.answer(task)
+    second.finish()
 
-    assert second.machine.finished
-    assert second.proposed == EXPECTED.proposed
+    assert outcome(second.machine) == outcome(undisturbed().machine)
 
 
 def test_a_task_is_no_larger_than_asked_for():
     world = World()
 
-    sizes = [world.send(2)[0].size for _ in range(3)]
+    sizes = [world.send(2).key.size for _ in range(3)]
 
     assert sizes == [2, 2, 1]
 
 
-def test_a_lost_task_is_sent_again_as_the_next_attempt():
+def test_a_task_that_could_not_be_sent_is_the_next_one_again():
     world = World()
-    key, attempt, _ = world.send(5)
+    task = world.machine.next_task(2, world.now)
 
-    world.machine.lost(key, attempt)
+    world.machine.unsent(task.key, task.attempt)
 
-    assert world.send(5)[:2] == (key, 1)
+    assert world.machine.in_flight == 0
+    assert world.send(2).key == task.key
 
 
-def test_a_loss_is_heard_once():
+def test_a_failed_task_is_sent_in_halves():
     world = World()
-    key, attempt, _ = world.send(5)
-    world.machine.lost(key, attempt)
-    world.send(5)
+    task = world.send(5)
 
-    assert world.machine.lost(key, attempt) is None
-    assert world.machine.in_flight == 1
+    assert world.machine.strike(task.key, 0) is None
+    assert [(half.key, half.attempt) for half in world.send_all()[:2]] == [
+        (TaskKey(0, 0, 2), 0),
+        (TaskKey(0, 2, 5), 0),
+    ]
 
 
-def test_after_the_last_attempt_a_task_is_cut_in_halves():
+def test_a_failure_is_heard_once():
     world = World()
-    key, attempt, _ = world.send(4)
-    for _ in range(MOST_ATTEMPTS):
-        world.machine.lost(key, attempt)
-        task = world.send(4)
-        attempt = task[1]
+    task = world.send(1)
+    world.machine.strike(task.key, 0)
+    world.send(1)
 
-    assert task[0] == TaskKey(0, 0, 2)
+    assert world.machine.strike(task.key, 0) is None
+    assert world.machine._sent[task.key].attempt == 1
 
 
-def test_a_single_subset_that_cannot_be_had_is_named():
+def test_a_single_subset_that_cannot_be_had_is_named_after_some_strikes():
+    world, named = World(), []
+    for _ in range(MOST_STRIKES):
+        task = world.send(1)
+        named.append(world.machine.strike(task.key, task.attempt))
+
+    assert named == [None] * (MOST_STRIKES - 1) + [TaskKey(0, 0, 1)]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_halving_finds_the_one_bad_subset_and_loses_no_other(place):
+    world, failures, given_up = World(), 0, []
+    bad = {world.proposed[place]}
+    while not world.machine.finished:
+        task = world.send()
+        if not bad & {tuple(row) for row in task.subsets.tolist()}:
+            world.answer(task)
+            continue
+        failures += 1
+        key = world.machine.strike(task.key, task.attempt)
+        if key is not None:
+            given_up.append(key)
+            world.machine.give_up(key)
+            world.propose()
+
+    assert given_up == [TaskKey(0, place, place + 1)]
+    assert failures <= ceil(log2(5)) + MOST_STRIKES
+    assert outcome(world.machine) == outcome(undisturbed(frozenset(bad)).machine)
+
+
+def test_a_subset_given_up_is_not_proposed_again():
     world = World()
-    key, attempt, _ = world.send(1)
-    for _ in range(MOST_ATTEMPTS - 1):
-        assert world.machine.lost(key, attempt) is None
-        key, attempt, _ = world.send(1)
+    task = world.send(1)
 
-    assert world.machine.lost(key, attempt) == key
-
-
-def test_a_search_goes_on_without_a_subset_that_cannot_be_had():
-    world = World()
-    key, _, subsets = world.send(1)
-
-    given_up = world.machine.give_up(key)
+    given_up = world.machine.give_up(task.key)
     world.propose()
-    while (task := world.send(1000)) is not None:
-        world.answer(task)
+    world.finish()
 
     assert given_up
-    assert world.machine.finished
     assert world.machine.run.grown == MINING.trees
-    assert world.proposed.count(tuple(subsets[0])) == 1
+    assert world.proposed.count(tuple(task.subsets[0].tolist())) == 1
+
+
+def test_a_subset_whose_tree_came_is_not_given_up():
+    world = World()
+    task = world.send(1)
+    world.answer(task)
+
+    assert not world.machine.give_up(task.key)
+    assert not world.machine.give_up(TaskKey(99, 0, 1))
 
 
 def test_a_late_answer_of_the_whole_settles_its_halves():
     world = World()
     whole = world.send(4)
-    key, attempt = whole[:2]
-    while key.size == 4:
-        world.machine.lost(key, attempt)
-        key, attempt, _ = world.send(4)
+    world.machine.strike(whole.key, 0)
+    world.send(4)
 
     assert world.answer(whole)
-    assert all(other.batch != 0 or other.start >= 4 for other in world.machine._sent)
+    assert not [entry for entry in books(world.machine) if entry[0] == 0 and entry[1] < 4]
 
 
-@pytest.mark.parametrize("key", [TaskKey(99, 0, 1), TaskKey(0, 0, 500)])
+def test_an_answer_cut_otherwise_leaves_the_rest_to_be_sent_anew():
+    world = World()
+    whole = world.send(5)
+    middle = TaskKey(0, 1, 3)
+
+    assert world.machine.answer(middle, grow(whole.subsets[1:3]))
+    assert [entry for entry in books(world.machine) if entry[0] == 0] == [(0, place, "unsent") for place in (3, 4, 0)]
+    assert world.machine.in_flight == 0
+
+
+def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_a_strike():
+    world = World()
+    task = world.send_all()[0]
+
+    world.machine.postpone(task.key, 0, until=5.0)
+
+    assert world.send() is None
+    world.now = 5.0
+    again = world.send()
+    assert (again.key, again.attempt) == (task.key, 0)
+
+
+def test_silence_is_no_strike_and_each_time_it_may_last_twice_as_long():
+    world = World()
+    sent, heard_of = [world.send(5)], [0.0]
+    for _ in range(9):
+        while not world.silence(1.0):
+            pass
+        heard_of.append(world.now)
+        sent.append(world.send(5))
+
+    assert {(task.key, task.attempt) for task in sent} == {(TaskKey(0, 0, 5), 0)}
+    assert np.diff(heard_of).tolist() == [ALLOWANCE * 2 ** min(silences, 6) + 1 for silences in range(9)]
+
+
+def test_a_task_that_waits_in_the_queue_is_not_silent():
+    world = World()
+    world.send(5)
+
+    assert world.machine.resend_silent(now=1e9, allowance=lambda key: ALLOWANCE) == []
+
+
+def test_a_task_once_sent_keeps_its_cut():
+    world = World()
+    task = world.send(5)
+    world.silence(ALLOWANCE + 1)
+
+    assert world.send(2).key == task.key
+
+
+def test_what_a_predecessor_sent_is_not_sent_twice():
+    first, second = World(), World()
+    under_way = first.send_all(2)
+
+    for task in reversed(under_way):
+        second.machine.adopt(task.key, task.attempt, second.now)
+
+    assert second.send() is None
+    assert second.machine.in_flight == first.machine.in_flight
+    for task in under_way:
+        second.answer(task)
+    second.finish()
+    assert outcome(second.machine) == outcome(undisturbed().machine)
+
+
+def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_awaited():
+    world = World()
+
+    world.machine.adopt(TaskKey(0, 0, 2), 0, 0.0)
+    world.machine.adopt(TaskKey(0, 0, 5), 0, 0.0)
+
+    assert list(world.machine._sent) == [TaskKey(0, 0, 2)]
+    assert world.send().key == TaskKey(0, 2, 5)
+
+
+@pytest.mark.parametrize("key", [TaskKey(99, 0, 1), TaskKey(0, 0, 500), TaskKey(0, 3, 3), TaskKey(0, 3, 1)])
 def test_an_answer_to_nothing_that_was_asked_is_dropped(key):
     world = World()
-    forest = depth_search(world.table, np.array([[0, 1]], np.int32), 3)
 
-    assert not world.machine.answer(key, forest)
+    assert not world.machine.answer(key, grow(np.array([[0, 1]], np.int32)))
+
+
+@pytest.mark.parametrize("after", [3, 5, 8])
+def test_a_stopped_search_ends_when_what_was_proposed_is_observed(after):
+    world = World()
+    while world.machine.proposed < after:
+        world.answer(world.send())
+
+    world.machine.stop(world.machine.proposed, "time")
+    world.finish()
+
+    expected = undisturbed(stop_after=len(world.batches))
+    assert outcome(world.machine) == outcome(expected.machine)
+    assert world.machine.run.reason == "time"
+
+
+# Any order of anything.
+
+
+@cache
+def bad():
+    """A subset that no worker ever brings back."""
+    return frozenset({undisturbed().proposed[8]})
+
+
+DEATHS = st.sampled_from(["lives", "lives", "lives", "dies before the write", "dies after the write"])
+PICK = st.integers(0, 10**6)
+
+
+class JobLife(RuleBasedStateMachine):
+    """A job on a real ledger, with a scheduler that dies anywhere and workers that answer anything at any time.
+
+    What was ever sent may be answered at any time, any number of times: late twins and repetitions are just answers.
+    """
+
+    def __init__(self, directory, cache):
+        super().__init__()
+        self.cache, self.now, self.cancelled = cache, 1000.0, False
+        self.ledger = Ledger(f"sqlite:///{directory}/{uuid4().hex}.db")
+        self.submit()
+
+    def submit(self):
+        document = {"id": uuid4().hex, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING}
+        self.ledger.add([JobSpec.parse(document)], self.now)
+        self.letters, self.stop_after = [], None
+        self.open()
+
+    def open(self):
+        (self.lease,) = self.ledger.acquire("any", self.now, seconds=10, most=1)
+        self.job = open_job(self.ledger, self.lease, self.cache, self.now, tick=lambda: None)
+
+    @property
+    def machine(self):
+        return self.job.machine
+
+    def batches(self):
+        found = self.ledger.batches(self.lease.job)
+        return [np.frombuffer(row.subsets, "<i4").reshape(-1, MINING.subset_size) for row in found]
+
+    def write(self, dies, *args, **rows):
+        """Whether the scheduler lived on."""
+        if dies != "dies before the write" and any(map(len, (*args, *rows.values()))):
+            self.ledger.write(self.lease, self.now, *args, **rows)
+        if dies != "lives":
+            self.crash()
+        return dies == "lives"
+
+    def advance(self, dies, rows=(), **changed):
+        fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in self.machine.propose()]
+        self.write(dies, changed, new_batches=fresh, new_results=rows)
+
+    def letter(self, pick):
+        return self.letters[pick % len(self.letters)]
+
+    @rule(most=st.integers(1, 7), count=st.integers(1, 6), dies=DEATHS)
+    def send(self, most, count, dies="lives"):
+        chosen = [task for _ in range(count) if (task := self.machine.next_task(most, self.now)) is not None]
+        rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in chosen]
+        if self.write(dies, sent=rows):
+            for task in chosen:
+                self.machine.sent(task.key, task.attempt, self.now)
+            self.letters += chosen
+
+    @precondition(lambda self: self.letters)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=6), dies=DEATHS)
+    def answer(self, picks, dies="lives"):
+        rows = [row for pick in picks for row in self.answered(self.letter(pick))]
+        self.advance(dies, rows)
+
+    def answered(self, task):
+        if holds_bad(task):
+            return self.failed(task.key, task.attempt)
+        if not self.machine.is_open(task.key):
+            assert not self.machine.answer(task.key, grow(task.subsets))
+            return []
+        body = pack_forest(grow(task.subsets))
+        assert self.machine.answer(task.key, unpack_forest(body, task.subsets))
+        return [ResultRow(task.key.batch, task.key.start, task.key.stop, body)]
+
+    def failed(self, key, attempt):
+        given_up = self.machine.strike(key, attempt)
+        if given_up is None or not self.job.give_up(given_up, "no tree"):
+            return []
+        return [ResultRow(given_up.batch, given_up.start, given_up.stop, b"", "no tree")]
+
+    @precondition(lambda self: self.letters)
+    @rule(pick=PICK, off_by=st.sampled_from([0, 0, -1, 1]), dies=DEATHS)
+    def strike(self, pick, off_by, dies):
+        task = self.letter(pick)
+        attempt, sent = task.attempt + off_by, self.machine._sent.get(task.key)
+        if sent is None or sent.attempt != attempt:
+            before = books(self.machine)
+            assert self.failed(task.key, attempt) == []
+            assert books(self.machine) == before
+        elif holds_bad(task) or task.key.size > 1 or attempt + 1 < MOST_STRIKES:  # the innocent are had in the end
+            self.advance(dies, self.failed(task.key, attempt))
+
+    @precondition(lambda self: self.letters)
+    @rule(pick=PICK, seconds=st.floats(0, 5))
+    def postpone(self, pick, seconds):
+        task = self.letter(pick)
+        self.machine.postpone(task.key, task.attempt, self.now + seconds)
+
+    @rule(seconds=st.floats(0, 30))
+    def silence(self, seconds):
+        self.machine.taken(self.now, self.now)
+        self.now += seconds
+        for key in self.machine.resend_silent(self.now, lambda key: ALLOWANCE):
+            assert self.machine.is_open(key)
+
+    @rule()
+    def crash(self):
+        self.now += 11.0
+        frozen = self.lease
+        self.open()
+        with pytest.raises(FencedError):
+            self.ledger.write(frozen, self.now, {"trees": -1}, new_results=[ResultRow(0, 0, 1, b"late")])
+
+    @precondition(lambda self: not self.cancelled)
+    @rule()
+    def cancel_and_start_over(self):
+        self.cancelled = True
+        self.ledger.end(self.lease, self.now, JobState.CANCELLED)
+        assert self.batches() == []
+        self.submit()
+
+    @precondition(lambda self: self.stop_after is None and self.machine.observed >= 3)
+    @rule(dies=DEATHS)
+    def stop(self, dies):
+        after = self.machine.proposed
+        self.machine.stop(after, "time")
+        self.advance(dies, stop_after=after)
+        self.stop_after = self.ledger.job(self.lease.job).stop_after
+
+    @invariant()
+    def batches_are_those_of_the_undisturbed_search_and_hold_no_subset_twice(self):
+        found, expected = self.batches(), undisturbed(bad(), self.stop_after).batches
+        assert len(found) == self.machine.proposed <= len(expected)
+        assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, expected, strict=False))
+        assert len(np.unique(np.concatenate(found), axis=0)) == sum(map(len, found))
+
+    @invariant()
+    def every_unanswered_subset_is_in_one_place(self):
+        batches = self.machine._batches.items()
+        missing = [(number, int(place)) for number, batch in batches for place in np.flatnonzero(~batch.answered)]
+        assert sorted((batch, place) for batch, place, _ in books(self.machine)) == missing
+
+    @invariant()
+    def in_flight_is_what_was_sent_and_not_answered(self):
+        assert self.machine.in_flight == sum(where == "sent" for *_, where in books(self.machine))
+
+    def teardown(self):
+        try:
+            self.finish()
+            expected = undisturbed(bad(), self.stop_after)
+            assert outcome(self.machine) == outcome(expected.machine)
+            self.crash()
+            assert outcome(self.machine) == outcome(expected.machine)
+            assert self.every_answer_was_written_once()
+        finally:
+            self.ledger.close()
+
+    def finish(self):
+        while not self.machine.finished:
+            self.silence(seconds=1000.0)  # what was postponed is due, and what is silent is sent again
+            self.send(7, 1000)
+            self.advance("lives", [row for task in self.letters for row in self.answered(task)])
+
+    def every_answer_was_written_once(self):
+        written = [
+            (row.batch, place) for row in self.ledger.results(self.lease.job) for place in range(row.start, row.stop)
+        ]
+        return written == [
+            (number, place) for number, batch in enumerate(self.batches()) for place in range(len(batch))
+        ]
+
+
+def holds_bad(task):
+    return bool(bad() & {tuple(row) for row in task.subsets.tolist()})
+
+
+def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path):
+    store = FileStore(f"file://{tmp_path}/store")
+    columns().save(tmp_path / "table")
+    store.put(f"columns/{columns().fingerprint}", tmp_path / "table")
+    tables = TableCache(tmp_path / "cache", store, limit=1 << 30)
+
+    run_state_machine_as_test(
+        lambda: JobLife(tmp_path, tables),
+        settings=settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
+    )

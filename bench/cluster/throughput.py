@@ -1,0 +1,98 @@
+"""How much of the kernels' speed a cluster delivers, and what a task costs beside its work."""
+
+from multiprocessing import get_context
+from time import perf_counter
+
+from bench import show, tables
+from bench.cluster.world import World, cpu_seconds, rate, world
+from maabo_dist.trees import depth_search
+
+ROWS, FEATURES = 20_000, 200
+
+
+def run(options) -> None:
+    seconds = 6.0 if options.quick else 20.0
+    columns = tables.generated(ROWS, FEATURES)
+    rows = [_delivered(columns, workers, seconds) for workers in (1, 2)]
+    show.table(
+        f"Throughput, {ROWS:,} × {FEATURES}, tasks of about 1 s",
+        ["worker processes", "kernel alone", "cluster", "ratio", "scheduler CPU", "goal", ""],
+        [
+            (
+                str(workers),
+                f"{alone:,.0f} trees/s",
+                f"{delivered:,.0f} trees/s",
+                f"{delivered / alone:.2f}",
+                f"{scheduler:.1%} of a core",
+                *(show.verdict(delivered / alone, show.Goal(least=0.9))),
+            )
+            for workers, alone, delivered, scheduler in rows
+        ],
+        ["Kernel alone: as many processes as workers, each with depth_search over the same table and nothing else."],
+    )
+    _overhead(150 if options.quick else 500)
+
+
+def _delivered(columns, workers: int, seconds: float) -> tuple[int, float, float, float]:
+    before = _alone(columns, workers)
+    with world() as place:
+        place.start_scheduler()
+        place.start_worker("-c", str(workers))
+        mining = {"strategy": "random", "trees": 10_000_000, "batch": 1024, "in_flight": 32, "subset_size": 3}
+        job = place.submit(columns, **mining)
+        place.wait_for_trees(job, 20_000)
+        used = cpu_seconds(place.scheduler)
+        delivered, passed = rate(lambda: place.job(job).trees, seconds)
+        scheduler = (cpu_seconds(place.scheduler) - used) / passed
+    after = _alone(columns, workers)
+    return workers, (before + after) / 2, delivered, scheduler
+
+
+def _alone(columns, processes: int) -> float:
+    """Trees a second of as many bare processes at once."""
+    context = get_context("fork")
+    with context.Pool(processes) as pool:
+        return sum(pool.map(_grow, [columns] * processes, chunksize=1))
+
+
+def _grow(columns) -> float:
+    table, subsets = tables.training(columns), tables.random_subsets(FEATURES, 3, 4096)
+    depth_search(table, subsets[:64], 5)
+    start, count = perf_counter(), 0
+    while perf_counter() - start < 3:
+        depth_search(table, subsets, 5)
+        count += len(subsets)
+    return count / (perf_counter() - start)
+
+
+def _overhead(count: int) -> None:
+    columns = tables.generated(200, 60)
+    with world(partial_seconds=3600) as place:
+        place.start_scheduler()
+        worker = place.start_worker("-c", "1")
+        one = _per_task(place, worker, columns, count, batch=1, in_flight=1)
+    with world(partial_seconds=3600, task_seconds=1e-6) as place:
+        place.start_scheduler()
+        worker = place.start_worker("-c", "1")
+        many = _per_task(place, worker, columns, count * 4, batch=64, in_flight=8, strategy="random")
+    show.table(
+        "Overhead of a task of one small tree",
+        ["", "wall time", "scheduler CPU", "worker CPU"],
+        [
+            ("one after another (batch 1)", *map(show.time, one)),
+            ("many under way", *map(show.time, many)),
+        ],
+        ["Worker CPU includes Celery's events (-E), which Flower needs."],
+    )
+
+
+def _per_task(place: World, worker: int, columns, count: int, **mining) -> tuple[float, float, float]:
+    job = place.submit(columns, trees=count + 50, subset_size=3, **mining)
+    place.wait_for_trees(job, 50)
+    start, trees = perf_counter(), place.job(job).trees
+    before = cpu_seconds(place.scheduler), cpu_seconds(worker)
+    done = place.wait_for_trees(job, count + 50)
+    after = cpu_seconds(place.scheduler), cpu_seconds(worker)
+    tasks = done.trees - trees
+    wall = (perf_counter() - start) / tasks
+    return wall, (after[0] - before[0]) / tasks, (after[1] - before[1]) / tasks

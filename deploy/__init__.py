@@ -1,0 +1,1 @@
+"""Ways to run the whole system: `local`, everything on this machine."""

@@ -1,0 +1,203 @@
+"""A local cluster of real processes, from its ready file to its end."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
+from maabo_dist.data import load_bundled, prepare
+from tests import servers
+from tests.cluster import cluster_settings, submit
+
+COMMAND = [sys.executable, "-m", "deploy.local", "up"]
+
+
+class Cluster:
+    def __init__(self, directory, process):
+        self.directory, self.process = directory, process
+        self.ready_file = directory / "ready.json"
+
+    @property
+    def ready(self):
+        return json.loads(self.ready_file.read_text())
+
+    @property
+    def roles(self):
+        return [process["role"] for process in self.ready["processes"]]
+
+    def pids(self, *roles):
+        return [process["pid"] for process in self.ready["processes"] if process["role"] in roles]
+
+    def everyone(self):
+        """All processes below the supervisor, also those that the parts have started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def flower(self, method, path):
+        address = urlsplit(self.ready["flower"])
+        connection = HTTPConnection(address.hostname, address.port, timeout=10)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def started(directory, *options, ready=True):
+    """`up` in a directory; gives the cluster when it is ready, and leaves no process behind."""
+    command = [*COMMAND, "--data-dir", str(directory / "data"), "--ready-file", str(directory / "ready.json"), *options]
+    process = subprocess.Popen(command, cwd=servers.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    cluster = Cluster(directory, process)
+    try:
+        if ready:
+            servers.wait_for(lambda: cluster.ready_file.exists() or process.poll() is not None, what="a ready cluster")
+            assert process.poll() is None, process.stdout.read().decode()
+        yield cluster
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=45)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def up(*options):
+    return subprocess.run(
+        [*COMMAND, *options], check=False, cwd=servers.ROOT, capture_output=True, text=True, timeout=30
+    )
+
+
+def runs(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def all_gone(processes):
+    return not any(runs(process) for process in processes)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("local"), "--workers", "2") as cluster:
+        yield cluster
+
+
+def test_the_ready_file_says_where_everything_is(cluster):
+    assert sorted(cluster.roles) == ["flower", "redis", "scheduler", "worker", "worker"]
+    assert {psutil.Process(pid).ppid() for pid in cluster.pids(*cluster.roles)} == {cluster.process.pid}
+    assert redis.Redis.from_url(cluster.ready["redis"]).ping()
+    assert stat.S_IMODE(cluster.ready_file.stat().st_mode) == 0o600
+
+
+def test_redis_refuses_who_does_not_know_the_password(cluster):
+    port = urlsplit(cluster.ready["redis"]).port
+
+    with pytest.raises(redis.AuthenticationError):
+        redis.Redis(port=port, retry=Retry(NoBackoff(), 0)).ping()
+
+
+def test_flower_may_be_read_but_touches_nothing(cluster):
+    secret = (cluster.directory / "data" / "secret").read_text()
+
+    for path in ("/", "/tasks", "/broker", "/api/tasks", "/api/workers?refresh=1"):
+        status, body = cluster.flower("GET", path)
+        assert (status, secret.encode() in body) == (200, False), path
+    status, _ = cluster.flower("POST", "/api/worker/shutdown/worker1")
+    assert status == 403
+
+
+def test_flower_shows_what_a_task_did_in_one_line(cluster, tmp_path):
+    settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
+    submit(settings, tmp_path, prepare(*load_bundled("diabetes")).columns, trees=20)
+
+    def shown():
+        query = "draw=1&start=0&length=5&order[0][column]=0&columns[0][data]=name&order[0][dir]=asc"
+        _, body = cluster.flower("GET", f"/tasks/datatable?{query}")
+        return [row for row in json.loads(body)["data"] if row["name"] == names.EVALUATE and row["result"]]
+
+    task, *_ = servers.wait_for(shown, what="a task in Flower")
+    assert re.fullmatch(r"job [0-9a-f]{4} · batch \d+ · \d+ subsets? of 3", task["args"])
+    assert re.fullmatch(r"\d+ trees? · best F1 0\.\d{3} · \d+ ms", task["result"])
+
+
+def test_a_second_cluster_in_the_same_directory_is_refused(cluster):
+    second = up("--data-dir", str(cluster.directory / "data"))
+
+    assert second.returncode == 2
+    assert f"is in use by the local cluster of process {cluster.process.pid}." in second.stderr
+
+
+def test_whatever_is_killed_is_started_again(cluster):
+    address, before = cluster.ready["redis"], cluster.pids("redis", "scheduler", "worker")
+    redis.Redis.from_url(address).set("kept", "yes")
+
+    for pid in before[:3]:
+        os.kill(pid, signal.SIGKILL)
+    servers.wait_for(lambda: not set(before[:3]) & set(cluster.pids(*cluster.roles)), what="new processes")
+
+    assert cluster.ready["redis"] == address
+    assert redis.Redis.from_url(address).get("kept") == b"yes"
+    assert len(cluster.roles) == 5
+    assert before[3] in cluster.pids("worker")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a process does not hear of its parent's end")
+def test_a_killed_supervisor_takes_its_parts_along(tmp_path):
+    with started(tmp_path, "--no-flower", ready=False) as cluster:
+        servers.wait_for(lambda: len(cluster.everyone()) >= 4, what="processes")
+        everyone = cluster.everyone()
+        cluster.process.kill()
+
+        servers.wait_for(lambda: all_gone(everyone), 20, what="the end of all parts")
+
+
+def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):
+    refused = up("--host", "0.0.0.0", "--data-dir", str(tmp_path / "data"))
+
+    assert refused.returncode == 2
+    assert "needs a password" in refused.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_stopped_cluster_leaves_no_process_and_the_next_resumes_its_jobs(cluster, tmp_path):
+    """Stands last: it stops the cluster of the others."""
+    settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
+    job = submit(settings, tmp_path, prepare(*load_bundled("breast_cancer")).columns, trees=20_000, batch=64)
+    servers.wait_for(lambda: (record := _record(settings, job)) and record.trees, what="a job that is under way")
+    everyone = cluster.everyone()
+
+    cluster.process.terminate()
+
+    assert cluster.process.wait(40) == 0
+    assert all_gone(everyone)
+    assert not cluster.ready_file.exists()
+    with started(cluster.directory, "--workers", "1", "--no-flower", "--pool", "threads") as cluster:
+        settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
+        servers.wait_for(lambda: _record(settings, job).state.ended, what="the end of the job")
+        assert _record(settings, job).state is JobState.DONE
+        assert cluster.ready["flower"] is None
+
+
+def _record(settings, job):
+    with open_redis(settings) as client:
+        text = client.get(settings.key(f"{names.JOB_RECORD}:{job}"))
+    return None if text is None else JobRecord.model_validate_json(text)

@@ -1,0 +1,70 @@
+"""Schedulers that die at a step: `python -m tests.faults.dying_scheduler "before commit" "after commit" …`.
+
+For each step in turn a process runs until it has come to that step some times, and kills itself there. When all are
+dead, an ordinary scheduler goes on.
+"""
+
+import os
+import signal
+import sys
+from threading import Event
+
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.warm import warm
+from scheduler.__main__ import main
+from scheduler.loop import Scheduler
+from scheduler.parts import Parts
+
+TIMES = 4
+STEPS = {
+    "write": ("ledger", "write", lambda values: bool(values.get("sent"))),
+    "publish": ("post", "evaluate", lambda _: True),
+    "commit": ("ledger", "write", lambda values: bool(values.get("new_results"))),
+    "ack": ("redis", "xdel", lambda _: True),
+}
+"""Step → what does it, the method, and which of its calls are meant."""
+
+
+class Dying:
+    """An object one of whose methods kills the process before or after it has worked."""
+
+    def __init__(self, inner, when, method, meant):
+        self._inner, self._when, self._method, self._meant = inner, when, method, meant
+        self._left = TIMES
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        return self._deadly(found) if name == self._method else found
+
+    def _deadly(self, method):
+        def call(*arguments, **values):
+            meant = self._meant(values)
+            self._left -= meant
+            if meant and self._left <= 0 and self._when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = method(*arguments, **values)
+            if meant and self._left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+
+def run_until(step):
+    when, what = step.split()
+    part, method, meant = STEPS[what]
+    scheduler = Scheduler(Parts.connected(ClusterSettings.from_environment(os.environ)), f"dying {step}")
+    setattr(scheduler, f"_{part}", Dying(getattr(scheduler, f"_{part}"), when, method, meant))
+    scheduler.run(Event())
+
+
+if __name__ == "__main__":
+    warm()
+    print("ready as one that dies", flush=True)
+    for step in sys.argv[1:]:
+        child = os.fork()
+        if child == 0:
+            run_until(step)
+        _, status = os.waitpid(child, 0)
+        print(f"died: {step}, by signal {os.WTERMSIG(status)}", flush=True)
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Rows 1, 2, 3 and 5: processes that are killed, told to go, or frozen."""
+
+import os
+import signal
+
+import pytest
+
+from tests import servers
+from tests.faults.world import LEASE, MINING
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+def test_a_killed_worker_child_changes_no_rule(world):
+    job = world.submit()
+    world.under_way(job)
+    for child in world.first_worker.children:
+        os.kill(child, signal.SIGKILL)
+
+    world.done(job)
+    assert world.first_worker.alive
+
+
+def test_a_killed_worker_main_changes_no_rule(world):
+    job = world.submit()
+    world.under_way(job)
+    world.first_worker.signal(signal.SIGKILL)
+    world.worker()
+
+    world.done(job)
+
+
+def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
+    job = world.submit()
+    world.under_way(job)
+    world.first_worker.signal(signal.SIGTERM)
+
+    assert world.first_worker.exit_code(20) == 0
+    world.worker()
+    world.done(job)
+
+
+def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
+    second = world.scheduler()
+    job = world.submit()
+    world.under_way(job)
+    for process in (world.first_scheduler, second):
+        process.signal(signal.SIGTERM)
+
+    assert [process.exit_code(15) for process in (world.first_scheduler, second)] == [0, 0]
+    assert "jobs given back jobs=1" in world.first_scheduler.log + second.log
+    world.scheduler()
+    world.done(job)
+
+
+def test_a_killed_scheduler_is_succeeded_by_another(world):
+    job = world.submit()
+    fence = world.under_way(job).fence
+    world.first_scheduler.signal(signal.SIGKILL)
+    world.scheduler()
+
+    assert world.done(job, seconds=LEASE + 30).fence > fence
+
+
+def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(world):
+    job = world.submit()
+    fence = world.under_way(job).fence
+    world.first_scheduler.signal(signal.SIGSTOP)
+    second = world.scheduler()
+    servers.wait_for(lambda: world.row(job).fence > fence, LEASE + 10, what="another holder of the job")
+    world.first_scheduler.signal(signal.SIGCONT)
+
+    world.done(job)
+    servers.wait_for(lambda: "went to another scheduler" in world.first_scheduler.log, 10, what="a fence")
+    second.signal(signal.SIGTERM)
+    second.exit_code(15)
+    other = MINING | {"seed": 2, "trees": 500}
+    world.done(world.submit(other), other)

@@ -1,0 +1,36 @@
+"""Row 4: a scheduler killed at each step, and succeeded by another."""
+
+import signal
+import sqlite3
+
+import pytest
+
+from tests import servers
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+STEPS = [f"{when} {what}" for what in ("write", "publish", "commit", "ack") for when in ("before", "after")]
+
+
+def test_a_scheduler_killed_at_any_step_evaluates_no_subset_into_two_rows(world):
+    world.first_scheduler.signal(signal.SIGTERM)
+    world.first_scheduler.exit_code(15)
+    dying = world.scheduler("tests.faults.dying_scheduler", *STEPS, lease_seconds=1.0)
+    job = world.submit()
+    for step in STEPS:
+        servers.wait_for(lambda step=step: f"died: {step}, by signal 9" in dying.log, 30, what=f"a death {step}")
+        assert rows_that_overlap(world, job) == []
+
+    world.done(job)
+    assert dying.alive
+
+
+def rows_that_overlap(world, job):
+    """Pairs of result rows that hold the same subset."""
+    path = world.settings.ledger_url.removeprefix("sqlite:///")
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as ledger:
+        return ledger.execute(
+            "SELECT a.batch, a.start, b.start FROM maabo_results a JOIN maabo_results b"
+            " ON a.job = b.job AND a.batch = b.batch AND a.start < b.start AND b.start < a.stop WHERE a.job = ?",
+            [job],
+        ).fetchall()

@@ -1,0 +1,656 @@
+"""The life of a job as clients see it, on a real Redis with a real scheduler and one Celery worker of one process."""
+
+import json
+import sys
+import time
+from base64 import b64decode
+from contextlib import contextmanager
+from threading import Event
+from uuid import uuid4
+
+import jsonschema
+import pytest
+import redis
+
+from maabo_dist.cli import main
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.client import QueueClient
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.messages import Mined
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.mining import mine
+from maabo_dist.report import load_schema
+from maabo_dist.settings import MiningSettings
+from maabo_dist.store import FileStore
+from scheduler import loop
+from scheduler.housekeeping import Housekeeping
+from scheduler.mirror import Mirror
+from scheduler.parts import Parts
+from scheduler.post import Post, PostError
+from tests import servers
+from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
+
+SLOW = {"trees": 300, "batch": 1, "seed": 3}
+"""One tree at a time: long enough to be met while it runs."""
+QUICK = {"trees": 40, "batch": 8, "seed": 2, "max_depth": 3}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cluster")
+    with servers.redis_server(directory) as url:
+        settings = cluster_settings(url, directory, prefix="t:", lease_seconds=2)
+        with servers.worker(settings, directory, "--pool", "threads", "-c", "1"):
+            yield settings
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return prepare(*load_bundled("breast_cancer")).columns
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    return QueueClient(cluster, open_redis(cluster))
+
+
+@pytest.fixture
+def maabo(cluster, monkeypatch, capsys):
+    """Runs the command line in this process; gives exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["maabo", *map(str, arguments), "--redis", cluster.redis_url])
+        monkeypatch.setenv("MAABO_PREFIX", cluster.prefix)
+        with pytest.raises(SystemExit) as ending:
+            main()
+        captured = capsys.readouterr()
+        return ending.value.code, captured.out, captured.err
+
+    return call
+
+
+def digest_of(columns, mining):
+    return mine(columns, MiningSettings.parse(mining)).digest
+
+
+def in_state(client, job, state):
+    return servers.wait_for(
+        lambda: (record := client.record(job)).state is state and record, what=f"a job that is {state}"
+    )
+
+
+@contextmanager
+def nobody_takes(cluster, *queues):
+    """The worker leaves these queues alone for a while."""
+    control = make_celery(cluster).control
+    for queue in queues:
+        assert control.cancel_consumer(queue, reply=True, timeout=5, limit=1)
+    try:
+        yield
+    finally:
+        for queue in queues:
+            assert control.add_consumer(queue, reply=True, timeout=5, limit=1)
+
+
+@contextmanager
+def no_seats(monkeypatch):
+    """Schedulers take jobs in and open none of them."""
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "MOST_JOBS", 0)
+        patch.setattr(loop, "URGENT_SEATS", 0)
+        yield
+
+
+# From the queue to the rules.
+
+
+def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_path, monkeypatch):
+    seen = []
+    with a_scheduler(cluster):
+        with nobody_takes(cluster, names.RULES_QUEUE):
+            with nobody_takes(cluster, names.EVALUATE_QUEUE):
+                with no_seats(monkeypatch):
+                    job = submit(cluster, tmp_path, columns, **QUICK)
+                    seen.append(in_state(client, job, JobState.QUEUED))
+                seen.append(in_state(client, job, JobState.RUNNING))
+            seen.append(in_state(client, job, JobState.MINING))
+        seen.append(in_state(client, job, JobState.DONE))
+
+    queued, running, mining, done = seen
+    assert (queued.started, queued.planned, queued.trees) == (None, None, 0)
+    assert (running.planned, running.trees, running.finished) == (40, 0, None)
+    assert (mining.trees, mining.digest, mining.finished) == (40, None, None)
+    assert (done.trees, done.reason, done.digest) == (40, None, digest_of(columns, QUICK))
+    assert done.rules == len(json.loads(client.final_document(job))["rules"])
+    assert queued.created <= running.started <= done.finished
+
+
+def test_a_record_tells_how_far_the_search_is(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster):
+        job = submit(cluster, tmp_path, columns, **SLOW)
+        records = list(client.follow(job))
+
+    halfway = [record for record in records if 0 < record.trees < 300]
+    assert halfway
+    assert all(record.planned == 300 and record.seconds > 0 and 0 < record.best_score <= 1 for record in halfway)
+    assert [record.trees for record in records] == sorted(record.trees for record in records)
+    assert [record.seconds for record in records] == sorted(record.seconds for record in records)
+    assert (records[-1].state, records[-1].trees) == (JobState.DONE, 300)
+
+
+def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client, maabo, tmp_path):
+    with a_scheduler(cluster.model_copy(update={"partial_seconds": 0.2})):
+        job = submit(cluster, tmp_path, columns, **SLOW | {"trees": 600})
+        document = json.loads(servers.wait_for(lambda: client.document(job), what="rules so far"))
+        code, out, err = maabo("rules", job[:8], "--json")
+        counted = servers.wait_for(lambda: client.record(job).rules is not None and client.record(job), what="a count")
+        ask(cluster, "cancel", job)
+        in_state(client, job, JobState.CANCELLED)
+
+    for shown in (document, json.loads(out)):
+        jsonschema.validate(shown, load_schema())
+        assert shown["search"]["stopped"] == "running"
+        assert 0 < shown["search"]["trees"] < 600
+    assert code == 0
+    assert "rules it has found so far" in err
+    assert counted.state is JobState.RUNNING
+
+
+def test_a_job_sent_by_the_command_line_gives_what_mine_gives(cluster, maabo, columns):
+    options = ("--dataset", "breast_cancer", "--trees", "40", "--batch", "8", "--seed", "2", "--max-depth", "3")
+    with a_scheduler(cluster):
+        code, out, _ = maabo("submit", *options, "--wait", "--json")
+        job = json.loads(maabo("jobs", "--json", "--limit", "1")[1])[0]["id"]
+        shown = json.loads(maabo("status", job, "--json")[1])
+        watched = maabo("watch", job)
+
+    document = json.loads(out)
+    jsonschema.validate(document, load_schema())
+    assert (code, document["digest"]) == (0, digest_of(columns, QUICK))
+    assert (shown["state"], shown["name"], shown["digest"]) == ("done", "breast_cancer", document["digest"])
+    assert watched[0] == 0
+    assert "is done" in watched[1]
+
+
+def test_a_document_sent_as_a_celery_task_becomes_a_job(cluster, columns, client, tmp_path):
+    job = uuid4().hex
+    document = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "settings": QUICK, "tenant": "billing"}
+    with a_scheduler(cluster) as ledger:
+        submit(cluster, tmp_path, columns, **QUICK)  # brings the table
+        make_celery(cluster).send_task(names.SUBMIT, kwargs=document, queue=names.JOBS_QUEUE)
+        row = ended(ledger, job)
+
+    assert (row.state, row.digest, row.spec.tenant) == (JobState.DONE, digest_of(columns, QUICK), "billing")
+    assert client.record(job).tenant == "billing"
+
+
+@pytest.mark.parametrize(
+    "mining",
+    [
+        {"trees": 2000, "batch": 16, "patience": 60, "min_samples": 20},
+        {"trees": 60, "batch": 8, "similarity_by": "rows", "min_samples": 20},
+        {"trees": 60, "batch": 8, "strategy": "random"},
+        {"subset_size": 2, "batch": 64, "in_flight": 4, "strategy": "exhaustive"},
+        {"strategy": "single", "max_depth": 4},
+        {"trees": 60, "batch": 8, "holdout": 0.2, "stratify": True},
+        {"trees": 60, "batch": 8, "class_weight": "none", "min_samples_leaf": 5, "split_seed": 9},
+    ],
+    ids=["patience", "rows", "random", "exhaustive", "single", "holdout", "weights"],
+)
+def test_every_way_to_mine_gives_the_digest_of_one_process(cluster, columns, client, tmp_path, mining):
+    expected = mine(columns, MiningSettings.parse(mining))
+    with a_scheduler(cluster) as ledger:
+        row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
+        document = json.loads(client.final_document(row.id))
+
+    assert (row.state, row.digest, row.trees) == (JobState.DONE, expected.digest, expected.search.trees)
+    assert document["search"]["stopped"] == expected.search.stopped
+    assert document["notes"] == list(expected.notes)
+
+
+def test_a_search_that_ends_by_patience_says_so_in_its_record(cluster, columns, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        row = ended(ledger, submit(cluster, tmp_path, columns, trees=2000, batch=16, patience=60, min_samples=20))
+
+    assert (row.state, row.reason) == (JobState.DONE, "patience")
+
+
+# Pause, resume, cancel.
+
+
+def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns, client, maabo, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        job = submit(cluster, tmp_path, columns, **SLOW)
+        some_trees(ledger, job, 20)
+        paused = maabo("pause", job)
+        trees = ledger.job(job).trees
+        resting = (in_state(client, job, JobState.PAUSED).seconds, time.sleep(1.2), client.record(job).seconds)
+        still = ledger.job(job).trees
+        resumed = maabo("resume", job)
+        row = ended(ledger, job)
+
+    assert paused[:2] == (0, f"Job {job[:8]} is paused.\n")
+    assert resumed[0] == 0
+    assert 20 <= trees == still < 300
+    assert resting[0] == resting[2]
+    assert (row.state, row.trees, row.digest) == (JobState.DONE, 300, digest_of(columns, SLOW))
+
+
+def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, columns, client, tmp_path, monkeypatch):
+    with a_scheduler(cluster) as ledger:
+        with no_seats(monkeypatch):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            in_state(client, job, JobState.QUEUED)
+            client.ask(job, "pause")
+        other = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        untouched = ledger.job(job)
+        client.ask(job, "resume")
+        row = ended(ledger, job)
+
+    assert (untouched.state, untouched.started) == (JobState.PAUSED, None)
+    assert row.digest == other.digest == digest_of(columns, QUICK)
+
+
+def test_a_job_paused_while_its_rules_are_mined_is_done_after_all(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        with nobody_takes(cluster, names.RULES_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            in_state(client, job, JobState.MINING)
+            client.ask(job, "pause")
+        client.ask(job, "resume")
+        row = ended(ledger, job)
+
+    assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, QUICK))
+
+
+def test_a_paused_job_stays_paused_when_the_scheduler_changes(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        job = submit(cluster, tmp_path, columns, **SLOW)
+        some_trees(ledger, job, 5)
+        client.ask(job, "pause")
+    with a_scheduler(cluster, "second") as ledger:
+        other = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        still = ledger.job(job).state
+        client.ask(job, "resume")
+        row = ended(ledger, job)
+
+    assert (other.state, still) == (JobState.DONE, JobState.PAUSED)
+    assert row.digest == digest_of(columns, SLOW)
+
+
+@pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.PAUSED, JobState.MINING])
+def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client, maabo, tmp_path, monkeypatch, state):
+    with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
+        if state is JobState.QUEUED:
+            patch.setattr(loop, "MOST_JOBS", 0)
+        job = submit(cluster, tmp_path, columns, **(QUICK if state is JobState.MINING else SLOW))
+        if state is JobState.PAUSED:
+            some_trees(ledger, job, 5)
+            client.ask(job, "pause")
+        in_state(client, job, state)
+        code, out, _ = maabo("cancel", job)
+        row = ledger.job(job)
+
+    assert (code, out) == (0, f"Job {job[:8]} is cancelled.\n")
+    assert (row.state, row.digest) == (JobState.CANCELLED, None)
+    assert (list(ledger.batches(job)), list(ledger.results(job)), ledger.tasks(job)) == ([], [], [])
+    assert maabo("cancel", job)[0] == 2
+
+
+# A budget of time.
+
+
+def test_a_time_budget_ends_the_search_after_a_whole_batch_and_says_what_that_means(cluster, columns, client, tmp_path):
+    mining = {"trees": 4000, "batch": 8, "seed": 3}
+    with a_scheduler(cluster) as ledger:
+        row = ended(ledger, submit(cluster, tmp_path, columns, **mining, time_limit=1.0))
+        document = json.loads(client.final_document(row.id))
+
+    assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, "time", "time")
+    assert 0 < row.trees == document["search"]["trees"] < 4000
+    assert any("The time limit ended the search" in note and "faster machine" in note for note in document["notes"])
+    assert row.digest == digest_of(columns, mining | {"trees": row.trees})
+
+
+def test_another_scheduler_keeps_the_batches_that_the_time_budget_allowed(cluster, columns, tmp_path):
+    mining = {"trees": 4000, "batch": 8, "in_flight": 3, "seed": 3}
+    with nobody_takes(cluster, names.EVALUATE_QUEUE):
+        with a_scheduler(cluster) as ledger:
+            job = submit(cluster, tmp_path, columns, **mining, time_limit=0.5)
+            first = servers.wait_for(lambda: (row := ledger.job(job)) and row.stop_after, what="the time's end")
+        with a_scheduler(cluster, "second") as ledger:
+            servers.wait_for(lambda: ledger.job(job).fence > 1, what="another holder")
+            batches = list(ledger.batches(job))
+    with a_scheduler(cluster, "third") as ledger:
+        row = ended(ledger, job)
+
+    assert (row.state, row.reason, row.stop_after) == (JobState.DONE, "time", first)
+    assert len(batches) == first
+    assert row.digest == digest_of(columns, mining | {"trees": row.trees})
+
+
+def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        with nobody_takes(cluster, names.RULES_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK, time_limit=1.5)
+            in_state(client, job, JobState.MINING)
+            time.sleep(2.5)
+        row = ended(ledger, job)
+        document = json.loads(client.final_document(job))
+
+    assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, None, "budget")
+
+
+# Who waits, and who comes first.
+
+
+def test_without_a_worker_a_job_waits(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        with nobody_takes(cluster, names.EVALUATE_QUEUE, names.RULES_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            in_state(client, job, JobState.RUNNING)
+            time.sleep(3)
+            waiting = client.record(job)
+        row = ended(ledger, job)
+
+    assert (waiting.state, waiting.trees, waiting.reason) == (JobState.RUNNING, 0, None)
+    assert row.digest == digest_of(columns, QUICK)
+
+
+def test_a_small_urgent_job_does_not_wait_for_a_wide_one(cluster, columns, tmp_path):
+    wide = {"trees": 4000, "batch": 64, "in_flight": 16, "seed": 1}
+    with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
+        low = submit(cluster, tmp_path, columns, document={"priority": "low"}, **wide)
+        some_trees(ledger, low, 100)
+        before = ledger.job(low).trees
+        high = ended(ledger, submit(cluster, tmp_path, columns, document={"priority": "high"}, **QUICK))
+        after = ledger.job(low)
+        row = ended(ledger, low)
+
+    assert after.state is JobState.RUNNING
+    assert after.trees - before < 2000
+    assert high.digest == digest_of(columns, QUICK)
+    assert row.digest == digest_of(columns, wide)
+
+
+def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
+    mining = {"trees": 2000, "batch": 64, "in_flight": 8}
+    with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
+        jobs = [submit(cluster, tmp_path, columns, **mining, seed=seed) for seed in (1, 2)]
+        rows = servers.wait_for(
+            lambda: (found := ledger.jobs(jobs)) and any(row.state.ended for row in found) and found, what="an end"
+        )
+        digests = {row.spec.settings.seed: row.digest for row in [ended(ledger, job) for job in jobs]}
+
+    assert min(row.trees for row in rows) >= 2000 / 3
+    assert digests == {seed: digest_of(columns, mining | {"seed": seed}) for seed in (1, 2)}
+
+
+# Refusals and failures.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"settings": {"trees": 0}}, "settings.trees"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"id": "b" * 32}, "the document is of job bbbb"),
+        ({"dataset": {"fingerprint": "short"}}, "dataset.fingerprint"),
+        ({"version": 7}, "version"),
+    ],
+    ids=["bad setting", "unknown field", "another id", "no fingerprint", "another version"],
+)
+def test_a_refused_document_is_answered_and_kept_with_its_reason(cluster, client, changes, reason):
+    job = uuid4().hex
+    document = {"id": job, "dataset": {"fingerprint": "a" * 64}} | changes
+    with a_scheduler(cluster) as ledger:
+        ask(cluster, "submit", job, document=document)
+        record = in_state(client, job, JobState.FAILED)
+        row = ledger.job(job)
+
+    assert reason in record.reason
+    assert row is None
+    request, why = last_refused(cluster)
+    assert json.loads(request)["document"] == document
+    assert why == record.reason
+
+
+@pytest.mark.parametrize("entry", [{HEADER: b"\xff not JSON"}, {HEADER: b'{"kind": "dance"}'}, {b"other": b"field"}])
+def test_what_is_no_request_is_kept_with_its_reason(cluster, columns, tmp_path, entry):
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
+        server.xadd(cluster.key(names.INTAKE_STREAM), entry)
+        row = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+
+    request, why = last_refused(cluster)
+    assert row.state is JobState.DONE
+    assert request == entry.get(HEADER, b"")
+    assert "Request message does not read" in why
+
+
+def last_refused(cluster):
+    with open_redis(cluster) as server:
+        ((_, fields),) = server.xrevrange(cluster.key(names.REFUSED_STREAM), count=1)
+    return fields[b"request"], fields[b"reason"].decode()
+
+
+def test_a_job_whose_plan_cannot_be_settled_fails_alone(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        bad = submit(cluster, tmp_path, columns, **QUICK | {"subset_size": 40})
+        good = submit(cluster, tmp_path, columns, **QUICK)
+        rows = [ended(ledger, job) for job in (bad, good)]
+        shown = in_state(client, bad, JobState.FAILED)
+
+    assert [row.state for row in rows] == [JobState.FAILED, JobState.DONE]
+    assert "--subset-size 40 needs a table of more features" in rows[0].reason == shown.reason
+
+
+def test_a_table_under_a_wrong_fingerprint_fails_the_job_with_a_reason(cluster, columns, client, tmp_path):
+    job, wrong = uuid4().hex, "d" * 64
+    columns.save(tmp_path / "table")
+    FileStore(cluster.store_url).put(f"columns/{wrong}", tmp_path / "table")
+    with a_scheduler(cluster):
+        ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": wrong}})
+        record = in_state(client, job, JobState.FAILED)
+
+    assert "columns/dddd" in record.reason
+    assert "Submit the table again" in record.reason
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """A fault of ours in one job: when it is opened, or when its first answer comes."""
+
+    def make(job, moment):
+        def fail(*_):
+            raise ZeroDivisionError("a fault of ours")
+
+        def open_job(ledger, lease, *rest):
+            opened = right(ledger, lease, *rest) if lease.job != job or moment == "answered" else fail()
+            if lease.job == job:
+                opened.speed = type("Speed", (), {"learn": fail, "subsets_in": lambda *_: 8, "expected": lambda *_: 1})
+            return opened
+
+        right = loop.open_job
+        monkeypatch.setattr(loop, "open_job", open_job)
+
+    return make
+
+
+@pytest.mark.parametrize("moment", ["opened", "answered"])
+def test_a_fault_of_ours_in_one_job_fails_that_job_alone(cluster, columns, client, tmp_path, faulty, moment):
+    job = uuid4().hex
+    faulty(job, moment)
+    with a_scheduler(cluster) as ledger:
+        submit(cluster, tmp_path, columns, job, **QUICK)
+        good = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        record = in_state(client, job, JobState.FAILED)
+
+    assert "a fault of ours" in record.reason
+    assert good.digest == digest_of(columns, QUICK)
+
+
+def test_rules_that_do_not_read_fail_their_job_alone(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        with nobody_takes(cluster, names.RULES_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            in_state(client, job, JobState.MINING)
+            header = Mined(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
+            with open_redis(cluster) as server:
+                server.xadd(results_stream(cluster, job), {MINED: header.model_dump_json(), BODY: b"\xff\xfe"})
+            row = ended(ledger, job)
+        good = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+
+    assert row.state is JobState.FAILED
+    assert good.state is JobState.DONE
+
+
+# Outages at bad moments.
+
+
+def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
+    """The method raises the error the first time that `when` says so; gives the event of its having done so."""
+    right, failed = getattr(owner, name), Event()
+
+    def method(self, *arguments, **named):
+        if not failed.is_set() and when(*arguments):
+            failed.set()
+            raise error
+        return right(self, *arguments, **named)
+
+    monkeypatch.setattr(owner, name, method)
+    return failed
+
+
+def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
+    failed = failing_once(monkeypatch, Post, "evaluate", PostError("the broker is gone"))
+    with a_scheduler(cluster) as ledger:
+        with no_seats(monkeypatch):
+            jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]
+            servers.wait_for(lambda: len(ledger.jobs(jobs)) == 3, what="three jobs")
+        rows = [ended(ledger, job) for job in jobs]
+
+    assert failed.is_set()
+    assert {row.digest for row in rows} == {digest_of(columns, QUICK)}
+
+
+def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, tmp_path, monkeypatch):
+    with open_redis(cluster) as server:
+        with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.EVALUATE_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            servers.wait_for(lambda: ledger.tasks(job), what="tasks on their way")
+        servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that nobody reads")
+        so_far = Mined(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
+        server.xadd(results_stream(cluster, job), {MINED: so_far.model_dump_json(), BODY: b"{}"})
+    failed = failing_once(monkeypatch, Mirror, "show_document", redis.ConnectionError("gone"))
+    with a_scheduler(cluster, "second") as ledger:
+        row = ended(ledger, job)
+
+    assert failed.is_set()
+    assert (row.state, row.trees, row.digest) == (JobState.DONE, 40, digest_of(columns, QUICK))
+
+
+def test_an_end_that_redis_did_not_hear_of_is_shown_when_it_is_back(cluster, columns, client, tmp_path, monkeypatch):
+    def of_the_end(records):
+        return any(record.state is JobState.DONE for record in records)
+
+    failed = failing_once(monkeypatch, Mirror, "show", redis.ConnectionError("gone"), of_the_end)
+    with a_scheduler(cluster):
+        job = submit(cluster, tmp_path, columns, **QUICK)
+        record = in_state(client, job, JobState.DONE)
+
+    assert failed.is_set()
+    assert record.digest == digest_of(columns, QUICK)
+
+
+def test_an_end_that_nobody_came_to_show_is_shown_by_the_next_scheduler(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        job = submit(cluster, tmp_path, columns, **QUICK)
+        ended(ledger, job)
+        in_state(client, job, JobState.DONE)
+    done = client.record(job)
+    with open_redis(cluster) as server:
+        stale = done.model_copy(update={"state": JobState.MINING, "digest": None})
+        server.set(cluster.key(f"{names.JOB_RECORD}:{job}"), stale.model_dump_json())
+    with a_scheduler(cluster, "second"):
+        record = in_state(client, job, JobState.DONE)
+
+    assert record.digest == done.digest
+
+
+def test_what_redis_forgot_is_brought_back_when_somebody_looks(cluster, columns, client, maabo, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        row = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        before = (client.record(row.id), client.final_document(row.id))
+        with open_redis(cluster) as server:
+            server.flushall()
+        after = (client.record(row.id), client.final_document(row.id))
+        code, out, _ = maabo("rules", row.id, "--json")
+
+    assert after == before
+    assert (code, json.loads(out)["digest"]) == (0, row.digest)
+
+
+# Callbacks and retention.
+
+
+@pytest.mark.parametrize(("mining", "state"), [(QUICK, "done"), ({"subset_size": 40}, "failed")])
+def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining, state):
+    queue = f"orders.{state}"
+    callback = {"callback": {"task": "orders.mined", "queue": queue}}
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
+        row = ended(ledger, submit(cluster, tmp_path, columns, document=callback, **mining))
+        servers.wait_for(lambda: server.llen(cluster.key(queue)), what="a call")
+        ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        time.sleep(1)  # two or three rounds of housekeeping
+        calls = [json.loads(message) for message in server.lrange(cluster.key(queue), 0, -1)]
+
+    assert [call["headers"]["task"] for call in calls] == ["orders.mined"]
+    _, arguments, _ = json.loads(b64decode(calls[0]["body"]))
+    assert arguments == {"job": row.id, "state": state, "digest": row.digest}
+
+
+def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, client, tmp_path):
+    brief = cluster.model_copy(update={"retention": 2.0, "ledger_url": f"sqlite:///{tmp_path}/ledger.db"})
+    refused = "c" * 32
+    with a_scheduler(brief) as ledger, open_redis(cluster) as server:
+        done = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        ask(cluster, "submit", refused, document={"id": refused})
+        in_state(client, refused, JobState.FAILED)
+        named = ledger.artifacts()
+        listed = cluster.key(names.JOB_LIST)
+
+        def gone():
+            shown = server.zrange(listed, 0, -1)
+            return ledger.job(done.id) is None and not {done.id.encode(), refused.encode()} & set(shown)
+
+        servers.wait_for(gone, what="the end of the retention time")
+        keys = [key for job in (done.id, refused) for key in server.keys(f"{cluster.prefix}*{job}*")]
+        store = FileStore(cluster.store_url)
+        collect(brief, time.time() + 3)
+
+    assert {name.split("/")[0] for name in named} == {"columns", "trees"}
+    assert keys == []
+    assert not {item.name for item in store.list()} & named
+
+
+def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, client, tmp_path):
+    brief = cluster.model_copy(update={"retention": 1.0, "ledger_url": f"sqlite:///{tmp_path}/ledger.db"})
+    with a_scheduler(brief.model_copy(update={"partial_seconds": 0.1})) as ledger:
+        job = submit(cluster, tmp_path, columns, **SLOW)
+        servers.wait_for(lambda: (row := ledger.job(job)) and row.segments, what="trees in the store")
+        client.ask(job, "pause")
+        time.sleep(3)
+        collect(brief, time.time() + 3)
+        client.ask(job, "resume")
+        row = ended(ledger, job)
+
+    assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, SLOW))
+
+
+def collect(settings, now):
+    """What a scheduler does once an hour."""
+    parts = Parts.connected(settings)
+    Housekeeping(parts, Mirror(parts), Post(parts)).tend(now, set())
+    parts.close()
