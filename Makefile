@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo up test soak lint bench clean
+.PHONY: setup demo up test soak lint bench bench-cluster clean
 
 setup: $(READY)
 
@@ -35,6 +35,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+bench-cluster: $(READY)
+	$(BIN)/python -m bench.cluster
 
 clean:
 	rm -rf $(VENV) dist build

@@ -107,7 +107,7 @@ class BatchRow:
 
 
 class Ledger:
-    """All reads and writes; each method is one transaction."""
+    """All reads and writes; each method is one transaction. Jobs are locked in the order of their ids."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
@@ -128,7 +128,7 @@ class Ledger:
                 known = set(connection.execute(select(jobs.c.id).where(jobs.c.id.in_(ids))).scalars())
                 rows = {spec.id: _new_row(spec, now) for spec in specs if spec.id not in known}
                 if rows:
-                    connection.execute(insert(jobs), list(rows.values()))
+                    connection.execute(insert(jobs), [rows[job] for job in sorted(rows)])
         except DuplicateError:  # another scheduler took one of them in at this moment
             if len(specs) > 1:
                 for spec in specs:
@@ -210,7 +210,7 @@ class Ledger:
             return {}
         wanted = {}
         with self._database.write() as connection:
-            for lease in leases:
+            for lease in _in_order(leases):
                 mine = (jobs.c.id == lease.job, jobs.c.fence == lease.fence)
                 if connection.execute(update(jobs).where(*mine).values(lease_until=now + seconds)).rowcount == 1:
                     wish = connection.execute(select(jobs.c.wanted).where(jobs.c.id == lease.job)).scalar()
@@ -222,7 +222,7 @@ class Ledger:
         if not leases:
             return
         with self._database.write() as connection:
-            for lease in leases:
+            for lease in _in_order(leases):
                 connection.execute(
                     update(jobs)
                     .where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
@@ -375,6 +375,11 @@ def _new_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "fence": 0,
         "lease_until": 0.0,
     }
+
+
+def _in_order(leases: Collection[Lease]) -> list[Lease]:
+    """So that two schedulers never wait for each other's locks."""
+    return sorted(leases, key=lambda lease: lease.job)
 
 
 def _job(row: Any) -> JobRow:

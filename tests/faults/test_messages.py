@@ -1,0 +1,174 @@
+"""Rows 11 and 15: what does not belong on the wire is refused with a reason, and the job goes on."""
+
+import json
+import pickle
+import signal
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.streams import BODY, HEADER, MINED
+from maabo_dist.contract import names
+from maabo_dist.contract.messages import MAX_SUBSETS, Answer, Evaluate, Mined, TableSplit, pack_subsets
+from maabo_dist.settings import MiningSettings
+from tests import servers
+from tests.faults.world import MINING, table
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+@pytest.fixture
+def celery(world):
+    app = make_celery(world.settings)
+    yield app
+    app.close()
+
+
+def evaluate(job, **changes):
+    """A message such as the scheduler sends."""
+    message = Evaluate(
+        job=job,
+        batch=0,
+        start=0,
+        stop=1,
+        attempt=0,
+        columns=table().fingerprint,
+        split=TableSplit.of(MiningSettings.parse(MINING)),
+        max_depth=5,
+        subset_size=2,
+        subsets=pack_subsets(table().labels[:2].reshape(1, 2)),
+    )
+    return message.model_dump(mode="json") | changes
+
+
+class Trap:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def said(process, what, before, seconds=15):
+    servers.wait_for(lambda: what in process.log[before:], seconds, what=f"{what!r} in the log")
+
+
+def test_a_pickle_is_refused_unread(world, celery, tmp_path):
+    before, path = len(world.first_worker.log), tmp_path / "unpickled"
+    body = b64encode(pickle.dumps(([Trap(path)], {}, {}))).decode()
+    letter = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
+    with celery.producer_pool.acquire() as producer:
+        producer.publish(
+            pickle.dumps(([Trap(path)], {}, {})),
+            headers=letter.headers,
+            content_type="application/x-python-serialize",
+            content_encoding="binary",
+            exchange="",
+            routing_key=names.EVALUATE_QUEUE,
+        )
+    job = world.submit()
+
+    said(world.first_worker, "ContentDisallowed", before)
+    world.done(job)
+    assert body
+    assert not path.exists()
+
+
+def test_an_unknown_task_is_refused(world, celery):
+    before = len(world.first_worker.log)
+    celery.send_task("os.system", args=["true"], queue=names.EVALUATE_QUEUE)
+    job = world.submit()
+
+    said(world.first_worker, "Received unregistered task of type 'os.system'", before)
+    world.done(job)
+
+
+@pytest.mark.parametrize("item", [b"not JSON", b"\xff\xfe\x00", b"7", b"{}", b'{"body": 1, "properties": {}}'])
+def test_an_item_in_the_queue_that_is_no_message_is_refused(world, item):
+    before = len(world.first_worker.log)
+    world.client.lpush(world.settings.key(names.EVALUATE_QUEUE), item)
+    job = world.submit()
+
+    said(world.first_worker, "refused", before)
+    world.done(job)
+    assert world.first_worker.alive
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_task_of_another_version_is_refused(world, celery, version):
+    job, before = world.submit(), len(world.first_scheduler.log)
+    world.under_way(job)
+    celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=version), queue=names.EVALUATE_QUEUE)
+
+    said(world.first_scheduler, f"contract version {version}", before)
+    world.done(job)
+
+
+def test_an_oversized_task_is_refused(world, celery):
+    job, before = world.submit(), len(world.first_scheduler.log)
+    world.under_way(job)
+    message = evaluate(job, subsets="A" * (MAX_SUBSETS * 96 + 1))
+    celery.send_task(names.EVALUATE, kwargs=message, queue=names.EVALUATE_QUEUE, argsrepr="", kwargsrepr="")
+
+    said(world.first_scheduler, "at most", before)
+    world.done(job)
+
+
+@pytest.mark.parametrize("damage", [lambda body: body[:-7], lambda body: b"", lambda body: body[: len(body) // 2]])
+def test_a_truncated_answer_is_refused(world, damage):
+    world.first_worker.signal(signal.SIGSTOP)
+    job, before = world.submit(), len(world.first_scheduler.log)
+    task = servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")[0]
+    key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
+    header = Answer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
+    world.client.xadd(world.stream(job), {HEADER: header, BODY: damage(bytes(range(256)) * 8)})
+    said(world.first_scheduler, "answer refused", before)
+    world.first_worker.signal(signal.SIGCONT)
+
+    world.done(job)
+
+
+def test_a_truncated_document_is_refused(world):
+    world.first_worker.signal(signal.SIGSTOP)
+    job, before = world.submit(), len(world.first_scheduler.log)
+    servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")
+    header = Mined.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
+    world.client.xadd(world.stream(job), {MINED: header.model_dump_json(), BODY: "{\"a\": \"–".encode()[:-1]})
+    said(world.first_scheduler, "answer refused", before)
+    world.first_worker.signal(signal.SIGCONT)
+
+    world.done(job)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({b"nothing": b"known"}, "does not read"),
+        ({HEADER: b"\xff\xfe"}, "does not read"),
+        ({HEADER: json.dumps({"kind": "submit", "job": "../../etc"})}, "job"),
+        ({HEADER: json.dumps({"version": 9, "kind": "submit", "job": "a" * 32})}, "version 9"),
+        ({HEADER: json.dumps({"kind": "submit", "job": "a" * 32, "document": {"id": "a" * 32}})}, "dataset"),
+    ],
+)
+def test_a_request_that_does_not_read_is_refused_and_kept_with_its_reason(world, fields, reason):
+    world.client.delete(world.settings.key(names.REFUSED_STREAM))
+    world.client.xadd(world.settings.key(names.INTAKE_STREAM), fields)
+
+    (entry,) = servers.wait_for(lambda: world.client.xrange(world.settings.key(names.REFUSED_STREAM)), 15)
+    assert reason in entry[1][b"reason"].decode()
+    assert world.first_scheduler.alive
+
+
+def test_a_worker_of_another_version_refuses_and_the_others_do_the_work(world):
+    world.worker("tests.faults.other_version_app")
+    job, before = world.submit(), len(world.first_scheduler.log)
+
+    row = world.done(job, seconds=60)
+    log = world.first_scheduler.log[before:]
+    assert "task unavailable" in log
+    assert "contract version 1 came; this program speaks version 2" in log
+    assert row.failed == 0

@@ -1,0 +1,107 @@
+"""Rows 8 and 9: connections that are cut, silent or slow; messages that come twice, late, or with a lost reply."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests import servers
+from tests.faults.world import MINING
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+@pytest.fixture
+def between(world):
+    yield world.proxy
+    world.proxy.delay(0)
+    world.proxy.thaw()
+    world.proxy.duplicate_commands()
+
+
+def test_cut_connections_change_no_rule(world, between):
+    job = world.submit()
+    world.under_way(job)
+    for _ in range(5):
+        between.cut()
+        time.sleep(0.3)
+
+    world.done(job)
+
+
+def test_connections_that_fall_silent_are_given_up_in_time(world, between):
+    job = world.submit()
+    world.under_way(job)
+    between.strand()
+
+    world.done(job, seconds=25 + 10)
+    assert world.first_worker.alive
+
+
+def test_a_network_that_stands_still_for_a_while_changes_no_rule(world, between):
+    job = world.submit()
+    world.under_way(job)
+    between.freeze()
+    time.sleep(4)
+    between.thaw()
+
+    world.done(job)
+
+
+@pytest.mark.soak
+def test_a_network_that_stands_still_for_longer_than_every_time_out_changes_no_rule(world, between):
+    job = world.submit()
+    world.under_way(job)
+    between.freeze()
+    time.sleep(20)
+    between.thaw()
+
+    world.done(job, seconds=60)
+
+
+@pytest.mark.parametrize("delay", [(0.2, 0.2), (0.0, 0.3)], ids=["late", "out of order"])
+def test_a_slow_network_changes_no_rule(world, between, delay):
+    mining = MINING | {"trees": 600}
+    between.delay(*delay)
+    job = world.submit(mining)
+
+    world.done(job, mining, seconds=60)
+
+
+def test_messages_that_come_twice_are_counted_once(world, between):
+    between.duplicate_commands(b"XADD", b"LPUSH")
+    job = world.submit()
+
+    row = world.done(job)
+    assert min(between.seen[b"XADD"], between.seen[b"LPUSH"]) > 50
+    assert (row.trees, json.loads(world.document(job))["search"]["trees"]) == (MINING["trees"], MINING["trees"])
+
+
+@pytest.mark.parametrize("command", [b"XADD", b"LPUSH", b"XDEL", b"BRPOP", b"XREAD"])
+def test_a_lost_reply_changes_no_rule(world, between, command):
+    job = world.submit()
+    world.under_way(job)
+    before = between.seen[command]
+    between.lose_reply(command, times=5)
+    servers.wait_for(lambda: between.seen[command] == before + 5, 30, what="lost replies")
+
+    assert world.done(job).trees == MINING["trees"]
+
+
+def test_a_late_answer_is_dropped_when_another_came_first(world):
+    job = world.submit()
+    world.under_way(job)
+    late = world.first_worker.children
+    for child in late:
+        os.kill(child, signal.SIGSTOP)
+    before = len(world.first_scheduler.log)
+    other = world.worker()
+    servers.wait_for(lambda: "nothing heard; sent again" in world.first_scheduler.log[before:], 30, what="a re-issue")
+    for child in late:
+        os.kill(child, signal.SIGCONT)
+
+    assert world.done(job).trees == MINING["trees"]
+    other.signal(signal.SIGTERM)
+    assert other.exit_code(20) == 0

@@ -1,0 +1,115 @@
+"""Row 10, and row 1 to the letter: a subset that cannot be evaluated, and a process that dies in mid-task."""
+
+import json
+import os
+import signal
+from functools import cache
+
+import numpy as np
+import pytest
+
+from maabo_dist.mining import SearchEnd, conclude, split_for
+from maabo_dist.rules import TreePool
+from maabo_dist.run import SearchRun
+from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.trees.forest import failed_forest
+from tests import servers
+from tests.faults.world import World, table
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+MINING = {"trees": 400, "batch": 8, "in_flight": 8, "seed": 3, "similarity": 0.4}
+
+
+class Search:
+    """The search in this process, with a subset that cannot be had."""
+
+    def __init__(self):
+        self.columns, self.settings = table(), MiningSettings.parse(MINING)
+        self.plan = SearchPlan.settle(self.settings, self.columns.count)
+        self.split = split_for(self.columns, self.settings)
+        self.training = TrainingTable.build(self.columns, self.split)
+
+    def run(self, pool=None):
+        return SearchRun(self.columns, self.split, self.settings, self.plan, pool)
+
+    def first_batch(self):
+        return self.run().propose()
+
+    def digest_without(self, poison):
+        pool = TreePool(self.settings, self.plan.subset_size, self.training.weights)
+        run, waiting = self.run(pool), []
+        while not run.finished:
+            if (subsets := run.propose()) is not None:
+                waiting.append(subsets)
+            else:
+                run.observe(Forest.joined([self.tree(subset, poison) for subset in waiting.pop(0)]))
+        end = SearchEnd(run.reason, 0.0)
+        return conclude(self.columns, self.split, self.training, self.settings, self.plan, pool, end).digest
+
+    def tree(self, subset, poison):
+        if subset.tolist() == poison:
+            return failed_forest(subset[np.newaxis], self.settings.max_depth, len(self.columns.classes))
+        return depth_search(self.training, subset[np.newaxis], self.settings.max_depth)
+
+
+@cache
+def poison_and_digest():
+    search = Search()
+    poison = search.first_batch()[3].tolist()
+    return poison, search.digest_without(poison)
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory):
+    """A cluster whose worker heeds `poison(deed)`."""
+    directory = tmp_path_factory.mktemp("poisoned")
+    world = World(directory)
+    path = directory / "poison.json"
+    world.poison = lambda deed: path.write_text(json.dumps({"subset": poison_and_digest()[0], "deed": deed}))
+    world.asleep = path.with_suffix(".asleep")
+    try:
+        world.first_scheduler = world.scheduler(wait=False)
+        world.first_worker = world.worker("tests.faults.poisoned_app", environment={"POISON": str(path)}, task_limit=0.8)
+        world.first_scheduler.ready("ready as")
+        yield world
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        ("raise", "ValueError('poison')"),
+        ("run out of memory", "The worker ran out of memory."),
+        ("never end", "TimeLimitExceeded"),
+        ("die", "signal 9 (SIGKILL)"),
+    ],
+)
+def test_a_subset_that_cannot_be_had_is_isolated_and_named(poisoned, deed, reason):
+    poison, digest = poison_and_digest()
+    poisoned.poison(deed)
+    job = poisoned.submit(MINING)
+
+    row = poisoned.done(job, digest=digest, seconds=60)
+    names = ", ".join(table().features[index].name for index in poison)
+    named = [note for note in json.loads(poisoned.document(job))["notes"] if "could not be had" in note]
+    assert (row.failed, poisoned.record(job).failed) == (1, 1)
+    assert len(named) == 1
+    assert named[0].startswith(f"The tree on {names} could not be had: ")
+    assert reason in named[0]
+    assert poisoned.first_worker.alive
+
+
+def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
+    poisoned.asleep.unlink(missing_ok=True)
+    poisoned.poison("sleep once")
+    job = poisoned.submit(MINING)
+    servers.wait_for(poisoned.asleep.exists, 20, what="a task under way")
+    before = len(poisoned.first_scheduler.log)
+    os.kill(int(poisoned.asleep.read_text()), signal.SIGKILL)
+
+    servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 5, what="a loss that is heard")
+    assert "nothing heard" not in poisoned.first_scheduler.log[before:]
+    assert poisoned.done(job, MINING).failed == 0
