@@ -17,15 +17,15 @@ class Journal:
 
     def tell(self, event: str, **fields: object) -> None:
         """Something was decided."""
-        self._logger.info(event, extra={_FIELDS: fields})
+        self._logger.info(event, extra=_said(fields))
 
     def detail(self, event: str, **fields: object) -> None:
         """Something that happens all the time."""
-        self._logger.debug(event, extra={_FIELDS: fields})
+        self._logger.debug(event, extra=_said(fields))
 
     def warn(self, event: str, **fields: object) -> None:
         """Something went wrong and is being dealt with."""
-        self._logger.warning(event, extra={_FIELDS: fields})
+        self._logger.warning(event, extra=_said(fields))
 
 
 class TextFormatter(logging.Formatter):
@@ -72,6 +72,10 @@ def set_up_logging(style: Literal["text", "json"], stream: TextIO | None = None)
     root.handlers[:] = [log_handler(style, stream or sys.stderr)]
     root.setLevel(logging.WARNING)
     logging.getLogger("maabo").setLevel(logging.INFO)
+
+
+def _said(fields: dict[str, object]) -> dict[str, object]:
+    return {_FIELDS: {name: value for name, value in fields.items() if value is not None}}
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.contract.messages import Answer, Evaluate, TableSplit, pack_subsets, unpack_subsets
+from maabo_dist.contract.messages import (
+    Answer,
+    Evaluate,
+    Mine,
+    Mined,
+    Request,
+    TableSplit,
+    pack_subsets,
+    unpack_subsets,
+)
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError, SettingsError
 
 JOB, TABLE = "0123456789abcdef" * 2, "0123456789abcdef" * 4
@@ -100,3 +110,72 @@ def test_a_refused_document_names_the_field_and_the_value():
 
 def test_ended_states_are_those_in_which_nothing_more_happens():
     assert {state.value for state in JobState if state.ended} == {"done", "failed", "cancelled"}
+
+
+def a_request_for_rules(**changes):
+    message = {
+        "spec": {"id": JOB, "dataset": {"fingerprint": TABLE}},
+        "attempt": 1,
+        "final": True,
+        "segments": [TABLE],
+        "seconds": 2.5,
+        "stopped": "budget",
+    }
+    return message | changes
+
+
+def test_a_request_for_rules_comes_back_from_json_as_it_was():
+    message = Mine.read(a_request_for_rules(failures=[{"subset": [1, 2], "reason": "It hung."}]))
+
+    assert Mine.read(message.model_dump_json()) == message
+    assert message.argsrepr == "job 0123 · rules"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"segments": ["../x"]},
+        {"spec": {"id": JOB}},
+        {"spec": {"id": JOB, "dataset": {"fingerprint": TABLE}, "settings": {"alpha": 7}}},
+        {"seconds": -1},
+        {"failures": [{"subset": [-1], "reason": ""}]},
+    ],
+)
+def test_a_request_for_rules_that_makes_no_sense_is_refused(changes):
+    with pytest.raises(FormatError, match="A Mine message does not read"):
+        Mine.read(a_request_for_rules(**changes))
+
+
+@pytest.mark.parametrize("kind", [Answer, Mined, Mine, Evaluate, Request])
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=200), st.dictionaries(st.text(max_size=9), st.integers())))
+def test_whatever_comes_instead_of_a_message_is_refused_with_a_reason(kind, data):
+    with pytest.raises(FormatError):
+        kind.read(data)
+
+
+def test_a_request_carries_a_document_that_is_checked_later():
+    request = Request.read({"kind": "submit", "job": JOB, "document": {"anything": 1}})
+
+    assert request.document == {"anything": 1}
+
+
+@pytest.mark.parametrize(
+    "request_", [{"kind": "destroy", "job": JOB}, {"kind": "pause", "job": "7f3a"}, {"kind": "look"}]
+)
+def test_a_request_for_something_else_is_refused(request_):
+    with pytest.raises(FormatError, match="A Request message does not read"):
+        Request.read(request_)
+
+
+def test_a_reader_passes_over_what_a_newer_scheduler_says_of_a_job():
+    record = JobRecord.model_validate({"id": JOB, "state": "running", "workers": 12})
+
+    assert (record.state, record.trees, record.rules) == (JobState.RUNNING, 0, None)
+
+
+def test_a_job_may_name_who_is_called_when_it_ends():
+    document = {"id": JOB, "dataset": {"fingerprint": TABLE}, "callback": {"task": "a.b", "queue": "q"}}
+
+    assert JobSpec.parse(document).callback.queue == "q"
+    with pytest.raises(SettingsError, match=r"callback\.queue"):
+        JobSpec.parse(document | {"callback": {"task": "a.b"}})
