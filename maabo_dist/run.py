@@ -54,6 +54,11 @@ class SearchRun:
         return self._next is None and not self._waiting
 
     @property
+    def goes_on(self) -> bool:
+        """Whether more may be proposed."""
+        return self._next is not None
+
+    @property
     def reason(self) -> str:
         """Why the search ended, or would end now."""
         if self._reason is not None:
@@ -87,7 +92,8 @@ class SearchRun:
 
     def stop(self, reason: str) -> None:
         """Propose nothing more. What was proposed is still to be observed, so that the end is the same anywhere."""
-        self._next, self._reason = None, reason
+        if self._next is not None:  # else it has ended for another reason
+            self._next, self._reason = None, reason
 
     def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
         if look and self._pool is not None:

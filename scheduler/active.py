@@ -67,8 +67,10 @@ class ActiveJob:
     opened: float
     state: JobState = JobState.RUNNING
     failed: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    """The first of them."""
+    failures: dict[TaskKey, Failure] = field(default_factory=dict)
+    """The first of them, in the order of the search."""
+    unwritten: list[ResultRow] = field(default_factory=list)
+    """What the machine knows and the ledger does not yet: an outage may come between the two."""
     rules: int | None = None
     segments: list[Segment] = field(default_factory=list)
     speed: Speed = field(default_factory=Speed)
@@ -91,15 +93,15 @@ class ActiveJob:
     def overtime(self, now: float) -> bool:
         """Whether the time budget is spent and the search does not know yet."""
         limit = self.spec.settings.time_limit
-        return limit is not None and not self.stopping and self.ran(now) >= limit
+        return limit is not None and not self.stopping and self.machine.run.goes_on and self.ran(now) >= limit
 
     def give_up(self, key: TaskKey, reason: str) -> bool:
         """Go on without a subset; False if its tree came after all."""
         if not self.machine.is_open(key):
             return False
-        if len(self.failures) < FAILURES_NAMED:
-            subset = tuple(int(feature) for feature in self.machine.subsets(key)[0])
-            self.failures.append(Failure(subset=subset, reason=reason[:MAX_REASON]))
+        subset = tuple(int(feature) for feature in self.machine.subsets(key)[0])
+        self.failures[key] = Failure(subset=subset, reason=reason[:MAX_REASON])
+        self.failures = dict(sorted(self.failures.items())[:FAILURES_NAMED])
         self.failed += 1
         return self.machine.give_up(key)
 

@@ -1,7 +1,9 @@
 """`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
@@ -14,6 +16,8 @@ from scheduler.schema import meta
 
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
+SQLITE_PATIENCE = 10.0
+"""Seconds to wait while another one writes."""
 
 
 class LedgerError(MaaboError):
@@ -30,8 +34,11 @@ class Database:
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
         self._writing = self._engine.execution_options(**{_WRITES: True})
-        with self.write() as connection:
-            _bring_up_to_date(connection)
+        try:
+            with self.write() as connection:
+                _bring_up_to_date(connection)
+        except LedgerError as error:
+            raise LedgerError(f"{error} It was to be opened at {_without_password(url)}.") from error
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -75,9 +82,24 @@ def _without_password(url: str) -> str:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
     cursor = connection.cursor()
-    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL"):
-        cursor.execute(f"PRAGMA {pragma}")
+    cursor.execute(f"PRAGMA busy_timeout={int(SQLITE_PATIENCE * 1000)}")
+    _use_write_ahead_log(cursor)
+    cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
+    """Of two that switch a new file at the same moment SQLite refuses one at once, whatever its time-out says."""
+    end = monotonic() + SQLITE_PATIENCE
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > end:
+                raise
+            sleep(0.02)
+        else:
+            return
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:
@@ -124,7 +146,7 @@ def _translated() -> Iterator[None]:
         raise DuplicateError(f"The ledger failed: {_said(error)}.") from error
     except DBAPIError as error:
         raise LedgerError(f"The ledger failed: {_said(error)}.") from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, OSError) as error:  # pg8000 lets some errors of its socket through
         raise LedgerError(f"The ledger failed: {error}.") from error
 
 

@@ -2,6 +2,8 @@
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.streams import results_stream
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.store import collect_garbage
 from scheduler.active import record_of
 from scheduler.ledger import JobRow
@@ -12,6 +14,7 @@ from scheduler.post import Post
 journal = Journal("maabo.scheduler.housekeeping")
 
 PURGE_EVERY, COLLECT_EVERY = 60.0, 3600.0
+_UNDER_WAY = {JobState.RUNNING, JobState.MINING}
 
 
 class Housekeeping:
@@ -27,7 +30,9 @@ class Housekeeping:
         self._call_back(now)
         if now >= self._next_purge:
             self._next_purge = now + min(PURGE_EVERY, self._parts.settings.retention)
-            self._purge(now, held)
+            self._purge(now)
+            self._remove_stray_streams(held)
+            self._correct_mirror(held)
         if now >= self._next_collection:
             self._next_collection = now + COLLECT_EVERY
             self._collect(now)
@@ -35,6 +40,10 @@ class Housekeeping:
     def show(self, job: str) -> None:
         """Mirror the record of a job that nobody holds."""
         self._mirror.show(record_of(row) for row in self._parts.ledger.jobs([job]))
+
+    def after_outage(self) -> None:
+        """Look through what Redis shows at the next opportunity: the end of a job may not have reached it."""
+        self._next_purge = 0.0
 
     def _call_back(self, now: float) -> None:
         """At least once: noted after it was sent."""
@@ -50,12 +59,12 @@ class Housekeeping:
             self._post.call(callback, {"job": row.id, "state": row.state.value, "digest": row.digest})
             journal.tell("called back", job=row.id, task=callback.task, queue=callback.queue)
 
-    def _purge(self, now: float, held: set[str]) -> None:
+    def _purge(self, now: float) -> None:
         gone = self._parts.ledger.purge(now - self._parts.settings.retention)
         if gone:
+            self._next_purge = now  # there may be more of them
             self._mirror.forget(gone)
             journal.tell("jobs forgotten", jobs=len(gone))
-        self._remove_stray_streams(held)
 
     def _remove_stray_streams(self, held: set[str]) -> None:
         """A late answer to a job that has ended makes its stream anew; nobody would read it."""
@@ -67,8 +76,20 @@ class Housekeeping:
         if strays:
             self._parts.redis.delete(*(found[job] for job in strays))
 
+    def _correct_mirror(self, held: set[str]) -> None:
+        """Redis may have missed the end of a job, and lists jobs whose records expired or that were refused."""
+        shown = {job: record for job, record in self._mirror.listed() if job not in held}
+        doubtful = [job for job, record in shown.items() if record is None or record.state in _UNDER_WAY]
+        known = {row.id: row for row in self._parts.ledger.jobs(doubtful)}
+        self._mirror.forget(job for job in doubtful if job not in known and shown[job] is None)
+        self._mirror.show(record_of(row) for row in known.values() if not _agree(shown[row.id], row))
+
     def _collect(self, now: float) -> None:
         settings = self._parts.settings
         gone = collect_garbage(self._parts.store, self._parts.ledger.artifacts(), settings.retention, now)
         if gone:
             journal.tell("artifacts removed", artifacts=len(gone))
+
+
+def _agree(record: JobRecord | None, row: JobRow) -> bool:
+    return record is not None and record.state is row.state

@@ -8,7 +8,7 @@ SQLite (in WAL mode) or PostgreSQL, by URL.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,12 +17,13 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
-from maabo_dist.errors import MaaboError
+from maabo_dist.errors import FormatError, MaaboError
 from scheduler.database import Database, DuplicateError
 from scheduler.schema import batches, jobs, results, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 LAST = 2**31 - 1
+IDS_AT_ONCE = 500
 _IN_PIECES = {"yield_per": 50}
 """Rows read at once where all of them are too many for memory."""
 _RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
@@ -162,9 +163,12 @@ class Ledger:
 
     def jobs(self, ids: Collection[str]) -> list[JobRow]:
         """Those of these jobs that are there."""
+        asked, found = list(ids), list[JobRow]()
         with self._database.read() as connection:
-            rows = connection.execute(select(*_JOB_COLUMNS).where(jobs.c.id.in_(list(ids)))).mappings().all()
-        return [_job(row) for row in rows]
+            for start in range(0, len(asked), IDS_AT_ONCE):
+                some = jobs.c.id.in_(asked[start : start + IDS_AT_ONCE])
+                found += _readable(connection.execute(select(*_JOB_COLUMNS).where(some)).mappings())
+        return found
 
     def document(self, job: str) -> str | None:
         """The result of a job that is done."""
@@ -306,7 +310,7 @@ class Ledger:
         """Ended jobs whose callback was not called yet."""
         query = select(*_JOB_COLUMNS).where(jobs.c.finished.is_not(None), jobs.c.called.is_(None))
         with self._database.read() as connection:
-            return [_job(row) for row in connection.execute(query.order_by(jobs.c.finished).limit(100)).mappings()]
+            return _readable(connection.execute(query.order_by(jobs.c.finished).limit(100)).mappings())
 
     def note_called(self, ids: Collection[str], now: float) -> None:
         """These jobs' callbacks were called, or there was none to call."""
@@ -382,10 +386,22 @@ def _in_order(leases: Collection[Lease]) -> list[Lease]:
     return sorted(leases, key=lambda lease: lease.job)
 
 
+def _readable(rows: Iterable[Any]) -> list[JobRow]:
+    """Without jobs of another version's making, which this one cannot read and need not serve."""
+    found = []
+    for row in rows:
+        with suppress(FormatError):
+            found.append(_job(row))
+    return found
+
+
 def _job(row: Any) -> JobRow:
     values = dict(row)
-    values["state"] = JobState(row["state"])
-    values["spec"] = JobSpec.model_validate_json(row["spec"])
+    try:
+        values["state"] = JobState(row["state"])
+        values["spec"] = JobSpec.model_validate_json(row["spec"])
+    except ValueError as error:
+        raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
     values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
     return JobRow(**values)
 

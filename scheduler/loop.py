@@ -6,9 +6,13 @@ What is in memory is never ahead of the ledger for long: a job whose write faile
 """
 
 import heapq
+import json
+import random
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from time import sleep
 
@@ -44,9 +48,12 @@ LINGER = 0.01
 OUTAGE_PAUSE = 0.5
 LOOK_EVERY = 1.0
 """Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
-POSTPONED = 1.0
+POSTPONED = (0.5, 1.5)
+"""Seconds until a task is sent again that a worker could not begin. At random: with a steady beat that worker may be
+the first in the queue each time."""
 LEAST_LOAD = 0.05
 ENTRIES = 100
+EARLY_ENDS = {"time", "patience"}
 
 OUTAGES = (redis.RedisError, LedgerError, StoreError, PostError, OSError)
 
@@ -148,8 +155,7 @@ class Scheduler:
         except MaaboError as error:
             self._fail(lease, now, str(error))
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
-            journal.warn("job failed by a fault of ours", job=lease.job, traceback=traceback.format_exc())
-            self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
+            self._fail_by_our_fault(lease, now, error)
         else:
             self._begin(job, now)
 
@@ -162,7 +168,7 @@ class Scheduler:
             trees = job.machine.run.grown
             journal.tell("job resumed" if trees else "job started", job=job.lease.job, trees=trees, of=job.plan.trees)
             self._mirror.show([job.record(now)])
-            self._advance(job, [], now)
+            self._advance(job, now)
 
     def _leave(self) -> None:
         now = self._parts.clock()
@@ -184,11 +190,18 @@ class Scheduler:
         if waiting == 0:
             self._horizon = now
         chosen = self._choose(self._post.room(waiting), now)
-        for name, tasks in chosen.items():
-            job = self._jobs[name]
-            with self._holding(job):
-                self._send(job, tasks, now)
-        return bool(chosen)
+        found = bool(chosen)
+        try:
+            while chosen:
+                name, tasks = chosen.popitem()
+                job = self._jobs[name]
+                with self._holding(job):
+                    self._send(job, tasks, now)
+        finally:  # after an outage on the way, what is left is sent later
+            for name, tasks in chosen.items():
+                for task in reversed(tasks):
+                    self._jobs[name].machine.unsent(task.key, task.attempt)
+        return found
 
     def _choose(self, room: int, now: float) -> dict[str, list[Task]]:
         chosen: dict[str, list[Task]] = {}
@@ -235,50 +248,47 @@ class Scheduler:
 
     def _hear(self, job: ActiveJob, entries: Sequence[Entry], now: float) -> None:
         with self._holding(job):
-            rows = []
             for _, fields in entries:
                 if job.lease.job in self._jobs:
-                    rows += self._answered(job, fields, now)
+                    self._answered(job, fields, now)
             if job.lease.job in self._jobs:
-                self._advance(job, rows, now)
+                self._advance(job, now)
 
-    def _answered(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> list[ResultRow]:
-        """What is to be written of one answer."""
+    def _answered(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> None:
         try:
             if MINED in fields:
                 self._mined(job, Mined.read(fields[MINED]), fields.get(BODY, b""), now)
-                return []
+                return
             answer = Answer.read(fields.get(HEADER, b""))
             key = TaskKey(answer.batch, answer.start, answer.stop)
             self._horizon = max(self._horizon, job.machine.sent_at(key) or 0.0)
             if answer.kind == "done":
-                return self._done(job, key, answer, fields.get(BODY, b""))
-            return self._not_done(job, key, answer, now)
+                self._done(job, key, answer, fields.get(BODY, b""))
+            else:
+                self._not_done(job, key, answer, now)
         except FormatError as error:
             journal.warn("answer refused", job=job.lease.job, reason=error)
-            return []
 
-    def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> list[ResultRow]:
+    def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> None:
         if not job.machine.is_open(key):
             journal.detail("answer dropped: another one came first", job=job.lease.job, batch=key.batch)
-            return []
+            return
         job.machine.answer(key, unpack_forest(body, job.machine.subsets(key)))
+        job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
         job.speed.learn(key.size, answer.seconds)
         job.stuck_since = None
-        return [ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds)]
 
-    def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> list[ResultRow]:
+    def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> None:
         facts = {"job": job.lease.job, "batch": key.batch, "subsets": key.size, "worker": answer.worker}
         journal.warn(f"task {answer.kind}", **facts, reason=answer.reason)
         if answer.kind == "unavailable":
-            job.machine.postpone(key, answer.attempt, now + POSTPONED)
+            job.machine.postpone(key, answer.attempt, now + random.uniform(*POSTPONED))  # noqa: S311 - no secret
             self._make_available(job, answer.reason, now)
-            return []
+            return
         given_up = job.machine.strike(key, answer.attempt)
-        if given_up is None or not job.give_up(given_up, answer.reason):
-            return []
-        journal.warn("subset given up", job=job.lease.job, batch=key.batch, subset=key.start, reason=answer.reason)
-        return [ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason)]
+        if given_up is not None and job.give_up(given_up, answer.reason):
+            job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
+            journal.warn("subset given up", job=job.lease.job, batch=key.batch, subset=key.start, reason=answer.reason)
 
     def _make_available(self, job: ActiveJob, reason: str, now: float) -> None:
         """Put the table into the store again if it is gone; fail the job if no worker can begin for long."""
@@ -286,13 +296,13 @@ class Scheduler:
         if now - job.stuck_since > self._settings.stuck_seconds:
             self._end(job, now, JobState.FAILED, reason=f"No worker could begin: {reason}")
             return
-        fingerprint = job.spec.dataset.fingerprint
-        name = f"columns/{fingerprint}"
-        if not self._parts.store.has(name):
-            journal.warn("table missing in the store; put there again", job=job.lease.job, table=fingerprint[:12])
-            self._parts.store.put(name, self._parts.cache.columns_file(fingerprint))
+        try:
+            if _restored(self._parts, job.spec.dataset.fingerprint):
+                journal.warn("table missing in the store; put there again", job=job.lease.job)
+        except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
+            journal.warn("table missing in the store", job=job.lease.job, reason=error)
 
-    def _advance(self, job: ActiveJob, rows: Sequence[ResultRow], now: float) -> None:
+    def _advance(self, job: ActiveJob, now: float) -> None:
         """Propose what can be proposed, and write all that happened."""
         machine, values = job.machine, dict[str, object]()
         if job.overtime(now):
@@ -301,13 +311,16 @@ class Scheduler:
             machine.stop(machine.proposed, "time")
             journal.tell("time budget spent", job=job.lease.job, batches=machine.proposed)
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
-        if rows or fresh or values:
+        if job.unwritten or fresh or values:
             run = machine.run
             values |= {"trees": run.grown, "best_score": run.best_score, "failed": job.failed, "ran": job.ran(now)}
-            self._ledger.write(job.lease, now, values, new_batches=fresh, new_results=rows)
+            self._ledger.write(job.lease, now, values, new_batches=fresh, new_results=job.unwritten)
+            job.unwritten.clear()
         self._rules.tend(job, now)
 
     def _mined(self, job: ActiveJob, answer: Mined, document: bytes, now: float) -> None:
+        if answer.kind == "done":
+            _check_document(document)
         if self._rules.accepted(job, answer, now):
             self._mirror.show_document(job.lease.job, document)
             if answer.final:
@@ -328,7 +341,7 @@ class Scheduler:
                 if silent:
                     journal.warn("nothing heard; sent again", job=job.lease.job, tasks=len(silent))
                 self._rules.resend_silent(job, now)
-                self._advance(job, [], now)
+                self._advance(job, now)
         self._mirror.show([job.record(now) for job in self._jobs.values()])
 
     # Ends.
@@ -350,6 +363,10 @@ class Scheduler:
         except FencedError:
             journal.warn("job went to another scheduler", job=lease.job)
 
+    def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
+        journal.warn("job failed by a fault of ours", job=lease.job, traceback=traceback.format_exc())
+        self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
+
     @contextmanager
     def _holding(self, job: ActiveJob) -> Iterator[None]:
         """Whatever goes wrong between memory and ledger: the job is dropped, and opened anew from the ledger."""
@@ -361,11 +378,14 @@ class Scheduler:
         except LedgerError:
             self._jobs.pop(job.lease.job, None)
             raise
+        except OUTAGES:
+            raise
         except MaaboError as error:
-            if isinstance(error, StoreError):
-                raise
             self._jobs.pop(job.lease.job, None)
             self._fail(job.lease, self._parts.clock(), str(error))
+        except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
+            self._jobs.pop(job.lease.job, None)
+            self._fail_by_our_fault(job.lease, self._parts.clock(), error)
 
     def _note_outage(self, error: Exception) -> None:
         said = f"{type(error).__name__}: {error}"
@@ -377,6 +397,7 @@ class Scheduler:
         if self._outage:
             journal.tell("outage over")
             self._outage = ""
+            self._housekeeping.after_outage()
 
 
 def _load(job: ActiveJob) -> float:
@@ -389,5 +410,25 @@ def _allowance(job: ActiveJob, key: TaskKey) -> float:
     return 3.0 + 8 * job.speed.expected(key.size) + 2 * job.rules_seconds + first
 
 
+def _restored(parts: Parts, fingerprint: str) -> bool:
+    """Whether the store lacked a table, and has it again. It is mapped here, even if its file is gone."""
+    name = f"columns/{fingerprint}"
+    if parts.store.has(name):
+        return False
+    with TemporaryDirectory(prefix="maabo-") as directory:
+        path = Path(directory) / "table"
+        parts.cache.columns(fingerprint).save(path)
+        parts.store.put(name, path)
+    return True
+
+
+def _check_document(document: bytes) -> None:
+    try:
+        json.loads(document)
+    except ValueError as error:
+        raise FormatError(f"A document of rules does not read: {error}.") from None
+
+
 def _early_end(job: ActiveJob) -> str | None:
-    return "time" if job.stopping else None
+    reason = job.machine.run.reason
+    return reason if reason in EARLY_ENDS else None

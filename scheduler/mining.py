@@ -63,12 +63,14 @@ class RulesDesk:
         job.request = None
         job.next_partial = now + self._parts.settings.partial_seconds
         journal.warn(f"rules {answer.kind}", job=job.lease.job, reason=answer.reason)
-        if answer.final and answer.kind != "unavailable":
+        if answer.kind == "unavailable":
+            self._forget_lost_segments(job)
+        elif answer.final:
             job.rules_strikes += 1
         return False
 
     def _done(self, job: ActiveJob, answer: Mined, now: float) -> bool:
-        if not answer.final and job.state is JobState.MINING:
+        if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
             return False
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
@@ -76,6 +78,12 @@ class RulesDesk:
             job.next_partial = now + max(self._parts.settings.partial_seconds, REST * answer.seconds)
         job.rules, job.rules_silences, job.rules_seconds = answer.rules, 0, answer.seconds
         return True
+
+    def _forget_lost_segments(self, job: ActiveJob) -> None:
+        """If trees are gone from the store, all of them are stored again with the next request: the ledger has them."""
+        if not all(self._parts.store.has(f"trees/{segment.digest}") for segment in job.segments):
+            journal.warn("trees missing in the store; to be put there again", job=job.lease.job)
+            job.segments.clear()
 
     def _time_for_partial(self, job: ActiveJob, now: float) -> bool:
         if job.next_partial == 0.0:
@@ -94,7 +102,7 @@ class RulesDesk:
             segments=tuple(segment.digest for segment in job.segments),
             seconds=job.ran(now),
             stopped=run.reason if final else "running",
-            failures=tuple(job.failures),
+            failures=tuple(job.failures.values()),
         )
         self._post.mine(message)
         job.request = RulesRequest(job.requests, final, run.grown, now)

@@ -1,12 +1,17 @@
 """`Mirror`: records and documents in Redis, for clients that have only the queue. The ledger stays the truth."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from pydantic import ValidationError
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.record import ClusterRecord, JobRecord
 from scheduler.parts import Parts
+
+RECORDS_AT_ONCE = 500
 
 
 class Mirror:
@@ -30,6 +35,16 @@ class Mirror:
     def has_record(self, job: str) -> bool:
         """Whether anyone can see the job."""
         return bool(self._redis.exists(self._key(names.JOB_RECORD, job)))
+
+    def listed(self) -> Iterator[tuple[str, JobRecord | None]]:
+        """All jobs in the list, each with its record if that has not expired."""
+        jobs = [job.decode() for job in self._redis.zrange(self._settings.key(names.JOB_LIST), 0, -1)]
+        for start in range(0, len(jobs), RECORDS_AT_ONCE):
+            part = jobs[start : start + RECORDS_AT_ONCE]
+            texts = self._redis.mget([self._key(names.JOB_RECORD, job) for job in part])
+            for job, text in zip(part, texts, strict=True):
+                with suppress(ValidationError):  # of another version: not for us to judge
+                    yield job, None if text is None else JobRecord.model_validate_json(text)
 
     def forget(self, jobs: Iterable[str]) -> None:
         """Take away what is mirrored of jobs."""

@@ -11,7 +11,7 @@ from maabo_dist.contract.job import Callback
 from maabo_dist.contract.messages import Evaluate, Mine
 from scheduler.parts import Parts
 
-LEAST_AHEAD, MOST_AHEAD = 8, 2048
+LEAST_AHEAD, MOST_AHEAD = 2, 2048
 """Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
 
 
@@ -25,21 +25,24 @@ class Post:
     def __init__(self, parts: Parts) -> None:
         self._celery, self._redis, self._settings = parts.celery, parts.redis, parts.settings
         self._ahead = LEAST_AHEAD
+        self._room = self._used = 0
 
     def waiting(self, queue: str) -> int:
         """Messages that no worker has taken."""
         return int(self._redis.llen(self._settings.key(queue)))
 
     def room(self, waiting: int) -> int:
-        """How many more tasks to send. A queue that was found empty is kept longer from then on."""
-        if waiting == 0:
+        """How many more tasks to send. A queue that was filled and is found empty is kept longer from then on."""
+        if waiting == 0 and 0 < self._room <= self._used:
             self._ahead = min(MOST_AHEAD, self._ahead * 2)
         elif waiting > self._ahead // 2:
-            self._ahead = max(LEAST_AHEAD, self._ahead - self._ahead // 8)
-        return self._ahead - waiting
+            self._ahead = max(LEAST_AHEAD, self._ahead - max(1, self._ahead // 8))
+        self._room, self._used = self._ahead - waiting, 0
+        return self._room
 
     def evaluate(self, messages: Sequence[Evaluate]) -> None:
         """Send `maabo.evaluate` tasks."""
+        self._used += len(messages)
         self._send([(names.EVALUATE, names.EVALUATE_QUEUE, message) for message in messages])
 
     def mine(self, message: Mine) -> None:

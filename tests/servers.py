@@ -74,7 +74,8 @@ def postgres_server(directory):
         as_user |= {"user": "postgres", "group": "postgres", "extra_groups": []}
     secret = Path(directory) / "secret"
     secret.write_text("only-for-tests")
-    log = (Path(directory) / "postgres.log").open("ab")
+    log_path = Path(directory) / "postgres.log"
+    log = log_path.open("ab")
     make = [programs / "initdb", "-D", data, "-U", "maabo", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
     login = ["-A", "scram-sha-256", f"--pwfile={secret}"]
     subprocess.run([*make, *login], check=True, stdout=log, stderr=log, **as_user)
@@ -87,17 +88,12 @@ def postgres_server(directory):
     command = [programs / "postgres", "-D", data, "-p", str(port), *(part for one in options for part in ("-c", one))]
     process = subprocess.Popen(command, stdout=log, stderr=log, **as_user)
     try:
-        wait_for(lambda: _listens(port), what="a PostgreSQL that listens")
+        wait_for(lambda: b"ready to accept connections" in log_path.read_bytes(), what="a PostgreSQL that is ready")
         yield f"postgresql+pg8000://maabo:only-for-tests@127.0.0.1:{port}/postgres"
     finally:
         process.send_signal(signal.SIGINT)  # it ends its sessions, and then itself
         process.wait()
         log.close()
-
-
-def _listens(port):
-    with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

@@ -164,7 +164,15 @@ def test_published_messages_pass(between, client):
 
 @pytest.mark.parametrize(
     "value",
-    [b"+OK\r\n", b":5\r\n", b"$-1\r\n", b"$3\r\na\r\n\r\n", b"*2\r\n$1\r\na\r\n*0\r\n", b"%1\r\n+a\r\n:1\r\n", b"_\r\n"],
+    [
+        b"+OK\r\n",
+        b":5\r\n",
+        b"$-1\r\n",
+        b"$3\r\na\r\n\r\n",
+        b"*2\r\n$1\r\na\r\n*0\r\n",
+        b"%1\r\n+a\r\n:1\r\n",
+        b"_\r\n",
+    ],
 )
 def test_a_value_ends_where_it_ends(value):
     assert end_of(value + b"+more\r\n", 0) == len(value)

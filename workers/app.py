@@ -61,4 +61,5 @@ signals.task_failure.connect(_report_loss, weak=False)
 try:
     app = make_app(ClusterSettings.from_environment(os.environ))
 except MaaboError as error:
-    sys.exit(f"worker: {error}")
+    sys.stderr.write(f"worker: {error}\n")
+    sys.exit(2)

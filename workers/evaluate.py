@@ -57,7 +57,7 @@ class EvaluateTask(ClusterTask):
             answer = Answer.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
         except FormatError:
             return f"refused: {reason}"
-        send_answer(self.redis, self._settings, answer, trees)
+        self.deliver(send_answer, message, answer, trees)
         return f"{kind}: {reason}"
 
 

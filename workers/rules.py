@@ -78,7 +78,7 @@ class RulesTask(ClusterTask):
             answer = Mined.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
         except FormatError:
             return f"refused: {reason}"
-        send_mined(self.redis, self._settings, answer, document)
+        self.deliver(send_mined, message, answer, document)
         return f"{kind}: {reason}"
 
 

@@ -2,14 +2,23 @@
 
 import os
 import socket
+import time
+from collections.abc import Callable
 from typing import Any
 
+import redis
 from celery import Task
 
+from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
 from maabo_dist.contract.messages import MAX_REASON
+
+journal = Journal("maabo.worker")
+
+REST = 1.0
+"""Seconds that a worker that could not begin a task takes no other, so that those that can get it."""
 
 
 class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
@@ -30,6 +39,21 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         if process not in self._connections:
             self._connections = {process: open_redis(self._settings)}
         return self._connections[process]
+
+    def deliver(self, send: Callable[..., None], message: dict[str, Any], answer: Any, body: bytes) -> None:
+        """Put an answer on the stream, in the contract version of who asked: a refusal reads the same in all of them.
+
+        A Redis that cannot be reached does not speak against the work: the scheduler hears nothing, and asks again.
+        """
+        version = message.get("version")
+        if isinstance(version, int):
+            answer = answer.model_copy(update={"version": version})
+        try:
+            send(self.redis, self._settings, answer, body)
+        except redis.RedisError as error:
+            journal.warn("answer not sent", task=self.name, job=answer.job, reason=error)
+        if answer.kind == "unavailable":
+            time.sleep(REST)
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Called in the worker's main process when the one that ran the task is gone."""

@@ -11,6 +11,7 @@ import sys
 import click
 
 from maabo_dist._version import __version__
+from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
     cancel_command,
     jobs_command,
@@ -43,6 +44,8 @@ for command in (
     pause_command,
     resume_command,
     cancel_command,
+    generate_command,
+    score_command,
 ):
     maabo.add_command(command)
 

@@ -10,6 +10,7 @@ from celery import Celery
 from kombu.entity import Queue
 
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 
 
@@ -47,8 +48,8 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
             "visibility_timeout": int(settings.task_limit * 10) + 60,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
-            "socket_timeout": 10,
-            "socket_connect_timeout": 5,
+            "socket_timeout": SOCKET_SECONDS,
+            "socket_connect_timeout": SOCKET_SECONDS,
             "socket_keepalive": True,
             "health_check_interval": 5,
         },

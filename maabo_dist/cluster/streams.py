@@ -6,6 +6,8 @@ A stream entry is a JSON header and, for trees, the packed bytes beside it.
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
@@ -14,19 +16,24 @@ from maabo_dist.contract.messages import Answer, Mined, Request
 HEADER, MINED, BODY = b"header", b"mined", b"body"
 """Fields of an entry: the header of an `Answer` or a `Request`, the header of a `Mined`, and what stands beside it."""
 
-
+SOCKET_SECONDS = 5
+"""A process has several connections, and finds out one after the other that they are dead."""
 STREAM_SECONDS = 3600
 """What workers answer to a job that nobody asks about goes after so long; it can be had again."""
 
 
 def open_redis(settings: ClusterSettings) -> redis.Redis:
-    """A client with time-outs everywhere: a half-open connection is noticed in seconds."""
+    """A client with time-outs everywhere: a half-open connection is noticed in seconds.
+
+    What failed on an old connection is tried on a new one, once; so a command may be done twice.
+    """
     return redis.Redis.from_url(
         settings.redis_url,
-        socket_timeout=10,
-        socket_connect_timeout=5,
+        socket_timeout=SOCKET_SECONDS,
+        socket_connect_timeout=SOCKET_SECONDS,
         socket_keepalive=True,
         health_check_interval=5,
+        retry=Retry(NoBackoff(), 1),
     )
 
 

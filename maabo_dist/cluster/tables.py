@@ -107,7 +107,7 @@ class TableCache:
         path = self._directory / name
         if not path.exists():
             self._directory.mkdir(parents=True, exist_ok=True)
-            with _locked(self._directory / f".{name}.lock"):
+            with _locked(self._directory / _lock_name(name)):
                 if not path.exists():
                     temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
                     try:
@@ -163,6 +163,11 @@ def _remember(cache: OrderedDict[str, Table], key: str, value: Table) -> None:
     cache[key] = value
     while len(cache) > OPEN_TABLES:
         cache.popitem(last=False)
+
+
+def _lock_name(name: str) -> str:
+    """Files share 256 locks of each kind, so that locks do not pile up. Who makes one kind may need another."""
+    return f".{name[:2]}{Path(name).suffix}.lock"
 
 
 @contextmanager

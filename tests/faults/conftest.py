@@ -15,7 +15,7 @@ def _standing(tmp_path_factory):
 @pytest.fixture
 def world(_standing):
     """A cluster with a scheduler and a worker (`world.first_scheduler`, `world.first_worker`), all of them well."""
-    revive(_standing)
+    _standing.revive()
     return _standing
 
 
@@ -31,15 +31,3 @@ def new_world(tmp_path):
     yield make
     for world in made:
         world.close()
-
-
-def revive(world):
-    """Start what the last test has killed, and end what it has left."""
-    if not world.redis.alive:
-        world.redis.start()
-    for kind, start in (("first_scheduler", world.scheduler), ("first_worker", world.worker)):
-        if (process := getattr(world, kind, None)) is None or not process.alive:
-            setattr(world, kind, start(wait=False))
-    world.first_scheduler.ready("ready as")
-    world.first_worker.ready(" ready.")
-    world.end(*[other for other in world.processes if other not in (world.first_scheduler, world.first_worker)])

@@ -10,6 +10,8 @@ import signal
 import time
 from pathlib import Path
 
+from celery.exceptions import SoftTimeLimitExceeded
+
 from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
 from workers.evaluate import EvaluateTask
@@ -39,7 +41,7 @@ def _never_end():
     while True:
         try:
             time.sleep(60)
-        except Exception as error:
+        except SoftTimeLimitExceeded as error:
             print(f"not heeded: {error!r}", flush=True)
 
 

@@ -71,7 +71,9 @@ def poisoned(tmp_path_factory):
     world.asleep = path.with_suffix(".asleep")
     try:
         world.first_scheduler = world.scheduler(wait=False)
-        world.first_worker = world.worker("tests.faults.poisoned_app", environment={"POISON": str(path)}, task_limit=0.8)
+        world.first_worker = world.worker(
+            "tests.faults.poisoned_app", environment={"POISON": str(path)}, task_limit=0.8
+        )
         world.first_scheduler.ready("ready as")
         yield world
     finally:

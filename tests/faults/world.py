@@ -131,6 +131,10 @@ class RedisServer:
         self._process.end()
 
     @property
+    def pid(self):
+        return self._process.pid
+
+    @property
     def alive(self):
         return self._process is not None and self._process.alive
 
@@ -153,7 +157,7 @@ class World:
         self.proxy.open()
         self.ledger = Ledger(self.settings.ledger_url)
         self.client = open_redis(self.settings)
-        self.processes = []
+        self.processes, self.started = [], 0
 
     def close(self):
         for process in self.processes:
@@ -168,19 +172,24 @@ class World:
     def scheduler(self, module="scheduler", *arguments, environment=None, wait=True, **settings):
         """One more scheduler, with settings that differ from the others'."""
         process = self._start([sys.executable, "-m", module, *arguments], "scheduler", environment, settings)
+        process.ordinary = module == "scheduler" and not settings
         return process.ready("ready as") if wait else process
 
     def worker(self, app="workers.app", *options, environment=None, wait=True, **settings):
         """One more worker main with two processes, with settings that differ from the others'."""
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", "-n", f"{uuid4().hex}@here"]
+        command += ["--without-mingle", "--without-gossip"]
         process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings)
+        process.ordinary = app == "workers.app" and not settings and not options
         return process.ready(" ready.") if wait else process
 
     def _start(self, command, name, environment, settings):
         settings = {"redis_url": f"redis://127.0.0.1:{self.proxy.port}/0"} | settings
         changed = self.settings.model_copy(update=settings)
-        log = self.directory / f"{name}-{len(self.processes)}.log"
+        self.started += 1
+        log = self.directory / f"{name}-{self.started}.log"
         process = Process(command, changed.environment() | (environment or {}), log)
+        process.kind = name
         self.processes.append(process)
         return process
 
@@ -188,6 +197,21 @@ class World:
         for process in processes:
             process.end()
             self.processes.remove(process)
+
+    def revive(self):
+        """A Redis, an ordinary scheduler and an ordinary worker, all well, and no other process."""
+        if not self.redis.alive:
+            self.redis.start()
+        self.first_scheduler = self._living("scheduler") or self.scheduler(wait=False)
+        self.first_worker = self._living("worker") or self.worker(wait=False)
+        kept = (self.first_scheduler, self.first_worker)
+        self.end(*[other for other in self.processes if other not in kept])
+        self.first_scheduler.ready("ready as")
+        self.first_worker.ready(" ready.")
+
+    def _living(self, kind):
+        living = [each for each in self.processes if each.kind == kind and each.ordinary and each.alive]
+        return living[-1] if living else None
 
     # Jobs.
 

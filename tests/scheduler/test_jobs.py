@@ -32,9 +32,11 @@ from scheduler.post import Post, PostError
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
 
-SLOW = {"trees": 300, "batch": 1, "seed": 3}
+SLOW = {"trees": 150, "batch": 1, "seed": 3}
 """One tree at a time: long enough to be met while it runs."""
 QUICK = {"trees": 40, "batch": 8, "seed": 2, "max_depth": 3}
+PATIENT = {"trees": 400, "batch": 8, "patience": 24, "similarity": 0.2}
+"""Finds no new rule for a while, and ends before its budget."""
 
 
 @pytest.fixture(scope="module")
@@ -132,17 +134,17 @@ def test_a_record_tells_how_far_the_search_is(cluster, columns, client, tmp_path
         job = submit(cluster, tmp_path, columns, **SLOW)
         records = list(client.follow(job))
 
-    halfway = [record for record in records if 0 < record.trees < 300]
+    halfway = [record for record in records if 0 < record.trees < 150]
     assert halfway
-    assert all(record.planned == 300 and record.seconds > 0 and 0 < record.best_score <= 1 for record in halfway)
+    assert all(record.planned == 150 and record.seconds > 0 and 0 < record.best_score <= 1 for record in halfway)
     assert [record.trees for record in records] == sorted(record.trees for record in records)
     assert [record.seconds for record in records] == sorted(record.seconds for record in records)
-    assert (records[-1].state, records[-1].trees) == (JobState.DONE, 300)
+    assert (records[-1].state, records[-1].trees) == (JobState.DONE, 150)
 
 
 def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client, maabo, tmp_path):
     with a_scheduler(cluster.model_copy(update={"partial_seconds": 0.2})):
-        job = submit(cluster, tmp_path, columns, **SLOW | {"trees": 600})
+        job = submit(cluster, tmp_path, columns, **SLOW | {"trees": 1000})
         document = json.loads(servers.wait_for(lambda: client.document(job), what="rules so far"))
         code, out, err = maabo("rules", job[:8], "--json")
         counted = servers.wait_for(lambda: client.record(job).rules is not None and client.record(job), what="a count")
@@ -152,7 +154,7 @@ def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client
     for shown in (document, json.loads(out)):
         jsonschema.validate(shown, load_schema())
         assert shown["search"]["stopped"] == "running"
-        assert 0 < shown["search"]["trees"] < 600
+        assert 0 < shown["search"]["trees"] < 1000
     assert code == 0
     assert "rules it has found so far" in err
     assert counted.state is JobState.RUNNING
@@ -189,7 +191,7 @@ def test_a_document_sent_as_a_celery_task_becomes_a_job(cluster, columns, client
 @pytest.mark.parametrize(
     "mining",
     [
-        {"trees": 2000, "batch": 16, "patience": 60, "min_samples": 20},
+        PATIENT,
         {"trees": 60, "batch": 8, "similarity_by": "rows", "min_samples": 20},
         {"trees": 60, "batch": 8, "strategy": "random"},
         {"subset_size": 2, "batch": 64, "in_flight": 4, "strategy": "exhaustive"},
@@ -212,7 +214,7 @@ def test_every_way_to_mine_gives_the_digest_of_one_process(cluster, columns, cli
 
 def test_a_search_that_ends_by_patience_says_so_in_its_record(cluster, columns, tmp_path):
     with a_scheduler(cluster) as ledger:
-        row = ended(ledger, submit(cluster, tmp_path, columns, trees=2000, batch=16, patience=60, min_samples=20))
+        row = ended(ledger, submit(cluster, tmp_path, columns, **PATIENT))
 
     assert (row.state, row.reason) == (JobState.DONE, "patience")
 
@@ -233,9 +235,9 @@ def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns
 
     assert paused[:2] == (0, f"Job {job[:8]} is paused.\n")
     assert resumed[0] == 0
-    assert 20 <= trees == still < 300
+    assert 20 <= trees == still < 150
     assert resting[0] == resting[2]
-    assert (row.state, row.trees, row.digest) == (JobState.DONE, 300, digest_of(columns, SLOW))
+    assert (row.state, row.trees, row.digest) == (JobState.DONE, 150, digest_of(columns, SLOW))
 
 
 def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, columns, client, tmp_path, monkeypatch):
@@ -336,7 +338,7 @@ def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns
         with nobody_takes(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK, time_limit=1.5)
             in_state(client, job, JobState.MINING)
-            time.sleep(2.5)
+            time.sleep(2.0)
         row = ended(ledger, job)
         document = json.loads(client.final_document(job))
 
@@ -351,7 +353,7 @@ def test_without_a_worker_a_job_waits(cluster, columns, client, tmp_path):
         with nobody_takes(cluster, names.EVALUATE_QUEUE, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.RUNNING)
-            time.sleep(3)
+            time.sleep(2)
             waiting = client.record(job)
         row = ended(ledger, job)
 
@@ -359,24 +361,21 @@ def test_without_a_worker_a_job_waits(cluster, columns, client, tmp_path):
     assert row.digest == digest_of(columns, QUICK)
 
 
-def test_a_small_urgent_job_does_not_wait_for_a_wide_one(cluster, columns, tmp_path):
-    wide = {"trees": 4000, "batch": 64, "in_flight": 16, "seed": 1}
-    with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
+def test_a_small_urgent_job_does_not_wait_for_a_wide_one(cluster, columns, client, tmp_path):
+    wide = {"trees": 27_000, "subset_size": 4, "batch": 256, "in_flight": 16, "strategy": "random"}
+    with a_scheduler(cluster.model_copy(update={"task_seconds": 0.02})) as ledger:
         low = submit(cluster, tmp_path, columns, document={"priority": "low"}, **wide)
-        some_trees(ledger, low, 100)
-        before = ledger.job(low).trees
+        some_trees(ledger, low, 500)
         high = ended(ledger, submit(cluster, tmp_path, columns, document={"priority": "high"}, **QUICK))
-        after = ledger.job(low)
-        row = ended(ledger, low)
+        others = ledger.job(low)
+        client.ask(low, "cancel")
 
-    assert after.state is JobState.RUNNING
-    assert after.trees - before < 2000
     assert high.digest == digest_of(columns, QUICK)
-    assert row.digest == digest_of(columns, wide)
+    assert (others.state, others.trees < 18_000) == (JobState.RUNNING, True)
 
 
 def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
-    mining = {"trees": 2000, "batch": 64, "in_flight": 8}
+    mining = {"trees": 1200, "batch": 64, "in_flight": 8}
     with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
         jobs = [submit(cluster, tmp_path, columns, **mining, seed=seed) for seed in (1, 2)]
         rows = servers.wait_for(
@@ -384,7 +383,7 @@ def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
         )
         digests = {row.spec.settings.seed: row.digest for row in [ended(ledger, job) for job in jobs]}
 
-    assert min(row.trees for row in rows) >= 2000 / 3
+    assert min(row.trees for row in rows) >= 400
     assert digests == {seed: digest_of(columns, mining | {"seed": seed}) for seed in (1, 2)}
 
 
@@ -491,19 +490,17 @@ def test_a_fault_of_ours_in_one_job_fails_that_job_alone(cluster, columns, clien
     assert good.digest == digest_of(columns, QUICK)
 
 
-def test_rules_that_do_not_read_fail_their_job_alone(cluster, columns, client, tmp_path):
-    with a_scheduler(cluster) as ledger:
+def test_rules_that_do_not_read_are_not_taken_for_the_job_s(cluster, columns, client, tmp_path):
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
         with nobody_takes(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
             header = Mined(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
-            with open_redis(cluster) as server:
-                server.xadd(results_stream(cluster, job), {MINED: header.model_dump_json(), BODY: b"\xff\xfe"})
-            row = ended(ledger, job)
-        good = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+            server.xadd(results_stream(cluster, job), {MINED: header.model_dump_json(), BODY: b"\xff\xfe"})
+            servers.wait_for(lambda: not server.xlen(results_stream(cluster, job)), what="an answer that is read")
+        row = ended(ledger, job)
 
-    assert row.state is JobState.FAILED
-    assert good.state is JobState.DONE
+    assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, QUICK))
 
 
 # Outages at bad moments.
@@ -525,6 +522,7 @@ def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
 
 def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
     failed = failing_once(monkeypatch, Post, "evaluate", PostError("the broker is gone"))
+    monkeypatch.setattr(loop, "_allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
         with no_seats(monkeypatch):
             jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]
@@ -582,7 +580,7 @@ def test_an_end_that_nobody_came_to_show_is_shown_by_the_next_scheduler(cluster,
 def test_what_redis_forgot_is_brought_back_when_somebody_looks(cluster, columns, client, maabo, tmp_path):
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
-        before = (client.record(row.id), client.final_document(row.id))
+        before = (in_state(client, row.id, JobState.DONE), client.final_document(row.id))
         with open_redis(cluster) as server:
             server.flushall()
         after = (client.record(row.id), client.final_document(row.id))
@@ -641,7 +639,7 @@ def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, cl
         job = submit(cluster, tmp_path, columns, **SLOW)
         servers.wait_for(lambda: (row := ledger.job(job)) and row.segments, what="trees in the store")
         client.ask(job, "pause")
-        time.sleep(3)
+        time.sleep(2)
         collect(brief, time.time() + 3)
         client.ask(job, "resume")
         row = ended(ledger, job)

@@ -1,0 +1,153 @@
+"""`maabo generate` and `maabo score`: a table with planted rules, and how many of them were found."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from maabo_dist.atomic import replacing
+from maabo_dist.cli.options import SectionedCommand, given_settings, section_option, settings_options
+from maabo_dist.errors import SettingsError
+from maabo_dist.synthetic.recipe import Recipe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from maabo_dist.synthetic import Score, Truth
+
+_GENERATE_HELP = """Write TABLE, a CSV or Parquet file with planted rules, and the truth about it.
+
+\b
+  maabo generate table.csv --features 12
+  maabo generate wide.parquet --features 1000 --conjunctions 2,3 --xor 1
+  maabo mine table.csv --target y --json > rules.json
+  maabo score rules.json table.truth.json --data table.csv
+"""
+_SECTIONS = {"": "Rules"} | dict.fromkeys(
+    ("rows", "features", "categorical", "missing", "decoys", "decoy_correlation", "seed"), "Table"
+)
+_METAVARS = {"conjunctions": "SIZES", "coverage": "SHARE[,SHARE]", "imbalance": "SHARE"}
+_EXTENSIONS = (".csv", ".parquet")
+_NOTHING = "–"
+_VERDICTS = {"exact": "exactly", "extra": "with 1 extra", "missed": "missed"}
+
+_path = click.Path(path_type=Path)
+
+
+@click.command("generate", cls=SectionedCommand, help=_GENERATE_HELP, context_settings={"max_content_width": 100})
+@click.argument("table", type=_path)
+@settings_options(Recipe, _SECTIONS, _METAVARS)
+@section_option(
+    "--truth", section="Output", metavar="FILE", type=_path, help="Where the truth goes.  [default: TABLE.truth.json]"
+)
+def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
+    """Write a generated table; `_GENERATE_HELP` is what the user reads."""
+    recipe = Recipe.parse(given_settings(Recipe, given))
+    truth_path = truth or table.with_suffix(".truth.json")
+    _check_paths(table, truth_path)
+    from maabo_dist.synthetic import generate
+
+    frame, planted = generate(recipe)
+    _write(table, frame, truth_path, planted)
+    click.echo(
+        f"Wrote {table} ({recipe.rows:,} rows, {recipe.features:,} features, {recipe.informative:,} of them in "
+        f"{len(planted.rules)} planted rules) and {truth_path}."
+    )
+    return 0
+
+
+@click.command("score")
+@click.argument("rules", type=_path)
+@click.argument("truth", type=_path)
+@click.option(
+    "--data", metavar="TABLE", type=_path, help="The table that was mined, to compare thresholds and rows by."
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
+    """Score RULES, what mine --json prints, by TRUTH, what generate wrote."""
+    from maabo_dist.data import read_table
+    from maabo_dist.synthetic import Truth, score
+    from maabo_dist.synthetic.scoring import mined_rules
+    from maabo_dist.synthetic.truth import read_json
+
+    known, mined = Truth.load(truth), mined_rules(read_json(rules), source=str(rules))
+    result = score(mined, known, None if data is None else read_table(data))
+    if as_json:
+        click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(result, known)
+    return 0
+
+
+def _check_paths(table: Path, truth: Path) -> None:
+    """Met before any work is done. A table without its truth was not generated, and is not written over."""
+    if table.suffix.lower() not in _EXTENSIONS:
+        raise SettingsError(f"{table} is neither a .csv nor a .parquet file. Give a name that ends so.")
+    if table == truth:
+        raise SettingsError(f"--truth {truth} is the table itself. Give another file.")
+    for path in (table, truth):
+        if not path.parent.is_dir():
+            raise SettingsError(f"{path} cannot be written: there is no directory {path.parent}. Make it first.")
+    if table.exists() and not truth.exists():
+        raise SettingsError(f"{table} exists, and no {truth} beside it says that it was generated. Give another name.")
+
+
+def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth") -> None:
+    """Both files, or neither."""
+    try:
+        with replacing(truth_path) as truth_file, replacing(table) as table_file:
+            truth_file.write(truth.dump().encode())
+            _write_frame(frame, table_file, table.suffix.lower())
+    except OSError as error:
+        raise SettingsError(f"{table} and {truth_path} cannot be written ({error.strerror}). Give others.") from error
+
+
+def _write_frame(frame: "pd.DataFrame", file: BinaryIO, extension: str) -> None:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    if extension == ".csv":
+        csv.write_csv(rows, file)
+    else:
+        parquet.write_table(rows, file)
+
+
+def _print(result: "Score", truth: "Truth") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from maabo_dist.report import conditions_text, report_console
+    from maabo_dist.report.wording import one_line
+
+    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    for title in ("planted", "n", "precision", "found", "by"):
+        table.add_column(title, justify="right" if title in {"n", "precision"} else "left", no_wrap=True)
+    table.add_column("class", overflow="fold")
+    table.add_column("conditions", overflow="fold")
+    for finding, rule in zip(result.planted, truth.rules, strict=True):
+        precision = _NOTHING if rule.precision is None else f"{rule.precision:.2f}"
+        known = (rule.id, f"{rule.n:,}", precision, _VERDICTS[finding.verdict], finding.by or _NOTHING)
+        # Names come from files: none of them is rich markup.
+        table.add_row(*map(Text, (*known, one_line(rule.label), conditions_text(rule.conditions))))
+    console = report_console(sys.stdout)
+    with console.capture() as capture:
+        console.print(table)
+    lines = (line.rstrip() for line in capture.get().splitlines())  # rich fills lines up with spaces
+    click.echo("\n".join([*lines, *_summary(result)]))
+
+
+def _summary(result: "Score") -> list[str]:
+    totals = result.totals
+    precision, redundant = totals["fresh_precision"], totals["redundant"]
+    found = f"{totals['exact']} exactly, {totals['extra']} with an extra literal, {totals['missed']} missed"
+    tainted = f"{totals['with_noise']} with noise columns, {totals['with_decoys']} with decoys"
+    repeated = "redundant ones unknown without --data" if redundant is None else f"{redundant} redundant"
+    lines = [
+        f"Of {totals['planted']} planted rules: {found}.",
+        f"Of {totals['mined']} mined rules: {tainted}, {repeated}.",
+    ]
+    return lines if precision is None else [*lines, f"Their mean precision on fresh rows is {precision:.3f}."]

@@ -1,0 +1,84 @@
+"""`BitTable`: columns in three coarse bins, as bits, so that pairs of features are counted 64 rows at a time.
+
+A feature has two cuts, near the thirds of its training rows, and two rows of bits: whether a row's value lies above the
+first cut, and above the second. Rows stand class by class, each class filled up to whole words:
+
+    bits[feature, cut] = | class 0: 64 rows | 64 rows, the rest 0 | class 1: 64 rows | …
+
+A feature of two values has the same cut twice.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Split
+from maabo_dist.kernels import kernel
+
+CUTS = 2
+WORD = 64
+
+
+class BitTable(NamedTuple):
+    """Training rows as bits. A named tuple is what a kernel takes whole."""
+
+    bits: npt.NDArray[np.uint64]
+    """(D, 2, words)."""
+    starts: npt.NDArray[np.int64]
+    """(C + 1): class c has the words starts[c]:starts[c + 1]."""
+    totals: npt.NDArray[np.int64]
+    """(C): training rows of each class."""
+    above: npt.NDArray[np.int64]
+    """(D, 2, C): rows of each class above each cut."""
+
+    @classmethod
+    def build(cls, columns: Columns, split: Split) -> "BitTable":
+        """The training rows of a split."""
+        labels = columns.labels[split.train]
+        totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(-(-totals // WORD))]).astype(np.int64)
+        order = np.argsort(labels, kind="stable")
+        places = np.concatenate([starts[c] * WORD + np.arange(rows) for c, rows in enumerate(totals)])
+        bits = np.zeros((columns.count, CUTS, int(starts[-1])), np.uint64)
+        above = np.zeros((columns.count, CUTS, len(totals)), np.int64)
+        rows = split.train[order]
+        sizes = np.diff(columns.offsets)
+        for feature in range(columns.count):
+            codes = columns.codes[feature][rows].astype(np.int64)
+            _fill(codes, int(sizes[feature]), labels[order], places, bits[feature], above[feature])
+        return cls(bits, starts, totals, above)
+
+    @property
+    def features(self) -> int:
+        """D."""
+        return len(self.bits)
+
+
+@kernel
+def _fill(codes: Any, size: int, labels: Any, places: Any, bits: Any, above: Any) -> None:
+    """Choose the cuts of one feature, and set its bits."""
+    counts = np.zeros(size, np.int64)
+    for code in codes:
+        counts[code] += 1
+    for k in range(bits.shape[0]):
+        cut = _cut(counts, len(codes), k + 1, bits.shape[0] + 1)
+        for i in range(len(codes)):
+            if codes[i] > cut:
+                bits[k, places[i] >> 6] |= np.uint64(1) << np.uint64(places[i] & 63)
+                above[k, labels[i]] += 1
+
+
+@kernel
+def _cut(counts: Any, rows: int, part: int, parts: int) -> int:
+    """The rank whose rows, and those below, come nearest to `part` of `parts`; never all rows, the lower of equals."""
+    best, nearest, below = -1, np.int64(1) << 62, 0
+    for code in range(len(counts)):
+        below += counts[code]
+        if below == rows:
+            break
+        distance = abs(below * parts - rows * part)
+        if counts[code] > 0 and distance < nearest:
+            best, nearest = code, distance
+    return best

@@ -1,0 +1,200 @@
+"""The pairwise screen: which pairs of features tell more of the class together than each alone.
+
+For a pair, the training rows fall into nine cells of coarse bins. Pearson's χ² of cells against classes, less that of
+either feature alone, is the part that only the pair explains: large for two features whose cells differ in class though
+neither feature has an effect of its own, near its four degrees of freedom per class where there is nothing.
+
+Counts are exact integers and a pair's strength depends on nothing but its counts, so that any cut of the work into
+blocks, on any number of machines, gives the same strongest pairs.
+"""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
+
+from maabo_dist.kernels import kernel
+from maabo_dist.screens.bits import BitTable
+
+TILE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The strongest pairs, strongest first; equals in the order of their features."""
+
+    features: npt.NDArray[np.int32]
+    """(pairs, 2): ascending."""
+    strengths: npt.NDArray[np.float64]
+
+    @classmethod
+    def strongest(cls, parts: "list[Pairs]", most: int) -> "Pairs":
+        """The strongest of several lists."""
+        features = np.concatenate([np.empty((0, 2), np.int32), *(part.features for part in parts)])
+        strengths = np.concatenate([np.empty(0), *(part.strengths for part in parts)])
+        best = np.lexsort([features[:, 1], features[:, 0], -strengths])[:most]
+        return cls(features[best], strengths[best])
+
+    def __len__(self) -> int:
+        return len(self.strengths)
+
+
+def screen_pairs(table: BitTable, most: int, *, pool: Executor | None = None, pieces: int = 1) -> Pairs:
+    """The `most` strongest of all pairs."""
+    blocks = pair_blocks(table.features, pieces)
+    run = pool.map if pool is not None else map
+    return Pairs.strongest(list(run(lambda block: screen_block(table, block[0], block[1], most), blocks)), most)
+
+
+def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
+    """Ranges of the pairs' first features, with about equally many pairs each."""
+    pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
+    wanted = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
+    stops = np.unique(np.searchsorted(pairs, wanted) + 1)
+    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def screen_block(table: BitTable, start: int, stop: int, most: int) -> Pairs:
+    """The strongest pairs whose first feature is one of start … stop − 1."""
+    singles = single_strengths(table)
+    strengths, features = np.full(most, -np.inf), np.zeros((most, 2), np.int32)
+    found = _screen(table, singles, _weights(table), start, stop, strengths, features)
+    return Pairs.strongest([Pairs(features[:found], strengths[:found])], most)
+
+
+def single_strengths(table: BitTable) -> npt.NDArray[np.float64]:
+    """(D): χ² of each feature's three bins against the classes."""
+    low, high = table.above[:, 0], table.above[:, 1]
+    cells = np.stack([table.totals - low, low - high, high], axis=1)  # (D, 3, C)
+    squares, sizes = (cells.astype(np.float64) ** 2 * _weights(table)).sum(axis=2), cells.sum(axis=2)
+    strengths: npt.NDArray[np.float64] = (squares / np.maximum(sizes, 1)).sum(axis=1) - table.totals.sum()
+    return strengths
+
+
+def _weights(table: BitTable) -> npt.NDArray[np.float64]:
+    """(C): rows over rows of the class; a class without rows weighs nothing."""
+    present = table.totals > 0
+    return np.where(present, table.totals.sum() / np.maximum(table.totals, 1), 0.0)
+
+
+def _one_instruction(_context: Any, _word: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+_popcount: Any = intrinsic(_one_instruction)
+
+
+@kernel
+def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, strengths: Any, features: Any) -> int:
+    """Fill a heap with the strongest pairs, the weakest on top; returns how many there are."""
+    found, rows = 0, table.totals.sum()
+    squares, sizes = np.empty(9), np.empty(9, np.int64)
+    for first in range(start, stop, TILE):  # a tile of first features stays in the cache while the others pass by
+        for g in range(first + 1, len(table.bits)):
+            for f in range(first, min(first + TILE, stop, g)):
+                squares[:] = 0.0
+                sizes[:] = 0
+                for c in range(len(table.totals)):
+                    _add_class(table, f, g, c, weights[c], squares, sizes)
+                strength = _chi_squared(squares, sizes, rows) - singles[f] - singles[g]
+                if found < len(strengths):
+                    _sift_up(strengths, features, found, strength, f, g)
+                    found += 1
+                elif found and _weaker(strengths[0], features[0, 0], features[0, 1], strength, f, g):
+                    _sift_down(strengths, features, strength, f, g)
+    return found
+
+
+@kernel
+def _add_class(table: Any, f: int, g: int, c: int, weight: float, squares: Any, sizes: Any) -> None:
+    """Count a class's rows in the nine cells. The counts above both cuts give the bins: below, between, above."""
+    low_low = low_high = high_low = high_high = np.uint64(0)
+    bits = table.bits
+    for word in range(table.starts[c], table.starts[c + 1]):
+        f_low, f_high, g_low, g_high = bits[f, 0, word], bits[f, 1, word], bits[g, 0, word], bits[g, 1, word]
+        low_low += _popcount(f_low & g_low)
+        low_high += _popcount(f_low & g_high)
+        high_low += _popcount(f_high & g_low)
+        high_high += _popcount(f_high & g_high)
+    ll, lh, hl, hh = np.int64(low_low), np.int64(low_high), np.int64(high_low), np.int64(high_high)
+    fl, fh = table.above[f, 0, c], table.above[f, 1, c]
+    gl, gh = table.above[g, 0, c], table.above[g, 1, c]
+    _add_cell(0, table.totals[c] - gl - (fl - ll), weight, squares, sizes)
+    _add_cell(1, (gl - gh) - (ll - lh), weight, squares, sizes)
+    _add_cell(2, gh - lh, weight, squares, sizes)
+    _add_cell(3, (fl - ll) - (fh - hl), weight, squares, sizes)
+    _add_cell(4, (ll - lh) - (hl - hh), weight, squares, sizes)
+    _add_cell(5, lh - hh, weight, squares, sizes)
+    _add_cell(6, fh - hl, weight, squares, sizes)
+    _add_cell(7, hl - hh, weight, squares, sizes)
+    _add_cell(8, hh, weight, squares, sizes)
+
+
+@kernel
+def _add_cell(cell: int, count: Any, weight: float, squares: Any, sizes: Any) -> None:
+    squares[cell] += count * count * weight
+    sizes[cell] += count
+
+
+@kernel
+def _chi_squared(squares: Any, sizes: Any, rows: int) -> float:
+    """Σ (observed − expected)² / expected = Σ observed² / expected − rows, over cells and classes."""
+    value = -float(rows)
+    for cell in range(len(sizes)):
+        if sizes[cell] > 0:
+            value += squares[cell] / sizes[cell]
+    return value
+
+
+@kernel
+def _weaker(a: float, af: int, ag: int, b: float, bf: int, bg: int) -> bool:
+    """Whether pair a comes after pair b."""
+    if a != b:
+        return a < b
+    return af > bf or (af == bf and ag > bg)
+
+
+@kernel
+def _sift_up(strengths: Any, features: Any, place: int, strength: float, f: int, g: int) -> None:
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _weaker(strength, f, g, strengths[parent], features[parent, 0], features[parent, 1]):
+            break
+        strengths[place] = strengths[parent]
+        features[place, 0], features[place, 1] = features[parent, 0], features[parent, 1]
+        place = parent
+    strengths[place] = strength
+    features[place, 0], features[place, 1] = f, g
+
+
+@kernel
+def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -> None:
+    place, size = 0, len(strengths)
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and _weaker(
+            strengths[other],
+            features[other, 0],
+            features[other, 1],
+            strengths[child],
+            features[child, 0],
+            features[child, 1],
+        ):
+            child = other
+        if not _weaker(strengths[child], features[child, 0], features[child, 1], strength, f, g):
+            break
+        strengths[place] = strengths[child]
+        features[place, 0], features[place, 1] = features[child, 0], features[child, 1]
+        place = child
+    strengths[place] = strength
+    features[place, 0], features[place, 1] = f, g

