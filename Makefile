@@ -22,7 +22,7 @@ up: $(READY)
 	$(BIN)/python -m deploy.local up
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak

@@ -255,6 +255,7 @@ def test_watch_of_a_job_without_a_result_is_a_failure(state, sentence, run, sche
 
 def test_rules_so_far_are_marked_as_such(run, scheduler, table):
     _, job, _ = run("submit", table, *QUICK)
+    run("watch", job.strip())
     record = scheduler.records[job.strip()]
     document = json.loads(scheduler.documents[record.id])
     document["search"]["stopped"] = "running"
@@ -271,6 +272,7 @@ def test_rules_so_far_are_marked_as_such(run, scheduler, table):
 
 def test_the_rules_of_a_job_come_in_every_format(run, scheduler, table):
     _, job, _ = run("submit", table, *QUICK)
+    run("watch", job.strip())
 
     _, out, _ = run("rules", job.strip(), "--format", "sql", "--table-name", "t")
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("faults")
 def cancelled(world, job, seconds=15):
     """The state that anyone sees."""
     row = world.ended(job, seconds)
-    servers.wait_for(lambda: world.record(job).state is row.state, 10, what="the job's record")
+    servers.wait_for(lambda: (seen := world.record(job)) and seen.state is row.state, 10, what="the job's record")
     return row
 
 
@@ -55,6 +55,7 @@ def test_a_job_cancelled_while_its_rules_are_mined_ends(new_world):
     servers.wait_for(lambda: not world.client.exists(world.stream(job)), 10, what="no stream")
 
 
+@pytest.mark.soak
 def test_a_job_waits_for_workers_and_then_has_several(world):
     world.first_worker.signal(signal.SIGKILL)
     world.first_worker.end()

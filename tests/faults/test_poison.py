@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -69,11 +69,10 @@ def poisoned(tmp_path_factory):
     path = directory / "poison.json"
     world.poison = lambda deed: path.write_text(json.dumps({"subset": poison_and_digest()[0], "deed": deed}))
     world.asleep = path.with_suffix(".asleep")
+    world.worker_of_poison = partial(world.worker, "tests.faults.poisoned_app", environment={"POISON": str(path)})
     try:
         world.first_scheduler = world.scheduler(wait=False)
-        world.first_worker = world.worker(
-            "tests.faults.poisoned_app", environment={"POISON": str(path)}, task_limit=0.8
-        )
+        world.first_worker = world.worker_of_poison()
         world.first_scheduler.ready("ready as")
         yield world
     finally:
@@ -85,33 +84,46 @@ def poisoned(tmp_path_factory):
     [
         ("raise", "ValueError('poison')"),
         ("run out of memory", "The worker ran out of memory."),
-        ("never end", "TimeLimitExceeded"),
         ("die", "signal 9 (SIGKILL)"),
     ],
 )
 def test_a_subset_that_cannot_be_had_is_isolated_and_named(poisoned, deed, reason):
-    poison, digest = poison_and_digest()
     poisoned.poison(deed)
-    job = poisoned.submit(MINING)
 
-    row = poisoned.done(job, digest=digest, seconds=60)
-    names = ", ".join(table().features[index].name for index in poison)
-    named = [note for note in json.loads(poisoned.document(job))["notes"] if "could not be had" in note]
-    assert (row.failed, poisoned.record(job).failed) == (1, 1)
-    assert len(named) == 1
-    assert named[0].startswith(f"The tree on {names} could not be had: ")
-    assert reason in named[0]
-    assert poisoned.first_worker.alive
+    is_isolated_and_named(poisoned, reason)
 
 
 def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
     poisoned.asleep.unlink(missing_ok=True)
     poisoned.poison("sleep once")
     job = poisoned.submit(MINING)
-    servers.wait_for(poisoned.asleep.exists, 20, what="a task under way")
+    asleep = servers.wait_for(lambda: poisoned.asleep.exists() and poisoned.asleep.read_text(), 20, what="a task")
     before = len(poisoned.first_scheduler.log)
-    os.kill(int(poisoned.asleep.read_text()), signal.SIGKILL)
+    os.kill(int(asleep), signal.SIGKILL)
 
-    servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 5, what="a loss that is heard")
+    servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a loss that is heard")
     assert "nothing heard" not in poisoned.first_scheduler.log[before:]
     assert poisoned.done(job, MINING).failed == 0
+
+
+@pytest.mark.soak
+def test_a_subset_that_never_ends_is_isolated_and_named(poisoned):
+    poisoned.end(poisoned.first_worker)
+    poisoned.first_worker = poisoned.worker_of_poison(task_limit=0.8)
+    poisoned.poison("never end")
+
+    is_isolated_and_named(poisoned, "TimeLimitExceeded")
+
+
+def is_isolated_and_named(poisoned, reason):
+    poison, digest = poison_and_digest()
+    job = poisoned.submit(MINING)
+    row = poisoned.done(job, digest=digest, seconds=60)
+    names = ", ".join(table().features[index].name for index in poison)
+    named = [note for note in json.loads(poisoned.document(job))["notes"] if "could not be had" in note]
+
+    assert (row.failed, poisoned.record(job).failed) == (1, 1)
+    assert len(named) == 1
+    assert named[0].startswith(f"The tree on {names} could not be had: ")
+    assert reason in named[0]
+    assert poisoned.first_worker.alive

@@ -46,6 +46,7 @@ def test_a_table_that_is_gone_from_store_and_cache_is_put_there_again(world):
     assert stored_table(world).exists()
 
 
+@pytest.mark.soak
 def test_a_table_damaged_in_the_store_is_put_there_again(world):
     job = world.submit()
     world.under_way(job)
@@ -57,6 +58,7 @@ def test_a_table_damaged_in_the_store_is_put_there_again(world):
     world.done(job)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["columns", "training"])
 def test_a_table_damaged_in_the_cache_is_made_anew(world, kind):
     job = world.submit()
@@ -69,6 +71,7 @@ def test_a_table_damaged_in_the_cache_is_made_anew(world, kind):
     world.done(job)
 
 
+@pytest.mark.soak
 def test_workers_that_fetch_a_table_at_once_share_it(world):
     world.first_worker.end()
     shutil.rmtree(cache_of(world))
@@ -86,9 +89,8 @@ def test_trees_that_are_gone_from_the_store_are_put_there_again(world):
     trees = stored_table(world).parent.parent / "trees"
     world.under_way(job)
     servers.wait_for(lambda: world.row(job).segments, 20, what="trees in the store")
-    shutil.rmtree(trees)
-    for path in cache_of(world).glob("*.segment"):
-        path.unlink()
+    for path in (*trees.glob("[!.]*"), *cache_of(world).glob("*.segment")):
+        path.unlink(missing_ok=True)
 
     world.done(job)
 
@@ -106,6 +108,7 @@ def small_disk(path, size):
         subprocess.run(["umount", "-l", path], check=True)
 
 
+@pytest.mark.soak
 def test_a_cache_without_room_is_said_and_used_again_when_there_is_room(new_world, tmp_path):
     world = new_world(stuck_seconds=4)
     world.scheduler()

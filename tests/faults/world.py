@@ -32,7 +32,7 @@ from tests import servers
 from tests.cluster import ask, cluster_settings, submit
 from tests.proxy import Proxy
 
-MINING = {"trees": 4000, "batch": 32, "in_flight": 16, "seed": 1, "similarity": 0.4, "subset_size": 4}
+MINING = {"trees": 3000, "batch": 32, "in_flight": 16, "seed": 1, "similarity": 0.4, "subset_size": 4}
 LEASE = 3.0
 SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0}
 """Small tasks and a short lease: much to lose at every moment, and quick to come back."""
