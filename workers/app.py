@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import billiard.pool  # type: ignore[import-untyped]  # ships no types
 from celery import Celery, signals
-from celery.concurrency.asynpool import AsynPool
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.logs import Journal, log_handler
@@ -19,18 +17,12 @@ from maabo_dist.cluster.tables import TableCache
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
+from workers.mends import mend_celery
 from workers.rules import RulesTask
 from workers.submit import SubmitTask
 from workers.task import ClusterTask
 
 journal = Journal("maabo.worker")
-
-# A process that ends waits for its last result to be read, by default for 30 s; a main process that is told to stop may
-# have left off reading. Answers are on the stream by then, and a task that is not acknowledged is only done again.
-billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
-# That a process has died shows by a pipe that closes a moment before the process can be waited for. Who looks in that
-# moment sees nothing, and then not before the next look, by default 5 s later.
-AsynPool.timers = property(lambda pool: {pool.maintain_pool: 0.5})
 
 
 def make_app(settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask) -> Celery:
@@ -60,6 +52,7 @@ def _report_loss(sender: Any = None, exception: BaseException | None = None, kwa
         sender.report_loss(kwargs or {}, repr(exception))
 
 
+mend_celery()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
