@@ -618,41 +618,48 @@ def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining
     assert arguments == {"job": row.id, "state": state, "digest": row.digest}
 
 
+def of_its_own(cluster, tmp_path, **changes):
+    """The cluster with another ledger, so that what others left is not this one's to forget."""
+    return cluster.model_copy(update={"ledger_url": f"sqlite:///{tmp_path}/ledger.db"} | changes)
+
+
 def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, client, tmp_path):
-    brief = cluster.model_copy(update={"retention": 2.0, "ledger_url": f"sqlite:///{tmp_path}/ledger.db"})
+    patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0)
     refused = "c" * 32
-    with a_scheduler(brief) as ledger, open_redis(cluster) as server:
+    with a_scheduler(patient) as ledger:
         done = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
+        named = ledger.artifacts()
+    with a_scheduler(brief) as ledger, open_redis(cluster) as server:
         ask(cluster, "submit", refused, document={"id": refused})
         in_state(client, refused, JobState.FAILED)
-        named = ledger.artifacts()
-        listed = cluster.key(names.JOB_LIST)
 
         def gone():
-            shown = server.zrange(listed, 0, -1)
-            return ledger.job(done.id) is None and not {done.id.encode(), refused.encode()} & set(shown)
+            shown = set(server.zrange(cluster.key(names.JOB_LIST), 0, -1))
+            return ledger.job(done.id) is None and not {done.id.encode(), refused.encode()} & shown
 
         servers.wait_for(gone, what="the end of the retention time")
         keys = [key for job in (done.id, refused) for key in server.keys(f"{cluster.prefix}*{job}*")]
-        store = FileStore(cluster.store_url)
-        collect(brief, time.time() + 3)
+    collect(brief, time.time() + 3)
 
     assert {name.split("/")[0] for name in named} == {"columns", "trees"}
     assert keys == []
-    assert not {item.name for item in store.list()} & named
+    assert not {item.name for item in FileStore(cluster.store_url).list()} & named
 
 
 def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, client, tmp_path):
-    brief = cluster.model_copy(update={"retention": 1.0, "ledger_url": f"sqlite:///{tmp_path}/ledger.db"})
-    with a_scheduler(brief.model_copy(update={"partial_seconds": 0.1})) as ledger:
+    patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0, partial_seconds=0.1)
+    with a_scheduler(brief) as ledger:
         job = submit(cluster, tmp_path, columns, **SLOW)
         servers.wait_for(lambda: (row := ledger.job(job)) and row.segments, what="trees in the store")
         client.ask(job, "pause")
         time.sleep(2)
-        collect(brief, time.time() + 3)
+        paused = client.record(job)
+    collect(brief, time.time() + 3)
+    with a_scheduler(patient) as ledger:
         client.ask(job, "resume")
         row = ended(ledger, job)
 
+    assert paused.state is JobState.PAUSED
     assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, SLOW))
 
 
