@@ -122,12 +122,13 @@ class Scheduler:
             room, urgent = room + URGENT_SEATS, Priority.HIGH
         return self._ledger.acquire(self._owner, now, self._settings.lease_seconds, room, urgent)
 
-    def _renew_in_between(self) -> None:
-        """While a long job is opened, the leases of the others must not run out."""
+    def _renew_in_between(self, opening: Lease) -> None:
+        """While a long job is opened, no lease must run out."""
         now = self._parts.clock()
         if now >= self._next_upkeep:
             self._next_upkeep = now + self._settings.lease_seconds / 5
-            self._ledger.renew([job.lease for job in self._jobs.values()], now, self._settings.lease_seconds)
+            leases = [opening, *(job.lease for job in self._jobs.values())]
+            self._ledger.renew(leases, now, self._settings.lease_seconds)
 
     def _heed(self, job: ActiveJob, wish: str, now: float) -> None:
         """Do what the job's owner wants."""
@@ -144,7 +145,7 @@ class Scheduler:
 
     def _open(self, lease: Lease, now: float) -> None:
         try:
-            job = open_job(self._ledger, lease, self._parts.cache, now, self._renew_in_between)
+            job = open_job(self._ledger, lease, self._parts.cache, now, lambda: self._renew_in_between(lease))
         except MissingArtifactError as error:
             self._fail(lease, now, f"{error} Submit the table again.")
         except OUTAGES:

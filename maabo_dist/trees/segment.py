@@ -24,6 +24,8 @@ _MAGIC = b"MSEG0001"
 _FRAME = struct.Struct("<IIQ")
 _MOST_BYTES = 1 << 31
 _PIECE = 1 << 20
+GATHERED = 4096
+"""Frames may be of one tree each; what is done with trees is done faster with many."""
 
 Frame = tuple[npt.NDArray[np.int32], bytes]
 """Subsets and their trees as `pack_forest` gives them; no bytes if the trees could not be had."""
@@ -40,7 +42,18 @@ def write_segment(path: Path, frames: Iterable[Frame]) -> str:
 
 
 def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
-    """The forests of a segment in their order. Raises FormatError where it is damaged."""
+    """The trees of a segment in their order, some thousand at a time. Raises FormatError where it is damaged."""
+    gathered: list[Forest] = []
+    for forest in _frames(path, max_depth, classes):
+        gathered.append(forest)
+        if sum(map(len, gathered)) >= GATHERED:
+            yield Forest.joined(gathered)
+            gathered = []
+    if gathered:
+        yield Forest.joined(gathered)
+
+
+def _frames(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise FormatError(f"{path.name} is not a segment of trees that this version reads.")

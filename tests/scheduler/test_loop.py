@@ -29,17 +29,6 @@ def columns():
     return prepare(*load_bundled("diabetes")).columns
 
 
-@pytest.mark.parametrize(("batch", "in_flight"), [(1, 1), (16, 4), (64, 8)])
-def test_the_digest_of_the_cluster_is_that_of_one_process(cluster, columns, tmp_path, batch, in_flight):
-    mining = {"trees": 60, "batch": batch, "in_flight": in_flight, "seed": 2, "max_depth": 3}
-    expected = mine(columns, MiningSettings.parse(mining)).digest
-
-    with a_scheduler(cluster) as ledger:
-        row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
-
-    assert (row.state, row.reason, row.digest) == (JobState.DONE, None, expected)
-
-
 def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path):
     mining = {"trees": 100, "batch": 1, "seed": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest

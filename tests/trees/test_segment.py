@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from maabo_dist.errors import FormatError
 from maabo_dist.mining import split_for
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees import TrainingTable, depth_search, segment
 from maabo_dist.trees.segment import file_digest, read_segment, write_segment
 from maabo_dist.trees.wire import pack_forest
 from tests import factories
@@ -27,7 +27,7 @@ def test_what_was_written_is_read(tmp_path):
 
     forests = list(read_segment(tmp_path / "s", 3, 2))
 
-    assert [len(forest) for forest in forests] == [4, 1, 10]
+    assert [len(forest) for forest in forests] == [15]
     assert np.array_equal(np.concatenate([forest.scores for forest in forests]), FOREST.scores)
     assert np.array_equal(np.concatenate([forest.threshold for forest in forests]), FOREST.threshold)
     assert file_digest(tmp_path / "s") == digest
@@ -36,10 +36,17 @@ def test_what_was_written_is_read(tmp_path):
 def test_trees_that_could_not_be_had_have_their_place(tmp_path):
     write_segment(tmp_path / "s", [FRAMES[0], (SUBSETS[4:5], b""), FRAMES[2]])
 
-    _, failed, _ = read_segment(tmp_path / "s", 3, 2)
+    (forest,) = read_segment(tmp_path / "s", 3, 2)
 
-    assert np.array_equal(failed.subsets, SUBSETS[4:5])
-    assert np.isnan(failed.best_scores).all()
+    assert np.array_equal(forest.subsets, SUBSETS)
+    assert np.flatnonzero(np.isnan(forest.best_scores)).tolist() == [4]
+
+
+def test_many_trees_come_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "GATHERED", 5)
+    write_segment(tmp_path / "s", FRAMES)
+
+    assert [len(forest) for forest in read_segment(tmp_path / "s", 3, 2)] == [5, 10]
 
 
 def test_a_segment_may_be_empty(tmp_path):
