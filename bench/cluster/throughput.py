@@ -39,7 +39,7 @@ def _delivered(columns, pool: str, workers: int, seconds: float) -> tuple[str, f
     with world() as place:
         place.start_scheduler()
         place.start_worker("-P", pool, "-c", str(workers))
-        mining = {"strategy": "random", "trees": 10_000_000, "batch": 8192, "in_flight": 6, "subset_size": 3}
+        mining = {"strategy": "random", "trees": 10_000_000, "batch": 4096, "in_flight": 12, "subset_size": 3}
         job = place.submit(columns, **mining)
         place.wait_for_trees(job, 16_384)
         used = cpu_seconds(place.scheduler)

@@ -85,11 +85,21 @@ def proportional_bytes(process: int) -> int:
 
 
 def rate(row, seconds: float) -> tuple[float, float]:
-    """Units that `row()` grows by in a second, over so many seconds; and how long it really was."""
-    first, start = row(), monotonic()
-    sleep(seconds)
-    last, passed = row(), monotonic() - start
-    return (last - first) / passed, passed
+    """Units that `row()` grows by in a second, over at least so many seconds; and how long it really was.
+
+    From one change to another: what grows by leaps is not cut in the middle of one.
+    """
+    first, start = _changed(row)
+    while monotonic() - start < seconds:
+        last, stop = _changed(row)
+    return (last - first) / (stop - start), stop - start
+
+
+def _changed(row) -> tuple[float, float]:
+    before, end = row(), monotonic() + 60
+    while (now := row()) == before and monotonic() < end:
+        sleep(0.005)
+    return now, monotonic()
 
 
 def _own_cpu_seconds(process: int) -> float:
