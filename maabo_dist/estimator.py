@@ -59,6 +59,12 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         gini: float = 0.3,
         similarity: float = 0.7,
         similarity_by: str = "logic",
+        preset: str = "paper",
+        seeded: float = 0.8,
+        neighbours: float = 0.3,
+        completions: float = 0.2,
+        literals: str | None = None,
+        significance: float = 0.05,
         strategy: str = "maabo",
         batch: int | None = None,
         in_flight: int = 1,
@@ -90,6 +96,12 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.gini = gini
         self.similarity = similarity
         self.similarity_by = similarity_by
+        self.preset = preset
+        self.seeded = seeded
+        self.neighbours = neighbours
+        self.completions = completions
+        self.literals = literals
+        self.significance = significance
         self.strategy = strategy
         self.batch = batch
         self.in_flight = in_flight

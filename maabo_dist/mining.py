@@ -9,8 +9,18 @@ from time import monotonic
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split, split_rows
-from maabo_dist.rules import Rule, TreePool, choose, publish, rules_digest
+from maabo_dist.rules import (
+    Rule,
+    TreePool,
+    best_of_each,
+    choose,
+    dropped_conditions,
+    prune,
+    publish,
+    rules_digest,
+)
 from maabo_dist.run import SearchRun
+from maabo_dist.screens import Screen, screen
 from maabo_dist.search import Subsets
 from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import Forest, TrainingTable, depth_search
@@ -43,6 +53,8 @@ class Funnel:
     """… of these, with a Gini index below γ of the greatest."""
     distinct: int
     """… of these, distinct logic sets."""
+    supported: int
+    """… of these, distinct and still reliable without the conditions that the rows do not support."""
     rules: int
     """… of these, dissimilar."""
 
@@ -105,7 +117,8 @@ def mine(
         columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
     )
     pool = TreePool(settings, plan.subset_size, table.weights)
-    run = SearchRun(columns, split, settings, plan, pool)
+    found = _screened(columns, split, table, jobs) if plan.screened else None
+    run = SearchRun(columns, split, settings, plan, pool, found)
     forests = [empty_forest(plan.subset_size, settings.max_depth, len(columns.classes))]
 
     def watch(forest: Forest) -> str | None:
@@ -120,6 +133,13 @@ def mine(
     stopped = _drive(run, table, settings.max_depth, jobs, watch)
     result = conclude(columns, split, table, settings, plan, pool, SearchEnd(stopped, clock() - started))
     return replace(result, forest=Forest.joined(forests)) if keep_trees else result
+
+
+def _screened(columns: Columns, split: Split, table: TrainingTable, jobs: int) -> Screen:
+    if jobs == 1:
+        return screen(columns, split, table.root_scores)
+    with ThreadPoolExecutor(jobs) as threads:
+        return screen(columns, split, table.root_scores, pool=threads, pieces=jobs * PIECES_PER_THREAD)
 
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:
@@ -181,15 +201,22 @@ def conclude(
     leaves = pool.leaves
     search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
-    selection = choose(distinct, columns, split, settings)
-    rules = publish(distinct, selection, columns, split, table.shares, pool.records)
+    pruned = (
+        prune(distinct, columns, split, pool.wanted, table.shares, settings.significance) if settings.prunes else None
+    )
+    supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
+    selection = choose(supported, columns, split, settings)
+    rules = publish(supported, selection, columns, split, table.shares, pool.records)
+    if pruned is not None:
+        dropped = dropped_conditions(pruned, distinct, supported.take(selection.chosen), columns)
+        rules = tuple(replace(rule, dropped=gone) for rule, gone in zip(rules, dropped, strict=True))
     return MiningResult(
         rules=rules,
         digest=rules_digest(rules, columns.classes),
         settings=settings,
         plan=plan,
         search=search,
-        funnel=Funnel(leaves.seen, leaves.large, leaves.pure, len(distinct), len(rules)),
+        funnel=Funnel(leaves.seen, leaves.large, leaves.pure, len(distinct), len(supported), len(rules)),
         classes=columns.classes,
         target=columns.target,
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},

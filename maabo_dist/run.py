@@ -17,6 +17,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
 from maabo_dist.rules import TreePool, best_of, choose
+from maabo_dist.screens import Screen
 from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
 from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import Forest
@@ -32,10 +33,11 @@ class SearchRun:
         settings: MiningSettings,
         plan: SearchPlan,
         pool: TreePool | None,
+        screen: Screen | None = None,
     ) -> None:
         """What is observed goes into `pool`; None where the trees are pooled elsewhere and patience does not ask."""
         self._columns, self._split, self._settings, self._plan = columns, split, settings, plan
-        self._proposer = SubsetProposer(settings, plan)
+        self._proposer = SubsetProposer(settings, plan, screen)
         self._schedule = batch_schedule(plan, guided=settings.strategy == "maabo")
         self._next = next(self._schedule, None)
         self._waiting: deque[Subsets] = deque()

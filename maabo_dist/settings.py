@@ -19,6 +19,7 @@ SMALL_SPACE = 20_000
 """Up to this many subsets, every one of them is a candidate at every step unless told otherwise."""
 LARGEST_ENUMERATION = 10_000_000
 MOST_DEFAULT_TREES = 10_000
+MOST_SEEDED = 100
 FEWEST_DEFAULT_TREES = 100
 
 
@@ -145,6 +146,27 @@ class MiningSettings(_Settings):
     similarity_by: Literal["logic", "rows"] = Field(
         "logic", description="Compare rules by their conditions (the paper's way) or by the training rows they cover."
     )
+    preset: Literal["paper", "auto"] = Field(
+        "paper",
+        description="paper is the paper's method to the letter; auto searches spaces that are too large to cover with "
+        "the help of screens, and keeps only conditions that the rows support.",
+    )
+    seeded: float = Field(
+        0.8, ge=0, le=1, description="Share of the initial trees that the screens choose; the rest is left to chance."
+    )
+    neighbours: float = Field(
+        0.3, ge=0, le=1, description="Share of the candidates that are high-scoring subsets with one feature changed."
+    )
+    completions: float = Field(
+        0.2, ge=0, le=1, description="Share of the candidates that complete a promising pair of features."
+    )
+    literals: Literal["supported", "paper"] | None = Field(
+        None,
+        description="Keep only conditions that the rows support, or all, as the paper does; by default the preset's.",
+    )
+    significance: float = Field(
+        0.05, gt=0, lt=1, description="How strongly the rows must support a condition: its p-value, at most."
+    )
     strategy: Literal["maabo", "random", "exhaustive", "single"] = Field(
         "maabo", description="How subsets are chosen; single grows one tree on all features."
     )
@@ -172,6 +194,17 @@ class MiningSettings(_Settings):
     )
     min_samples_leaf: int = Field(1, ge=1, description="Training rows that every leaf of a tree must keep.")
 
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> Self:
+        if self.neighbours + self.completions > 1:
+            raise ValueError("--neighbours and --completions are shares of the same candidates: at most 1 together.")
+        return self
+
+    @property
+    def prunes(self) -> bool:
+        """Whether conditions must be supported to stay."""
+        return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"
+
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
@@ -187,6 +220,8 @@ class SearchPlan:
     top_features: int
     candidates: int | None
     """None compares all subsets not yet verified."""
+    screened: bool = False
+    """Whether screens choose initial subsets and candidates."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -197,16 +232,18 @@ class SearchPlan:
         size = _checked_subset_size(settings, features)
         space = comb(features, size)
         trees, notes = _settle_trees(settings.trees, space)
+        screened = _settle_screened(settings, space, size)
         return cls(
             features=features,
             subset_size=size,
             space_size=space,
             trees=trees,
-            initial=min(settings.initial, trees),
+            initial=min(_settle_initial(settings, trees, screened), trees),
             batch=settings.batch or min(256, max(1, trees // 50)),
             in_flight=settings.in_flight,
             top_features=_settle_top_features(settings.top_features, features, space),
             candidates=_settle_candidates(settings, space),
+            screened=screened,
             notes=notes,
         )
 
@@ -222,6 +259,18 @@ def _checked_subset_size(settings: MiningSettings, features: int) -> int:
         f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
         + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
     )
+
+
+def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
+    """Screens help where a search sees little of the space, and where there are pairs to look at."""
+    return settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
+
+
+def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
+    """N_I; more where screens choose most of them, unless a number was asked for."""
+    if screened and "initial" not in settings.model_fields_set:
+        return max(settings.initial, min(MOST_SEEDED, trees // 5))
+    return settings.initial
 
 
 def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str, ...]]:

@@ -10,6 +10,7 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError
 from maabo_dist.rules import TreePool
 from maabo_dist.run import SearchRun
+from maabo_dist.screens import screen
 from maabo_dist.settings import SearchPlan
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.ledger import BatchRow, JobRow, Lease, Ledger, ResultRow, Segment
@@ -148,7 +149,9 @@ def open_job(ledger: Ledger, lease: Lease, cache: TableCache, now: float, tick: 
     table = cache.training(fingerprint, TableSplit.of(settings))
     # Workers pool the trees; here they are needed only to see whether new rules still come.
     pool = TreePool(settings, plan.subset_size, table.weights) if settings.patience is not None else None
-    run = SearchRun(columns, split_of(columns, TableSplit.of(settings)), settings, plan, pool)
+    split = split_of(columns, TableSplit.of(settings))
+    found = screen(columns, split, table.root_scores) if plan.screened else None
+    run = SearchRun(columns, split, settings, plan, pool, found)
     machine = JobMachine(run, settings.max_depth, len(columns.classes))
     job = ActiveJob(lease, row.spec, plan, machine, row, now, rules=row.rules, segments=list(row.segments))
     if row.stop_after is not None:

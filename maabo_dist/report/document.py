@@ -115,6 +115,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
         "source": _source(rule.source),
         "displaced": [_displaced(entry, classes) for entry in rule.displaced],
         "displaced_total": int(rule.displaced_total),
+        "dropped": _conditions(rule.dropped),
     }
 
 

@@ -135,6 +135,7 @@ def _funnel(document: Document) -> RenderableType:
         f"{funnel['large']:,} large enough",
         f"{funnel['pure']:,} pure enough",
         f"{funnel['distinct']:,} distinct",
+        *([f"{funnel['supported']:,} supported"] if funnel["supported"] != funnel["distinct"] else []),
     ]
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
@@ -213,6 +214,11 @@ def _no_rules(document: Document) -> RenderableType:
     elif not funnel["pure"]:
         reason = (
             f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
+        )
+    elif not funnel["supported"]:
+        reason = (
+            f"The rows support no rule at --significance {settings['significance']:g}. "
+            "Try a larger one, or --literals paper."
         )
     else:
         reason = "The only reliable leaf is that of all rows."

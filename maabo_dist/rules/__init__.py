@@ -2,6 +2,7 @@
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.pool import LeafPool, TreePool, best_of
+from maabo_dist.rules.pruning import Pruned, dropped_conditions, prune
 from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_by_logic, select_rules
@@ -14,6 +15,7 @@ __all__ = [
     "LeafPool",
     "Leaves",
     "Op",
+    "Pruned",
     "Rule",
     "Selection",
     "Source",
@@ -25,7 +27,9 @@ __all__ = [
     "by_logic",
     "by_rows",
     "choose",
+    "dropped_conditions",
     "literal_width",
+    "prune",
     "publish",
     "reliable_leaves",
     "rules_digest",

@@ -18,7 +18,8 @@ class TreePool:
 
     def __init__(self, settings: MiningSettings, subset_size: int, weights: npt.NDArray[np.float64]) -> None:
         classes = len(weights)
-        self._filter = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights)
+        self.wanted = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights)
+        """What makes a leaf reliable."""
         width = literal_width(subset_size, settings.max_depth)
         self.leaves = LeafPool(width, classes, by_bounds=settings.similarity_by == "rows")
         self._subsets = [np.empty((0, subset_size), np.int32)]
@@ -34,7 +35,7 @@ class TreePool:
 
     def add(self, forest: Forest) -> int:
         """Take in more trees; returns how many reliable leaves they have."""
-        leaves = reliable_leaves(forest, self._filter, first_tree=self.count)
+        leaves = reliable_leaves(forest, self.wanted, first_tree=self.count)
         # In this order: an interrupt in between never leaves a leaf whose tree is not known.
         self._subsets.append(forest.subsets)
         self._depths.append(forest.depths)

@@ -19,7 +19,9 @@ import numpy.typing as npt
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.kernels import kernel
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
+from maabo_dist.rules.rule import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,22 @@ def prune(
     pruned = Leaves(logic, bounds, counts, gini, leaves.tree, leaves.score, leaves.seen, leaves.large).take(reliable)
     before, after = leaves.logic[reliable] != NO_LITERAL, pruned.logic != NO_LITERAL
     return Pruned(pruned, reliable, int(before.sum() - after.sum()), len(leaves) - len(reliable))
+
+
+def dropped_conditions(pruned: Pruned, before: Leaves, kept: Leaves, columns: Columns) -> list[tuple[Condition, ...]]:
+    """For leaves chosen from the pruned ones: the conditions that each had `before` and lost."""
+    return [_dropped(pruned, before, kept, number, columns) for number in range(len(kept))]
+
+
+def _dropped(pruned: Pruned, before: Leaves, kept: Leaves, number: int, columns: Columns) -> tuple[Condition, ...]:
+    same = pruned.leaves.tree == kept.tree[number]
+    same &= (pruned.leaves.logic == kept.logic[number]).all(axis=1)
+    same &= (pruned.leaves.bounds == kept.bounds[number]).all(axis=1)
+    place = int(pruned.source[np.flatnonzero(same)[0]])
+    stayed = set(kept.logic[number].tolist())
+    gone = [k for k, literal in enumerate(before.logic[place].tolist()) if literal not in stayed]
+    literals, bounds = before.logic[place, gone].tolist(), before.bounds[place, gone].tolist()
+    return conditions_of(columns.features, literals, bounds)
 
 
 def _rows(columns: Columns, rows: npt.NDArray[np.int64]) -> "_Rows":

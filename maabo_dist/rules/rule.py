@@ -118,3 +118,5 @@ class Rule:
     """The best of the leaves it made redundant."""
     displaced_total: int
     """How many distinct ones there were."""
+    dropped: tuple[Condition, ...] = ()
+    """What its leaf demanded beside, and the rows did not support."""

@@ -57,7 +57,7 @@ class CandidateSampler:
             likely = (count - len(drawn)) * self._restricted // free
             fresh = np.empty((min(likely + likely // 4 + 8, BLOCK), self._space.size), np.int32)
             stream = int(_draw(np.uint64(stream), self._ladder, order, fresh))
-            drawn = _distinct(np.concatenate([drawn, fresh[~taken.contains(fresh)]]))
+            drawn = distinct(np.concatenate([drawn, fresh[~taken.contains(fresh)]]))
         return drawn[:count]
 
 
@@ -71,7 +71,7 @@ def _ladder(space: SubsetSpace, top: int) -> npt.NDArray[np.uint64]:
     return np.array(steps, np.uint64)
 
 
-def _distinct(subsets: Subsets) -> Subsets:
+def distinct(subsets: Subsets) -> Subsets:
     """Without repetitions, in order of first occurrence."""
     index = SubsetIndex(subsets.shape[1], room=1 << max(4, len(subsets).bit_length()))
     return subsets[index.add_new(subsets)]

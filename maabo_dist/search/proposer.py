@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.errors import SearchError
+from maabo_dist.screens import Screen
 from maabo_dist.search import draws
-from maabo_dist.search.candidates import CandidateSampler
+from maabo_dist.search.candidates import CandidateSampler, distinct
 from maabo_dist.search.guide import ScoreGuide
+from maabo_dist.search.hints import HintedSampler
 from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.settings import MiningSettings, SearchPlan
@@ -31,6 +33,9 @@ class Purpose(IntEnum):
     TOP_FEATURES = 1
     CANDIDATES = 2
     TIES = 3
+    SEEDS = 4
+    NEIGHBOURS = 5
+    COMPLETIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,10 @@ class ProposerState:
 class SubsetProposer:
     """Suggests subsets and observes their scores."""
 
-    def __init__(self, settings: MiningSettings, plan: SearchPlan) -> None:
+    def __init__(self, settings: MiningSettings, plan: SearchPlan, screen: Screen | None = None) -> None:
+        """A plan that is screened needs the screen."""
+        if plan.screened != (screen is not None):
+            raise SearchError("A screened search needs its screen, and no other has one.")
         self._settings = settings
         self._plan = plan
         self._space = SubsetSpace(plan.features, plan.subset_size)
@@ -61,6 +69,7 @@ class SubsetProposer:
         self._near_top = (
             CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
         )
+        self._hints = HintedSampler(self._space, screen) if screen is not None else None
         guided = settings.strategy == "maabo"
         self._guide = ScoreGuide(self._space, settings.alpha, settings.h, settings.b) if guided else None
 
@@ -98,9 +107,11 @@ class SubsetProposer:
         )
 
     @classmethod
-    def restored(cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState) -> "SubsetProposer":
+    def restored(
+        cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState, screen: Screen | None = None
+    ) -> "SubsetProposer":
         """A proposer that goes on where the saved one stood."""
-        proposer = cls(settings, plan)
+        proposer = cls(settings, plan, screen)
         proposer._steps = state.steps
         proposer._append(state.subsets)
         answered = np.flatnonzero(~state.pending)
@@ -120,14 +131,27 @@ class SubsetProposer:
             self._guide.expect(self._proposed, np.arange(start, stop))
 
     def _propose(self, count: int) -> None:
+        start = len(self._proposed)
         if self._settings.strategy == "single":
             self._append(np.arange(self._plan.features, dtype=np.int32)[None][len(self._proposed) :])
         elif self._settings.strategy == "exhaustive":
             self._append(self._space.block(len(self._proposed), count))
         elif self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
-            self._append(self._random(count))
+            self._append(self._seeds(count))
+            self._append(self._random(count - len(self._proposed) + start))
         else:
             self._propose_promising(self._guide, count)
+
+    def _seeds(self, count: int) -> Subsets:
+        """Initial subsets that the screens choose."""
+        wanted = round(self._settings.seeded * count)
+        if self._hints is None or not wanted:
+            return np.empty((0, self._plan.subset_size), np.int32)
+        return self._fresh(self._hints.seeds(4 * wanted, self._stream(Purpose.SEEDS)))[:wanted]
+
+    def _fresh(self, subsets: Subsets) -> Subsets:
+        """Those that were not proposed, each once, in order."""
+        return distinct(subsets[~self._proposed.contains(subsets)])
 
     def _random(self, count: int) -> Subsets:
         order = np.arange(self._plan.features, dtype=np.int32)
@@ -139,13 +163,26 @@ class SubsetProposer:
         if wanted is not None and count > 1:
             wanted = max(wanted, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
-        near_top = self._near_top.blocks(wanted, self._feature_order(guide), self._proposed, stream)
+        hinted = self._hinted(guide, wanted) if self._hints is not None and wanted is not None else []
+        drawn = None if wanted is None else max(1, wanted - sum(map(len, hinted)))
+        near_top = self._near_top.blocks(drawn, self._feature_order(guide), self._proposed, stream)
+        if hinted:
+            near_top = iter([self._fresh(np.concatenate([*hinted, *near_top]))])
         chosen = self._best(guide, near_top, count)
         self._append(chosen)
         if len(chosen) < count and self._near_top is not self._anywhere:
             order = np.arange(self._plan.features, dtype=np.int32)
             anywhere = self._anywhere.blocks(wanted, order, self._proposed, stream)
             self._append(self._best(guide, anywhere, count - len(chosen)))
+
+    def _hinted(self, guide: ScoreGuide, wanted: int) -> list[Subsets]:
+        """Candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
+        hints, settings = self._hints, self._settings
+        if hints is None:
+            return []
+        high = guide.high(self._proposed)
+        near = hints.neighbours(high, round(settings.neighbours * wanted), self._stream(Purpose.NEIGHBOURS))
+        return [near, hints.completions(round(settings.completions * wanted), self._stream(Purpose.COMPLETIONS))]
 
     def _best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
         """The `count` of greatest acquisition over all blocks; ties in the order of random keys."""

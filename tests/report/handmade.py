@@ -54,7 +54,7 @@ def make_result(
         settings=chosen,
         plan=SearchPlan.settle(chosen, features),
         search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped="budget"),
-        funnel=funnel or Funnel(400, 120, 44, 31, len(rules)),
+        funnel=funnel or Funnel(400, 120, 44, 31, 31, len(rules)),
         classes=tuple(classes),
         target=target,
         rows={"train": 70, "validation": 30, "holdout": holdout},

@@ -102,9 +102,10 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
 @pytest.mark.parametrize(
     ("funnel", "hint"),
     [
-        (Funnel(0, 0, 0, 0, 0), "No tree was grown."),
-        (Funnel(400, 0, 0, 0, 0), "--min-samples"),
-        (Funnel(400, 120, 0, 0, 0), "--gini"),
+        (Funnel(0, 0, 0, 0, 0, 0), "No tree was grown."),
+        (Funnel(400, 0, 0, 0, 0, 0), "--min-samples"),
+        (Funnel(400, 120, 0, 0, 0, 0), "--gini"),
+        (Funnel(400, 120, 44, 31, 0, 0), "--significance"),
     ],
 )
 def test_an_empty_result_says_which_sieve_to_open(funnel, hint):
