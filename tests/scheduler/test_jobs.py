@@ -136,16 +136,17 @@ def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_pa
 
 
 def test_a_record_tells_how_far_the_search_is(cluster, columns, client, tmp_path):
+    mining = SLOW | {"trees": 240, "subset_size": 5}  # a record a second is enough to meet it halfway
     with a_scheduler(cluster):
-        job = submit(cluster, tmp_path, columns, **SLOW)
+        job = submit(cluster, tmp_path, columns, **mining)
         records = list(client.follow(job))
 
-    halfway = [record for record in records if 0 < record.trees < 100]
+    halfway = [record for record in records if 0 < record.trees < 240]
     assert halfway
-    assert all(record.planned == 100 and record.seconds > 0 and 0 < record.best_score <= 1 for record in halfway)
+    assert all(record.planned == 240 and record.seconds > 0 and 0 < record.best_score <= 1 for record in halfway)
     assert [record.trees for record in records] == sorted(record.trees for record in records)
     assert [record.seconds for record in records] == sorted(record.seconds for record in records)
-    assert (records[-1].state, records[-1].trees) == (JobState.DONE, 100)
+    assert (records[-1].state, records[-1].trees) == (JobState.DONE, 240)
 
 
 def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client, maabo, tmp_path):
