@@ -24,6 +24,3 @@ class SubmitTask(ClusterTask):
             return f"refused: {error}"
         send_request(self.redis, self._settings, request)
         return f"job {job}"
-
-    def report_loss(self, message: dict[str, Any], reason: str) -> None:
-        """Nothing was handed on; who sent the document hears nothing and sends it again."""

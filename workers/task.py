@@ -56,8 +56,7 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
             time.sleep(REST)
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
-        """Called in the worker's main process when the one that ran the task is gone."""
-        raise NotImplementedError
+        """Called in the worker's main process when the one that ran the task is gone; by default nobody is told."""
 
 
 def worker_name() -> str:

@@ -12,7 +12,8 @@ import click
 from deploy.local.cluster import run_cluster
 from deploy.local.processes import Options
 from deploy.local.screen import Screen
-from maabo_dist.errors import InputError, MaaboError, SettingsError
+from maabo_dist.cli.ending import exit_code
+from maabo_dist.errors import SettingsError
 
 DEMO = (sys.executable, "-m", "maabo_dist", "submit", "--dataset", "diabetes", "--wait")
 
@@ -80,22 +81,7 @@ def demo(flower: bool) -> int:
 
 def main() -> None:
     """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
-    sys.exit(_run())
-
-
-def _run() -> int:
-    try:
-        return int(local.main(prog_name="python -m deploy.local", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except MaaboError as error:
-        for line in str(error).splitlines():
-            click.echo(f"maabo: {line}", err=True)
-        return 2 if isinstance(error, InputError) else 1
-    except click.Abort:
-        click.echo("maabo: interrupted.", err=True)
-        return 130
+    sys.exit(exit_code(local, "python -m deploy.local"))
 
 
 if __name__ == "__main__":

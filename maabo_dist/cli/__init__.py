@@ -11,6 +11,7 @@ import sys
 import click
 
 from maabo_dist._version import __version__
+from maabo_dist.cli.ending import exit_code
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
     cancel_command,
@@ -23,7 +24,6 @@ from maabo_dist.cli.jobs import (
 from maabo_dist.cli.mine import mine_command
 from maabo_dist.cli.submit import submit_command
 from maabo_dist.cli.watch import watch_command
-from maabo_dist.errors import InputError, MaaboError
 
 __all__ = ["maabo", "main"]
 
@@ -55,19 +55,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show ≤ should get an escape, not a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(_run())
-
-
-def _run() -> int:
-    try:
-        return int(maabo.main(prog_name="maabo", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except MaaboError as error:
-        for line in str(error).splitlines():
-            click.echo(f"maabo: {line}", err=True)
-        return 2 if isinstance(error, InputError) else 1
-    except click.Abort:
-        click.echo("maabo: interrupted.", err=True)
-        return 130
+    sys.exit(exit_code(maabo, "maabo"))
