@@ -20,7 +20,10 @@ QUICK_OUT = ROOT / "build" / "quality"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.experiments if name not in EXPERIMENTS]:
+        parser.error(f"{unknown[0]} is no experiment; there are {', '.join(EXPERIMENTS)}.")
     out = options.out or (QUICK_OUT if options.quick else results.RESULTS)
     out.mkdir(parents=True, exist_ok=True)
     run = Run(options.seeds, options.quick, options.titanic, _peers(options.peers), os.cpu_count() or 1)

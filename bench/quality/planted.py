@@ -30,7 +30,8 @@ def recipe(features: int, rows: int, seed: int) -> Recipe:
 
 def measure(features: int, who: dict[str, int | None], run: Run) -> Iterator[Record]:
     size = QUICK if run.quick else {"features": features, "rows": ROWS}
-    _warm_up(run)
+    if not run.quick:
+        _warm_up(run)
     for seed in run.seeds_of(USUAL_SEEDS):
         frame, truth = generate(recipe(seed=seed, **size))
         for name, most in who.items():
