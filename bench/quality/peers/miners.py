@@ -55,9 +55,11 @@ def _rulefit() -> Callable[..., list[Rule]]:
 def _skope() -> Callable[..., list[Rule]]:
     """It looks for one class; so once for each."""
     from imodels import SkopeRulesClassifier
+    from joblib import parallel_config
 
     def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
-        models = (SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in (0, 1))
+        with parallel_config("threading"):  # growing trees holds no GIL, and CPU time is that of this process
+            models = [SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in (0, 1)]
         return [_conditions(rule) for model in models for rule in model.rules_without_feature_names_]
 
     return mined
