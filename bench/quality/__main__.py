@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{unknown[0]} is no experiment; there are {', '.join(EXPERIMENTS)}.")
     out = options.out or (QUICK_OUT if options.quick else results.RESULTS)
     out.mkdir(parents=True, exist_ok=True)
-    run = Run(options.seeds, options.quick, options.titanic, _peers(options.peers), os.cpu_count() or 1)
+    methods = tuple(name.strip().casefold() for name in options.methods.split(",") if name.strip())
+    run = Run(options.seeds, options.quick, options.titanic, _peers(options.peers), os.cpu_count() or 1, methods)
     start = perf_counter()
     for name in options.experiments or EXPERIMENTS:
         if lack := EXPERIMENTS[name].lacks(run):
@@ -49,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--titanic", type=Path, metavar="PATH", help="the Titanic table as CSV; without it, no titanic")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: bench/quality/results)")
+    parser.add_argument(
+        "--methods", default="", metavar="A,B", help="planted, wide: these methods alone, such as auto,FIGS"
+    )
     parser.add_argument("--peers", metavar="PYTHON", help="the peers' Python, or none (default: that of .venv-peers)")
     return parser
 

@@ -27,6 +27,11 @@ class Run:
     peers: Peers | None = None
     """None where they are left out."""
     jobs: int = 1
+    methods: tuple[str, ...] = ()
+    """Of the methods that an experiment compares, these alone; all where none is named."""
+
+    def takes(self, method: str) -> bool:
+        return not self.methods or method.casefold() in self.methods
 
     def seeds_of(self, usual: int, quick: int = 1) -> range:
         return range(self.seeds or (quick if self.quick else usual))

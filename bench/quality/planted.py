@@ -36,7 +36,7 @@ def measure(features: int, who: dict[str, int | None], run: Run) -> Iterator[Rec
         frame, truth = generate(recipe(seed=seed, **size))
         for name, most in who.items():
             method = methods.method(name, run.peers)
-            if method is None or (most is not None and seed >= most):
+            if method is None or not run.takes(name) or (most is not None and seed >= most):
                 continue
             record: Record = {"method": name, "seed": seed, **size}
             try:
