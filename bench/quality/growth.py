@@ -67,8 +67,9 @@ def _measured(features: int, seed: int, jobs: int) -> Record:
 GROWTH = Experiment(
     name="growth",
     title="Time and memory of `auto` as D grows",
-    about=f"Tables of {ROWS:,} rows, planted as above. *Before*: memory with the libraries and the table as a "
-    "DataFrame of float64 loaded; *CPU*: of both steps; *peak*: the most that the process ever held, the generation of the table included.",
+    about=f"Tables of {ROWS:,} rows, planted as above. *CPU*: of both steps; *before*: memory with libraries and the "
+    "table as a DataFrame of float64 loaded; *peak*: the most that the process ever held, the generation of the table "
+    "included.",
     measure=measure,
     summarise=summarise,
     panels=panels,
