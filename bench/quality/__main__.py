@@ -104,7 +104,9 @@ def _conditions(run: Run, seconds: float) -> str:
     peers = run.peers.versions() if run.peers else {}
     versions = {"maabo-dist": __version__, "Python": platform.python_version(), **peers}
     shown = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes; {shown}."
+    asked = f", only {', '.join(run.methods)}" if run.methods else ""
+    asked += f", {run.seeds} seeds asked for" if run.seeds else ""
+    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes{asked}; {shown}."
 
 
 if __name__ == "__main__":
