@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PEERS  := .venv-peers
 
-.PHONY: setup demo up test soak lint bench bench-cluster clean
+.PHONY: setup demo up test soak lint bench bench-cluster bench-quality clean
 
 setup: $(READY)
 
@@ -39,5 +40,14 @@ bench: $(READY)
 bench-cluster: $(READY)
 	$(BIN)/python -m bench.cluster
 
+# The miners that ours are measured beside have an environment of their own. QUALITY='planted --seeds 3' says what to run.
+bench-quality: $(READY) $(PEERS)/.ready
+	$(BIN)/python -m bench.quality $(QUALITY)
+
+$(PEERS)/.ready: bench/quality/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) $(PEERS) dist build

@@ -1,0 +1,26 @@
+"""Plots, described: what to draw goes to the peers' environment, which has matplotlib, as plain values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A bar (one value, no x) or a line."""
+
+    name: str
+    y: Sequence[float]
+    error: Sequence[float]
+    x: Sequence[float] = ()
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    title: str
+    ylabel: str
+    series: Sequence[Series]
+    kind: Literal["bars", "lines"] = "bars"
+    xlabel: str = ""
+    goal: float | None = None

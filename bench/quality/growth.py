@@ -1,0 +1,79 @@
+"""How time and memory of `auto` grow with D; each measurement in a process of its own."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from time import perf_counter, process_time
+
+from bench.clock import peak_megabytes, python, resident_megabytes
+from bench.quality.experiment import Experiment, Record, Run, Summary
+from bench.quality.figure import Panel, Series
+from bench.quality.statistics import column, grouped, mean
+
+WIDTHS = (100, 300, 1000, 3000, 10_000, 20_000)
+QUICK_WIDTHS = (100, 300)
+ROWS, USUAL_SEEDS = 2000, 3
+
+
+def measure(run: Run) -> Iterator[Record]:
+    for seed in run.seeds_of(USUAL_SEEDS):
+        for features in QUICK_WIDTHS if run.quick else WIDTHS:
+            figures = json.loads(python("-m", "bench.quality.growth", str(features), str(seed), str(run.jobs)))
+            yield {"method": "auto", "features": features, "rows": ROWS, "seed": seed, **figures}
+
+
+def summarise(records: Sequence[Record]) -> Summary:
+    rows = []
+    for features, done in grouped(records, "features").items():
+        seconds = [mean(column(done, name)).shown(".2f") for name in ("prepare", "mine", "cpu")]
+        memory = [mean(column(done, name)).shown(".0f") for name in ("peak", "before")]
+        rows.append([f"{features:,}", str(len(done)), *seconds, *memory])
+    return Summary(["D", "seeds", "prepare s", "mine s", "CPU s", "peak MB", "before MB"], rows)
+
+
+def panels(records: Sequence[Record]) -> list[Panel]:
+    groups = grouped(records, "features")
+    widths = [int(features) for features in groups]
+
+    def line(name: str, label: str) -> Series:
+        estimates = [mean(column(done, name)) for done in groups.values()]
+        return Series(label, [e.value for e in estimates], [e.error for e in estimates], widths)
+
+    return [
+        Panel("time", "s", [line("prepare", "prepare"), line("mine", "mine")], "lines", "features"),
+        Panel("memory", "MB", [line("peak", "peak"), line("before", "table loaded")], "lines", "features"),
+    ]
+
+
+def _measured(features: int, seed: int, jobs: int) -> Record:
+    from bench.quality.planted import recipe
+    from maabo_dist.data import prepare
+    from maabo_dist.mining import mine
+    from maabo_dist.settings import MiningSettings, TableSettings
+    from maabo_dist.synthetic import generate
+
+    table, settings = TableSettings(target="y"), MiningSettings(preset="auto", seed=seed)
+    mine(prepare(generate(recipe(60, 300, 0)).frame, table).columns, settings, jobs=jobs)  # compiles
+    frame = generate(recipe(features, ROWS, seed)).frame
+    before, start, used = resident_megabytes(), perf_counter(), process_time()
+    columns = prepare(frame, table).columns
+    prepared = perf_counter()
+    result = mine(columns, settings, jobs=jobs)
+    ended = perf_counter()
+    times = {"prepare": prepared - start, "mine": ended - prepared, "cpu": process_time() - used}
+    return {**times, "peak": peak_megabytes(), "before": before, "rules": len(result.rules)}
+
+
+GROWTH = Experiment(
+    name="growth",
+    title="Time and memory of `auto` as D grows",
+    about=f"Tables of {ROWS:,} rows, planted as above. *CPU*: of both steps; *before*: memory with libraries and the "
+    "table as a DataFrame of float64 loaded; *peak*: the most that the process ever held, the generation of the table "
+    "included.",
+    measure=measure,
+    summarise=summarise,
+    panels=panels,
+)
+
+if __name__ == "__main__":
+    print(json.dumps(_measured(*map(int, sys.argv[1:]))))

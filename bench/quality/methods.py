@@ -1,0 +1,124 @@
+"""The methods that are compared: a table goes in, rules and seconds come out, in the scorer's form for all of them."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+
+from bench.quality.peer_calls import PeerRule, Peers, Searcher
+from maabo_dist.data import Columns, prepare
+from maabo_dist.mining import MiningResult, SearchEnd, conclude, mine, split_for
+from maabo_dist.rules import Condition, Op, TreePool
+from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
+from maabo_dist.synthetic import MinedRule
+from maabo_dist.synthetic.coverage import covered
+from maabo_dist.trees import TrainingTable, depth_search
+
+OURS = {
+    "auto": {"preset": "auto"},
+    "paper": {"preset": "paper"},
+    "random": {"preset": "paper", "strategy": "random"},
+}
+"""Settings of the methods that are ours; `random` draws the paper's trees by chance."""
+PEERS = {"FIGS": "figs", "RuleFit": "rulefit", "SkopeRules": "skope", "pysubgroup": "pysubgroup"}
+TPE = "Optuna TPE"
+TPE_TREES = 500
+"""Its sampler takes longer with every trial: 1,000 take it a minute, 10,000 would take hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with two classes, and what a method may know of its surroundings."""
+
+    frame: pd.DataFrame
+    target: str
+    seed: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    rules: tuple[MinedRule, ...]
+    seconds: float
+    """From the table in memory to the rules."""
+    cpu: float
+
+
+Method = Callable[[Table], Mined]
+
+
+def method(name: str, peers: Peers | None) -> Method | None:
+    """The method of this name; None where it takes peers and there are none."""
+    if name in OURS:
+        return partial(_ours, OURS[name])
+    if peers is None:
+        return None
+    return partial(_by_tpe, peers) if name == TPE else partial(_peers, peers, PEERS[name])
+
+
+def _ours(wanted: dict[str, str], table: Table) -> Mined:
+    start, used = perf_counter(), _cpu_seconds()
+    columns = prepare(table.frame, TableSettings(target=table.target)).columns
+    result = mine(columns, MiningSettings(seed=table.seed, **wanted), jobs=table.jobs)
+    return Mined(rules_of(result), perf_counter() - start, _cpu_seconds() - used)
+
+
+def _peers(peers: Peers, name: str, table: Table) -> Mined:
+    cells = table.frame.drop(columns=table.target)
+    classes, labels = np.unique(table.frame[table.target].to_numpy(str), return_inverse=True)
+    mined = peers.mine(name, cells, labels, table.seed, table.jobs)
+    rules = translated(mined.rules, cells, labels, tuple(classes.tolist()))
+    return Mined(rules, mined.seconds, mined.cpu)
+
+
+def _by_tpe(peers: Peers, table: Table) -> Mined:
+    """Optuna proposes subsets, our depth search scores them, GS-MRM chooses among their leaves as in `auto`."""
+    start, used = perf_counter(), _cpu_seconds()
+    columns = prepare(table.frame, TableSettings(target=table.target)).columns
+    settings = MiningSettings(seed=table.seed, trees=TPE_TREES, **OURS["auto"])
+    with peers.searcher("optuna", columns.count, settings.subset_size, table.seed) as searcher:
+        result = searched(columns, settings, searcher)
+    return Mined(rules_of(result), perf_counter() - start, _cpu_seconds() - used)
+
+
+def searched(columns: Columns, settings: MiningSettings, searcher: Searcher) -> MiningResult:
+    """The result of growing the subsets that a peer proposes; one that names a feature twice scores 0."""
+    plan, split = SearchPlan.settle(settings, columns.count), split_for(columns, settings)
+    training = TrainingTable.build(columns, split)
+    pool = TreePool(settings, plan.subset_size, training.weights)
+    for _ in range(plan.trees):
+        subset = np.unique(searcher.ask())
+        if len(subset) < plan.subset_size:
+            searcher.tell(0.0)
+            continue
+        forest = depth_search(training, subset[None, :].astype(np.int32), settings.max_depth)
+        pool.add(forest)
+        searcher.tell(float(forest.best_scores[0]))
+    return conclude(columns, split, training, settings, plan, pool, SearchEnd("budget", 0.0))
+
+
+def _cpu_seconds() -> float:
+    """Of all threads, and of child processes that have ended."""
+    return sum(os.times()[:4])
+
+
+def rules_of(result: MiningResult) -> tuple[MinedRule, ...]:
+    return tuple(MinedRule(rule.id, rule.conditions, result.classes[rule.label]) for rule in result.rules)
+
+
+def translated(
+    rules: list[PeerRule], cells: pd.DataFrame, labels: np.ndarray, classes: tuple[str, ...]
+) -> tuple[MinedRule, ...]:
+    """A peer's rules; each speaks for the class that is most over-represented among the rows it covers."""
+    names, base = list(cells.columns), np.bincount(labels, minlength=len(classes)) / len(labels)
+    mined = []
+    for number, rule in enumerate(rules, start=1):
+        conditions = tuple(Condition(names[place], Op(op), threshold) for place, op, threshold in rule)
+        counts = np.bincount(labels[covered(cells, conditions)], minlength=len(classes))
+        lifts = counts / max(1, counts.sum()) / base
+        mined.append(MinedRule(f"R{number}", conditions, classes[int(lifts.argmax())]))
+    return tuple(mined)

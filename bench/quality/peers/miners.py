@@ -1,0 +1,130 @@
+"""The peers that mine rules themselves, each with its own defaults unless said otherwise.
+
+A rule goes out as its conditions, the tightest of each feature and direction: `[feature index, op, threshold]`,
+where op is `<=` or `>`.
+Which class it speaks for is left to the caller, who asks the rows, for every peer alike.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+Condition = tuple[int, str, float]
+Rule = list[Condition]
+
+QUANTILES = (0.35, 0.5, 0.65)
+"""Where pysubgroup may cut a column; the planted thresholds lie near one of them."""
+
+
+def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
+    """The rules of a table `X` (rows, features) with classes `y` (0 and 1), and the wall and CPU seconds it took."""
+    with np.load(table, allow_pickle=False) as arrays:
+        X, y = arrays["X"], arrays["y"]
+    miner = MINERS[method]()
+    start, used = perf_counter(), process_time()
+    rules = miner(X, y, seed, jobs)
+    return {"rules": rules, "seconds": perf_counter() - start, "cpu": process_time() - used}
+
+
+def _figs() -> Callable[..., list[Rule]]:
+    """Every leaf of every tree of the sum."""
+    from imodels import FIGSClassifier
+
+    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+        model = FIGSClassifier(random_state=seed, n_jobs=jobs).fit(X, y)
+        return [rule for tree in model.trees_ for rule in _leaves(tree, [])]
+
+    return mined
+
+
+def _rulefit() -> Callable[..., list[Rule]]:
+    """Without linear terms, which are no rules; those with a coefficient."""
+    from imodels import RuleFitClassifier
+
+    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
+        model = RuleFitClassifier(random_state=seed, include_linear=False).fit(X, y)
+        weighed = zip(model.rules_without_feature_names_, model.coef, strict=True)
+        return [_conditions(rule) for rule, weight in weighed if weight != 0]
+
+    return mined
+
+
+def _skope() -> Callable[..., list[Rule]]:
+    """It looks for one class; so once for each."""
+    from imodels import SkopeRulesClassifier
+    from joblib import parallel_config
+
+    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+        with parallel_config("threading"):  # growing trees holds no GIL, and CPU time is that of this process
+            models = [SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in (0, 1)]
+        return [_conditions(rule) for model in models for rule in model.rules_without_feature_names_]
+
+    return mined
+
+
+def _pysubgroup() -> Callable[..., list[Rule]]:
+    """Beam search for subgroups of up to three conditions, once for each class; 10 of each are kept."""
+    import pandas as pd
+    import pysubgroup as ps
+
+    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
+        frame = pd.DataFrame(X, columns=[str(place) for place in range(X.shape[1])]).assign(y=y)
+        selectors = [selector for name in frame.columns[:-1] for selector in _selectors(ps, frame, name)]
+        rules = []
+        for label in (0, 1):
+            target = ps.BinaryTarget("y", label)
+            task = ps.SubgroupDiscoveryTask(
+                frame, target, selectors, result_set_size=10, depth=3, qf=ps.StandardQF(0.5)
+            )
+            found = ps.BeamSearch(beam_width=10).execute(task)
+            rules += [_of_selectors(subgroup.selectors) for _, subgroup, _ in found.results]
+        return rules
+
+    return mined
+
+
+MINERS = {"figs": _figs, "rulefit": _rulefit, "skope": _skope, "pysubgroup": _pysubgroup}
+
+
+def _leaves(node: object, above: Rule) -> Iterable[Rule]:
+    if node.left is None:
+        if above:
+            yield _tightest(above)
+        return
+    place, threshold = int(node.feature), float(node.threshold)
+    yield from _leaves(node.left, [*above, (place, "<=", threshold)])
+    yield from _leaves(node.right, [*above, (place, ">", threshold)])
+
+
+def _conditions(rule: object) -> Rule:
+    """imodels names the features X_0, X_1, …; strict and other comparisons differ by nothing that rows have."""
+    terms = ((int(name.removeprefix("X_")), op[0], float(value)) for (name, op), value in rule.agg_dict.items())
+    return _tightest([(place, "<=" if sign == "<" else ">", value) for place, sign, value in terms])
+
+
+def _tightest(conditions: Rule) -> Rule:
+    bounds: dict[tuple[int, str], float] = {}
+    for place, op, value in conditions:
+        known = bounds.get((place, op), value)
+        bounds[place, op] = min(known, value) if op == "<=" else max(known, value)
+    return [(place, op, value) for (place, op), value in bounds.items()]
+
+
+def _selectors(ps: object, frame: object, name: str) -> list[object]:
+    cuts = np.unique(np.quantile(frame[name].to_numpy(), QUANTILES))
+    return [ps.IntervalSelector(name, *ends) for cut in cuts.tolist() for ends in ((-math.inf, cut), (cut, math.inf))]
+
+
+def _of_selectors(selectors: Iterable[object]) -> Rule:
+    """pysubgroup's intervals hold their lower bound and not the upper one."""
+    conditions: Rule = []
+    for selector in selectors:
+        place = int(selector.attribute_name)
+        if math.isfinite(selector.lower_bound):
+            conditions.append((place, ">", math.nextafter(selector.lower_bound, -math.inf)))
+        if math.isfinite(selector.upper_bound):
+            conditions.append((place, "<=", math.nextafter(selector.upper_bound, -math.inf)))
+    return _tightest(conditions)

@@ -1,0 +1,113 @@
+"""Titanic with 20 columns of noise: the paper's rules beside those whose conditions the rows must support."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from bench.quality import methods
+from bench.quality.experiment import Check, Experiment, Record, Run, Summary
+from bench.quality.figure import Panel, Series
+from bench.quality.statistics import Estimate, column, grouped, mean, ratio
+from bench.show import Goal
+from maabo_dist.data import prepare
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings, TableSettings
+
+USUAL_SEEDS, NOISE, HOLDOUT = 30, 20, 0.2
+METHODS = ("paper", "auto")
+
+
+def lacks(run: Run) -> str | None:
+    return None if run.titanic else "it needs the Titanic table: --titanic PATH"
+
+
+def measure(run: Run) -> Iterator[Record]:
+    frame = pd.read_csv(run.titanic)
+    for seed in run.seeds_of(USUAL_SEEDS, quick=2):
+        columns = prepare(_with_noise(frame, seed), TableSettings(target="survived")).columns
+        for name in METHODS:
+            settings = MiningSettings(seed=seed, holdout=HOLDOUT, **methods.OURS[name])
+            result = mine(columns, settings, jobs=run.jobs)
+            noisy = [any(c.feature.startswith("noise") for c in rule.conditions) for rule in result.rules]
+            record: Record = {"method": name, "seed": seed, "features": columns.count, "trees": result.search.trees}
+            precisions = [rule.holdout.precision for rule in result.rules]
+            yield {
+                **record,
+                "rules": len(noisy),
+                "noisy": sum(noisy),
+                "noise_free": len(noisy) - sum(noisy),
+                "holdout_precision": None if not noisy else mean(precisions).value,
+                "seconds": result.search.seconds,
+            }
+
+
+def _with_noise(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+    random = np.random.default_rng([seed, 1912])
+    return frame.assign(**{f"noise{k}": random.random(len(frame)) for k in range(NOISE)})
+
+
+def summarise(records: Sequence[Record]) -> Summary:
+    groups = grouped(records, "method")
+    rows = [_row(str(name), done, groups["paper"]) for name, done in groups.items()]
+    columns = ["", "seeds", "rules", "with noise %", "noise-free", "noise-free, % of paper's", "held-out precision"]
+    return Summary(columns, rows, _checks(groups["auto"], groups["paper"]))
+
+
+def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str]:
+    return [
+        name,
+        str(len(done)),
+        mean(column(done, "rules")).shown(".1f"),
+        _noisy(done).percent,
+        mean(column(done, "noise_free")).shown(".1f"),
+        _kept(done, paper).shown(".0f", 100),
+        mean(column(done, "holdout_precision")).shown(".3f"),
+    ]
+
+
+def _checks(auto: Sequence[Record], paper: Sequence[Record]) -> list[Check]:
+    return [
+        Check("auto: rules with a noise feature", 100 * _noisy(auto).value, Goal(most=5), " %"),
+        Check("auto: noise-free rules relative to the paper's", 100 * _kept(auto, paper).value, Goal(least=80), " %"),
+        Check("auto: held-out precision above the paper's, by", _gain(auto, paper).value, Goal(least=0)),
+    ]
+
+
+def _noisy(done: Sequence[Record]) -> Estimate:
+    return ratio(column(done, "noisy"), column(done, "rules"))
+
+
+def _kept(done: Sequence[Record], paper: Sequence[Record]) -> Estimate:
+    return ratio(column(done, "noise_free"), column(paper, "noise_free"))
+
+
+def _gain(auto: Sequence[Record], paper: Sequence[Record]) -> Estimate:
+    pairs = zip(column(auto, "holdout_precision"), column(paper, "holdout_precision"), strict=True)
+    return mean(one - other for one, other in pairs if one is not None and other is not None)
+
+
+def panels(records: Sequence[Record]) -> list[Panel]:
+    groups = grouped(records, "method")
+
+    def bars(estimate, scale: float) -> list[Series]:
+        made = ((str(name), estimate(done)) for name, done in groups.items())
+        return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in made]
+
+    return [
+        Panel("rules with a noise feature", "%", bars(_noisy, 100), goal=5),
+        Panel("noise-free rules", "", bars(lambda done: mean(column(done, "noise_free")), 1)),
+        Panel("held-out precision", "", bars(lambda done: mean(column(done, "holdout_precision")), 1)),
+    ]
+
+
+TITANIC = Experiment(
+    name="titanic",
+    title=f"Titanic and {NOISE} columns of noise",
+    about=f"Noise and split are drawn anew for each seed; {HOLDOUT:.0%} of the rows are held out. The space is small "
+    "enough to cover, so that `auto` searches as the paper does and differs in that conditions must be supported.",
+    measure=measure,
+    summarise=summarise,
+    panels=panels,
+    lacks=lacks,
+)

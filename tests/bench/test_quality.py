@@ -1,0 +1,174 @@
+"""The bench of quality, on small tables and without peers: it counts right and leaves what it promises."""
+
+import csv
+from math import isnan, sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.quality import results
+from bench.quality.__main__ import main
+from bench.quality.experiment import Check, Experiment, Summary
+from bench.quality.methods import searched, translated
+from bench.quality.peers.miners import _of_selectors, _tightest
+from bench.quality.registry import EXPERIMENTS
+from bench.quality.statistics import mean, ratio
+from bench.quality.top_subsets import best_share, meet
+from bench.show import Goal
+from maabo_dist.data import prepare
+from maabo_dist.mining import mine
+from maabo_dist.rules import Op
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.synthetic import Recipe, generate
+
+
+class Replayed:
+    """A searcher that proposes what it was given and remembers what it was told."""
+
+    def __init__(self, proposals):
+        self.proposals, self.told = iter(proposals), []
+
+    def ask(self):
+        return next(self.proposals)
+
+    def tell(self, score):
+        self.told.append(score)
+
+
+def test_a_quick_run_leaves_records_and_a_table_that_agree(tmp_path):
+    main(["planted", "--quick", "--peers", "none", "--out", str(tmp_path)])
+
+    with (tmp_path / "planted.csv").open(newline="") as file:
+        records = {record["method"]: record for record in csv.DictReader(file)}
+    assert list(records) == ["auto", "paper", "random"]
+    for record in records.values():
+        verdicts = [int(record[name]) for name in ("exact", "extra", "missed")]
+        assert sum(verdicts) == int(record["planted"]) == 6
+        assert int(record["conjunction_exact"]) + int(record["xor_exact"]) == int(record["exact"])
+    table = (tmp_path / "planted.md").read_text()
+    for name, record in records.items():
+        missed = f"{100 * int(record['missed']) / 6:.1f}"
+        assert any(line.startswith(f"| {name} |") and f" {missed} " in line for line in table.splitlines())
+
+
+def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsys):
+    main(["titanic", "--quick", "--peers", "none", "--out", str(tmp_path)])
+
+    assert "titanic is left out: it needs the Titanic table: --titanic PATH." in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_experiment_that_does_not_exist_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["plantd", "--out", str(tmp_path)])
+
+    assert "plantd" in capsys.readouterr().err
+
+
+def test_every_experiment_is_described_in_the_readme():
+    text = results.README.read_text()
+
+    assert [name for name in EXPERIMENTS if f"| `{name}` |" not in text] == []
+
+
+def test_a_ratio_of_equal_shares_has_no_error_and_a_mean_leaves_out_what_is_not_there():
+    assert (ratio([1, 2, 3], [2, 4, 6]).value, ratio([1, 2, 3], [2, 4, 6]).error) == (0.5, 0)
+    assert mean([1, None, 3]).value == 2
+    assert mean([1, None, 3]).error == pytest.approx(1)
+    assert isnan(mean([]).value)
+    assert isnan(ratio([0], [0]).value)
+
+
+def test_the_error_of_a_ratio_with_equal_wholes_is_that_of_the_mean():
+    parts = [0, 3, 1, 4]
+
+    assert ratio(parts, [5] * 4).error == pytest.approx(np.std(parts, ddof=1) / 5 / sqrt(4))
+
+
+def test_a_peers_rule_speaks_for_the_class_that_its_rows_have_most_above_its_share():
+    cells = pd.DataFrame({"a": np.arange(10.0), "b": 0.0})
+    labels = np.array([0] * 8 + [1] * 2)
+
+    rules = translated([[(0, ">", 5.5)], [(0, "<=", 5.5), (1, "<=", 1.0)]], cells, labels, ("no", "yes"))
+
+    assert [rule.label for rule in rules] == ["yes", "no"]
+    assert [(c.feature, c.op, c.value) for c in rules[1].conditions] == [("a", Op.AT_MOST, 5.5), ("b", Op.AT_MOST, 1.0)]
+
+
+def test_of_several_bounds_the_tightest_stays():
+    rule = [(3, "<=", 7.0), (3, ">", 1.0), (3, "<=", 5.0), (3, ">", 2.0), (4, ">", 0.0)]
+
+    assert _tightest(rule) == [(3, "<=", 5.0), (3, ">", 2.0), (4, ">", 0.0)]
+
+
+def test_an_interval_that_holds_its_lower_end_alone_keeps_its_rows():
+    class Interval:
+        attribute_name, lower_bound, upper_bound = "2", 1.0, 4.0
+
+    (_, above, low), (_, at_most, high) = _of_selectors([Interval])
+    values = np.array([0.5, 1.0, 2.0, 4.0])
+
+    assert (above, at_most) == (">", "<=")
+    assert ((values > low) & (values <= high)).tolist() == [False, True, True, False]
+
+
+def test_the_best_share_includes_ties_with_its_last():
+    scores = {(k,): value for k, value in enumerate([0.9, 0.8, 0.8, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])}
+
+    assert best_share(scores, 0.2) == {(0,), (1,), (2,), (3,)}
+
+
+def test_repetitions_cost_a_proposal_but_no_tree(monkeypatch):
+    monkeypatch.setattr("bench.quality.top_subsets.TREES", 3)
+    scores = {(0, 1): 0.5, (0, 2): 0.6, (1, 2): 0.7, (1, 3): 0.8}
+    searcher = Replayed([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
+
+    met = meet(searcher, scores, {(0, 1), (1, 3)})
+
+    assert (met.by_proposals, met.by_trees) == (1, 2)
+    assert searcher.told == [0.5, 0.5, 0.0, 0.6, 0.8]
+
+
+def test_subsets_that_a_peer_proposes_give_the_rules_that_they_give_in_a_search_of_ours():
+    frame = generate(Recipe(rows=600, features=6, conjunctions=(2,), seed=3)).frame
+    columns = prepare(frame, TableSettings(target="y")).columns
+    ours = mine(columns, MiningSettings(trees=8, strategy="random", min_samples=20, seed=1), keep_trees=True)
+
+    theirs = searched(columns, ours.settings, Replayed(ours.forest.subsets[:, ::-1].tolist()))
+
+    assert ours.rules
+    assert theirs.digest == ours.digest
+
+
+def test_the_readme_holds_the_tables_of_the_last_runs_between_its_markers(tmp_path):
+    made = {name: _experiment(name) for name in ("one", "two", "never run")}
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
+    for name in ("one", "two"):
+        summary = Summary(["", "figure"], [[name, "1"]], [Check("noise", 7.0, Goal(most=5), " %")])
+        (tmp_path / f"{name}.md").write_text(results.markdown(made[name], summary, "today"))
+    (tmp_path / "two.png").touch()
+
+    results.assemble(made.values(), tmp_path, readme)
+    once = readme.read_text()
+    results.assemble(made.values(), tmp_path, readme)
+
+    assert readme.read_text() == once
+    assert (once[:7], once[-6:], "old" in once) == ("before\n", "after\n", False)
+    assert "| noise | ≤ 5 % | 7 % | **missed** |" in once
+    assert "![two](results/two.png)" in once
+    assert "![one]" not in once
+
+
+def test_records_come_back_from_their_file_as_they_were(tmp_path):
+    records = [{"method": "auto", "seed": 0, "seconds": 1.25, "failed": None}, {"method": "FIGS", "failed": "too slow"}]
+
+    results.write_records(tmp_path / "r.csv", records)
+
+    absent = {"seed": None, "seconds": None}
+    assert results.read_records(tmp_path / "r.csv") == [records[0], {**absent, **records[1]}]
+
+
+def _experiment(name):
+    return Experiment(name, name.title(), "About it.", lambda _: iter(()), lambda _: Summary([], []), lambda _: [])
