@@ -1,20 +1,25 @@
 """From columns to rules in one process: the whole method. `mine` is what every front end calls."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import monotonic
 
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import probe_mask, with_probes, without_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.rules import (
+    Condition,
+    NoiseEstimate,
     Rule,
     TreePool,
     best_of_each,
     choose,
     dropped_conditions,
+    estimate_noise,
+    probe_free,
     prune,
     publish,
     rules_digest,
@@ -56,7 +61,7 @@ class Funnel:
     supported: int
     """… of these, distinct and still reliable without the conditions that the rows do not support."""
     rules: int
-    """… of these, dissimilar."""
+    """… of these, dissimilar, and free of probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class MiningResult:
     """Sentences a reader should know: of the plan, the table and the end of the search."""
     forest: Forest | None
     """All trees, if they were to be kept."""
+    noise: NoiseEstimate | None = None
+    """What the probes say of the rules; None without probes."""
 
 
 def mine(
@@ -111,6 +118,7 @@ def mine(
     interrupt (Ctrl-C) stops it too. Either way the rules found so far are returned.
     """
     started = clock()
+    columns = with_probes(columns, settings.probes, settings.seed)
     plan = SearchPlan.settle(settings, columns.count)
     split = split_for(columns, settings)
     table = TrainingTable.build(
@@ -197,19 +205,24 @@ def conclude(
     pool: TreePool,
     end: SearchEnd,
 ) -> MiningResult:
-    """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps."""
-    leaves = pool.leaves
+    """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps. `columns` are with their probes."""
+    leaves, own, probes = pool.leaves, without_probes(columns), probe_mask(columns)
     search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
     pruned = (
         prune(distinct, columns, split, pool.wanted, table.shares, settings.significance) if settings.prunes else None
     )
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
-    selection = choose(supported, columns, split, settings)
-    rules = publish(supported, selection, columns, split, table.shares, pool.records)
+    published = probe_free(supported, probes)
+    selection = choose(published, columns, split, settings)
+    rules = publish(published, selection, own, split, table.shares, pool.records)
     if pruned is not None:
-        dropped = dropped_conditions(pruned, distinct, supported.take(selection.chosen), columns)
-        rules = tuple(replace(rule, dropped=gone) for rule, gone in zip(rules, dropped, strict=True))
+        dropped = dropped_conditions(pruned, distinct, published.take(selection.chosen), columns)
+        rules = tuple(replace(rule, dropped=_shown(gone, own)) for rule, gone in zip(rules, dropped, strict=True))
+    noise = None
+    if probes.any():
+        everything = supported.take(choose(supported, columns, split, settings).chosen)
+        noise = estimate_noise(everything, published.take(selection.chosen), probes)
     return MiningResult(
         rules=rules,
         digest=rules_digest(rules, columns.classes),
@@ -221,10 +234,17 @@ def conclude(
         target=columns.target,
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((table.totals / table.totals.sum()).tolist()),
-        fingerprint=columns.fingerprint,
+        fingerprint=own.fingerprint,
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
+        noise=noise,
     )
+
+
+def _shown(conditions: Iterable[Condition], own: Columns) -> tuple[Condition, ...]:
+    """Those that are not on a probe."""
+    names = {feature.column for feature in own.features}
+    return tuple(condition for condition in conditions if condition.feature in names)
 
 
 def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:

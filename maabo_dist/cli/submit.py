@@ -93,7 +93,7 @@ def _prepared(source: Source, given: dict[str, Any], *, quiet: bool) -> "tuple[J
     with shown_progress(quiet=quiet):
         table, settings = source.prepared()
     # The schedulers would refuse it too, but later.
-    SearchPlan.settle(source.mining, table.columns.count)
+    SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
     document = {
         "id": uuid4().hex,
         "dataset": {

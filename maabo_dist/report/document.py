@@ -14,6 +14,7 @@ from typing import Any
 from maabo_dist._version import __version__
 from maabo_dist.mining import MiningResult
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
+from maabo_dist.rules.noise import NoiseEstimate
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
 
 FORMAT = "maabo-rules/1"
@@ -36,6 +37,7 @@ def result_document(result: MiningResult, dataset: Mapping[str, Any]) -> Documen
         },
         "search": _search(result),
         "funnel": {sieve: int(count) for sieve, count in asdict(result.funnel).items()},
+        "noise": _noise(result.noise),
         "notes": list(result.notes),
         "rules": [_rule(rule, result) for rule in result.rules],
     }
@@ -69,7 +71,7 @@ def _dataset(result: MiningResult, dataset: Mapping[str, Any]) -> Document:
     return {
         **dataset,
         "rows": sum(int(rows) for rows in result.rows.values()),
-        "features": result.plan.features,
+        "features": result.plan.features - result.settings.probes,
         "target": result.target,
         "classes": list(result.classes),
         "fingerprint": result.fingerprint,
@@ -93,6 +95,19 @@ def _search(result: MiningResult) -> Document:
         "best_score": _number(search.best_score),
         "seconds": round(float(search.seconds), 3),
         "stopped": search.stopped,
+    }
+
+
+def _noise(noise: NoiseEstimate | None) -> Document | None:
+    if noise is None:
+        return None
+    return {
+        "probes": int(noise.probes),
+        "rules": int(noise.rules),
+        "with_probe": int(noise.with_probe),
+        "share": _number(noise.share),
+        "low": _number(noise.low),
+        "high": _number(noise.high),
     }
 
 

@@ -95,8 +95,10 @@ def _header(document: Document) -> Iterator[RenderableType]:
     facts.add_column(style="dim")
     facts.add_column()
     facts.add_row("rows", _rows_text(dataset))
-    facts.add_row("space", _space_text(document["space"]))
+    facts.add_row("space", _space_text(document["space"], document["settings"].get("probes", 0)))
     facts.add_row("search", _search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    if document.get("noise"):
+        facts.add_row("noise", _noise_text(document["noise"]))
     yield _padded(facts)
 
 
@@ -106,9 +108,9 @@ def _rows_text(dataset: Mapping[str, Any]) -> str:
     return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
 
 
-def _space_text(space: Mapping[str, Any]) -> str:
-    size = large_number(space["size"])
-    return f"D = {space['features']:,} features, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
+def _space_text(space: Mapping[str, Any], probes: int) -> str:
+    size, held = large_number(space["size"]), f" ({probes:,} of them probes)" if probes else ""
+    return f"D = {space['features']:,} features{held}, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
 
 
 def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
@@ -118,6 +120,15 @@ def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
         f"{trees} ({_share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
         f"{search['strategy']}, seed {seed}, best F1 {best}"
     )
+
+
+def _noise_text(noise: Mapping[str, Any]) -> str:
+    used = f"{noise['with_probe']:,} of {noise['rules']:,} use{'s' if noise['with_probe'] == 1 else ''} one"
+    if noise["share"] is None:
+        return f"{noise['probes']:,} probes ({used})"
+    low, high = (f"{100 * noise[end]:.0f}" for end in ("low", "high"))
+    share = f"{low} %" if low == high else f"{low}–{high} %"
+    return f"{noise['probes']:,} probes say that {share} of these rules are chance ({used})"
 
 
 def _share_text(part: int, whole: int) -> str:
@@ -220,6 +231,8 @@ def _no_rules(document: Document) -> RenderableType:
             f"The rows support no rule at --significance {settings['significance']:g}. "
             "Try a larger one, or --literals paper."
         )
+    elif (document.get("noise") or {}).get("with_probe"):
+        reason = "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
     else:
         reason = "The only reliable leaf is that of all rows."
     return Padding(Text.assemble(("No rules. ", "bold"), reason), (1, 2))

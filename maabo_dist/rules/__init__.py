@@ -1,6 +1,7 @@
 """From trees to rules: reliable leaves, GS-MRM, and the evidence for what is kept."""
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, probe_free
 from maabo_dist.rules.pool import LeafPool, TreePool, best_of
 from maabo_dist.rules.pruning import Pruned, dropped_conditions, prune
 from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
@@ -14,6 +15,7 @@ __all__ = [
     "LeafFilter",
     "LeafPool",
     "Leaves",
+    "NoiseEstimate",
     "Op",
     "Pruned",
     "Rule",
@@ -28,7 +30,9 @@ __all__ = [
     "by_rows",
     "choose",
     "dropped_conditions",
+    "estimate_noise",
     "literal_width",
+    "probe_free",
     "prune",
     "publish",
     "reliable_leaves",

@@ -45,7 +45,7 @@ def make_displaced(*conditions):
 
 
 def make_result(
-    *rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, **settings
+    *rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, noise=None, **settings
 ):
     chosen = MiningSettings(**settings)
     return MiningResult(
@@ -62,6 +62,7 @@ def make_result(
         fingerprint="cd" * 32,
         notes=tuple(notes),
         forest=None,
+        noise=noise,
     )
 
 
