@@ -1,7 +1,7 @@
 """From columns to rules in one process: the whole method. `mine` is what every front end calls."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -11,19 +11,21 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import probe_mask, with_probes, without_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.rules import (
-    Condition,
     NoiseEstimate,
+    Pruned,
+    Reasons,
     Rule,
     TreePool,
     best_of_each,
     choose,
-    dropped_conditions,
     estimate_noise,
     probe_free,
     prune,
     publish,
+    reasons,
     rules_digest,
 )
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.run import SearchRun
 from maabo_dist.screens import Screen, screen
 from maabo_dist.search import Subsets
@@ -65,6 +67,16 @@ class Funnel:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropping:
+    """What became of conditions that the rows do not support."""
+
+    conditions: int
+    """Conditions dropped from leaves that are reliable without them."""
+    leaves: int
+    """Leaves dropped, as they are not."""
+
+
+@dataclass(frozen=True, slots=True)
 class SearchSummary:
     """What the search did."""
 
@@ -99,6 +111,8 @@ class MiningResult:
     """Sentences a reader should know: of the plan, the table and the end of the search."""
     forest: Forest | None
     """All trees, if they were to be kept."""
+    dropping: Dropping | None = None
+    """What had no support; None where all conditions stay, as in the paper."""
     noise: NoiseEstimate | None = None
     """What the probes say of the rules; None without probes."""
 
@@ -216,13 +230,13 @@ def conclude(
     published = probe_free(supported, probes)
     selection = choose(published, columns, split, settings)
     rules = publish(published, selection, own, split, table.shares, pool.records)
+    kept = published.take(selection.chosen)
     if pruned is not None:
-        dropped = dropped_conditions(pruned, distinct, published.take(selection.chosen), columns)
-        rules = tuple(replace(rule, dropped=_shown(gone, own)) for rule, gone in zip(rules, dropped, strict=True))
+        found = reasons(pruned, distinct, kept, [rule.label for rule in rules], columns, split)
+        rules = tuple(_reasoned(rule, why, own) for rule, why in zip(rules, found, strict=True))
     noise = None
     if probes.any():
-        everything = supported.take(choose(supported, columns, split, settings).chosen)
-        noise = estimate_noise(everything, published.take(selection.chosen), probes)
+        noise = estimate_noise(supported.take(choose(supported, columns, split, settings).chosen), kept, probes)
     return MiningResult(
         rules=rules,
         digest=rules_digest(rules, columns.classes),
@@ -237,14 +251,25 @@ def conclude(
         fingerprint=own.fingerprint,
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
+        dropping=_dropping(pruned),
         noise=noise,
     )
 
 
-def _shown(conditions: Iterable[Condition], own: Columns) -> tuple[Condition, ...]:
-    """Those that are not on a probe."""
-    names = {feature.column for feature in own.features}
-    return tuple(condition for condition in conditions if condition.feature in names)
+def _reasoned(rule: Rule, why: Reasons, own: Columns) -> Rule:
+    """The rule with its reasons; that its leaf was on a probe as well is not told."""
+    told = [place for place, (literal, _) in enumerate(why.dropped) if literal // 2 < own.count]
+    literals, bounds = [why.dropped[place][0] for place in told], [why.dropped[place][1] for place in told]
+    return replace(
+        rule,
+        dropped=conditions_of(own.features, literals, bounds),
+        tests=why.tests,
+        dropped_tests=tuple(why.dropped_tests[place] for place in told),
+    )
+
+
+def _dropping(pruned: Pruned | None) -> Dropping | None:
+    return None if pruned is None else Dropping(pruned.dropped, pruned.lost)
 
 
 def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:

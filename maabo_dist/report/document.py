@@ -5,7 +5,7 @@ can be shown and exported as well as a fresh result.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from math import isfinite
@@ -15,7 +15,7 @@ from maabo_dist._version import __version__
 from maabo_dist.mining import MiningResult
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
 from maabo_dist.rules.noise import NoiseEstimate
-from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support
 
 FORMAT = "maabo-rules/1"
 
@@ -37,6 +37,7 @@ def result_document(result: MiningResult, dataset: Mapping[str, Any]) -> Documen
         },
         "search": _search(result),
         "funnel": {sieve: int(count) for sieve, count in asdict(result.funnel).items()},
+        "dropping": None if result.dropping is None else asdict(result.dropping),
         "noise": _noise(result.noise),
         "notes": list(result.notes),
         "rules": [_rule(rule, result) for rule in result.rules],
@@ -60,6 +61,13 @@ def conditions_of(entry: Mapping[str, Any]) -> tuple[Condition, ...]:
         Condition(condition["feature"], Op(condition["op"]), condition["value"], condition.get("or_missing", False))
         for condition in entry["conditions"]
     )
+
+
+def dropped_of(rule: Mapping[str, Any]) -> list[tuple[Condition, float | None]]:
+    """The conditions that a rule of the document lost, each with its p-value."""
+    dropped = rule.get("dropped", [])
+    tests = [condition.get("test") or {} for condition in dropped]
+    return list(zip(conditions_of({"conditions": dropped}), (test.get("p") for test in tests), strict=True))
 
 
 def predicted_text(rule: Mapping[str, Any], document: Document) -> str:
@@ -117,7 +125,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
     return {
         "id": rule.id,
         "text": rule_text(rule, classes, result.target),
-        "conditions": _conditions(rule.conditions),
+        "conditions": _tested(rule.conditions, rule.tests),
         "class": classes[rule.label],
         "n": int(rule.n),
         "counts": _counts(rule.counts, classes),
@@ -130,7 +138,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
         "source": _source(rule.source),
         "displaced": [_displaced(entry, classes) for entry in rule.displaced],
         "displaced_total": int(rule.displaced_total),
-        "dropped": _conditions(rule.dropped),
+        "dropped": _tested(rule.dropped, rule.dropped_tests),
     }
 
 
@@ -140,6 +148,18 @@ def _conditions(conditions: Iterable[Condition]) -> list[Document]:
         | ({"or_missing": True} if condition.or_missing else {})
         for condition in conditions
     ]
+
+
+def _tested(conditions: Iterable[Condition], tests: Sequence[ConditionTest]) -> list[Document]:
+    """Conditions with their tests, where there are any."""
+    plain = _conditions(conditions)
+    if not tests:
+        return plain
+    return [entry | {"test": _test(test)} for entry, test in zip(plain, tests, strict=True)]
+
+
+def _test(test: ConditionTest) -> Document:
+    return {"training": _number(test.training), "validation": _number(test.validation), "p": _number(test.p)}
 
 
 def _value(condition: Condition) -> float | str | None:

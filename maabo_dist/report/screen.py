@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from maabo_dist.report.document import Document, conditions_of, predicted_text
-from maabo_dist.report.wording import ALWAYS, condition_texts, one_line
+from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, one_line
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
@@ -27,7 +27,8 @@ LARGEST_PLAIN = 10**9
 """Numbers above this are written as powers of ten."""
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_JOINER = " and "
+_AND = "and "
+_WITHOUT = "without "
 
 
 def report_console(stream: IO[str]) -> Console:
@@ -62,29 +63,40 @@ def large_number(number: int) -> str:
 class _Statement:
     """A rule on lines of its own: conditions, broken between them as long as each fits, and what follows from them."""
 
-    def __init__(self, conditions: list[str], consequence: str) -> None:
-        self.conditions, self.consequence = conditions, f"→ {consequence}"
+    def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
+        self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self._premise(options.max_width):
+        for line in _filled(self.conditions, " ", _AND, options.max_width):
             yield Text(line, overflow="fold")
         yield Text(self.consequence, style="bold", overflow="fold")
+        for line in _filled(self.dropped, ", ", "", options.max_width, _WITHOUT):
+            yield Text(line, style="dim", overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        whole = [_JOINER.join(self.conditions), self.consequence]
-        broken = [*self._premise(0), self.consequence]
-        narrow, wide = (min(max(map(cell_len, lines)), options.max_width) for lines in (broken, whole))
-        return Measurement(narrow, wide)
+        wide, narrow = (
+            [
+                *_filled(self.conditions, " ", _AND, width),
+                self.consequence,
+                *_filled(self.dropped, ", ", "", width, _WITHOUT),
+            ]
+            for width in (options.max_width, 0)
+        )
+        return Measurement(*(min(max(map(cell_len, lines)), options.max_width) for lines in (narrow, wide)))
 
-    def _premise(self, width: int) -> Iterator[str]:
-        line = self.conditions[0]
-        for condition in self.conditions[1:]:
-            longer = f"{line}{_JOINER}{condition}"
-            if cell_len(longer) > width:
-                yield line
-                longer = f"{_JOINER.lstrip()}{condition}"
-            line = longer
-        yield line
+
+def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
+    """Lines of parts, broken between them where a line would be wider than `width`."""
+    if not parts:
+        return
+    line = f"{start}{parts[0]}"
+    for part in parts[1:]:
+        longer = f"{line}{gap}{joiner}{part}"
+        if cell_len(longer) > width:
+            yield line + gap.rstrip()
+            longer = f"{joiner}{part}"
+        line = longer
+    yield line
 
 
 def _header(document: Document) -> Iterator[RenderableType]:
@@ -97,6 +109,8 @@ def _header(document: Document) -> Iterator[RenderableType]:
     facts.add_row("rows", _rows_text(dataset))
     facts.add_row("space", _space_text(document["space"], document["settings"].get("probes", 0)))
     facts.add_row("search", _search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    if document.get("dropping"):
+        facts.add_row("dropped", _dropping_text(document["dropping"], document["settings"]["significance"]))
     if document.get("noise"):
         facts.add_row("noise", _noise_text(document["noise"]))
     yield _padded(facts)
@@ -120,6 +134,12 @@ def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
         f"{trees} ({_share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
         f"{search['strategy']}, seed {seed}, best F1 {best}"
     )
+
+
+def _dropping_text(dropping: Mapping[str, Any], level: float) -> str:
+    conditions = f"{dropping['conditions']:,} condition{'' if dropping['conditions'] == 1 else 's'}"
+    leaves = f"{dropping['leaves']:,} {'leaf' if dropping['leaves'] == 1 else 'leaves'}"
+    return f"{conditions} without support (p > {level:g}), {leaves} not reliable without theirs"
 
 
 def _noise_text(noise: Mapping[str, Any]) -> str:
@@ -177,7 +197,8 @@ def _rules_table(document: Document) -> Table:
 
 def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableType]:
     yield rule["id"]
-    yield _Statement(condition_texts(conditions_of(rule)) or [ALWAYS], predicted_text(rule, document))
+    premise, dropped = condition_texts(conditions_of(rule)) or [ALWAYS], dropped_texts(dropped_of(rule))
+    yield _Statement(premise, predicted_text(rule, document), dropped)
     yield f"{rule['n']:,}"
     yield f"{rule['gini']:.3f}"
     yield _precisions(rule)

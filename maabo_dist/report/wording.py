@@ -45,6 +45,18 @@ def condition_texts(conditions: Iterable[Condition], *, exact: bool = False) -> 
     return [_group_text(group, exact=exact) for group in groups.values()]
 
 
+def dropped_texts(dropped: Iterable[tuple[Condition, float | None]], *, exact: bool = False) -> list[str]:
+    """Conditions that went, each with the p-value that speaks against it: `noise_7 > 0.31 (p = 0.4)`."""
+    return [
+        f"{_group_text([condition], exact=exact)}{'' if p is None else f' ({p_text(p)})'}" for condition, p in dropped
+    ]
+
+
+def p_text(p: float) -> str:
+    """`p = 0.04`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
 def conditions_text(conditions: Iterable[Condition], *, exact: bool = False) -> str:
     """All conditions in one line; `always` if there are none."""
     return " and ".join(condition_texts(conditions, exact=exact)) or ALWAYS

@@ -5,10 +5,10 @@ from handmade import AGE, make_document, make_held_out, make_rule
 from rich.cells import cell_len
 from rich.console import Console
 
-from maabo_dist.mining import Funnel
+from maabo_dist.mining import Dropping, Funnel
 from maabo_dist.report.screen import large_number, print_report, report_console
 from maabo_dist.rules import NoiseEstimate
-from maabo_dist.rules.rule import Condition, Op
+from maabo_dist.rules.rule import Condition, ConditionTest, Op
 
 LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
 
@@ -155,3 +155,17 @@ def test_where_nothing_but_probes_makes_rules_it_is_said():
     noise = NoiseEstimate(50, 3, 3, None, None, None)
 
     assert "nothing but chance" in shown(make_document(noise=noise, features=57, probes=50))
+
+
+def test_a_rule_says_what_it_lost_and_why():
+    lost = {"dropped": tuple(LONG[:2]), "dropped_tests": (ConditionTest(1.0, 0.3, 0.4), ConditionTest(1.0, 1.0, 1.0))}
+
+    text = shown(make_document(make_rule(AGE, **lost), dropping=Dropping(1234, 1), literals="supported"))
+
+    assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
+    assert "a rather long column name 1 > 1.5 (p = 1)" in text
+    assert "dropped  1,234 conditions without support (p > 0.05), 1 leaf not reliable without theirs" in text
+
+
+def test_a_rule_that_lost_nothing_does_not_speak_of_it():
+    assert "without" not in shown(make_document(make_rule(AGE)))
