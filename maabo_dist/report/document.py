@@ -13,6 +13,7 @@ from typing import Any
 
 from maabo_dist._version import __version__
 from maabo_dist.mining import MiningResult
+from maabo_dist.report.explain import explained
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
 from maabo_dist.rules.noise import NoiseEstimate
 from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support
@@ -98,6 +99,7 @@ def _search(result: MiningResult) -> Document:
         "in_flight": plan.in_flight,
         "top_features": plan.top_features,
         "candidates": plan.candidates,
+        "explained": list(explained(plan, result.settings)),
         "trees": int(search.trees),
         "leaves": int(search.leaves),
         "best_score": _number(search.best_score),

@@ -4,7 +4,6 @@ Names come from data, so nothing here is rich markup: every text is a `Text`, in
 """
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,17 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
-from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, one_line
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, large_number, one_line
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
 WIDEST = 120
 MOST_RULES = 50
 """Rules on one screen; nobody reads more, and the other formats have them all."""
-LARGEST_PLAIN = 10**9
-"""Numbers above this are written as powers of ten."""
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _AND = "and "
 _WITHOUT = "without "
 
@@ -50,14 +46,6 @@ def print_report(document: Document, console: Console, *, only_rules: bool = Fal
         capture.get() if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     )
     console.file.write(text)
-
-
-def large_number(number: int) -> str:
-    """`161,700`; above a thousand millions `1.3×10¹²`."""
-    if number <= LARGEST_PLAIN:
-        return f"{number:,}"
-    mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
-    return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
 
 
 class _Statement:

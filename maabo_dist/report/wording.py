@@ -4,14 +4,18 @@ Numbers are rounded to read well, unless a text is asked to be exact: to pick th
 """
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from maabo_dist.rules.rule import Condition, Op, Rule
 
 ALWAYS = "always"
 """What the empty condition says."""
+LARGEST_PLAIN = 10**9
+"""Counts above this are written as powers of ten."""
 
 _DIGITS = 6
 _MOST_DIGITS = 17  # enough to tell any two doubles apart
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
 _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
 
@@ -29,6 +33,14 @@ def number_text(value: float, digits: int = _DIGITS) -> str:
         # One decimal more than none: a threshold lies halfway between two whole numbers.
         return f"{value:.{digits - _DIGITS + 1}f}".rstrip("0").rstrip(".")
     return f"{value + 0.0:.{digits}g}"  # + 0.0: no "-0"
+
+
+def large_number(number: int) -> str:
+    """`161,700`; above a thousand millions `1.3×10¹²`."""
+    if number <= LARGEST_PLAIN:
+        return f"{number:,}"
+    mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
+    return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
 
 
 def condition_text(condition: Condition) -> str:

@@ -6,7 +6,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.mining import Dropping, Funnel
-from maabo_dist.report.screen import large_number, print_report, report_console
+from maabo_dist.report.screen import print_report, report_console
+from maabo_dist.report.wording import large_number
 from maabo_dist.rules import NoiseEstimate
 from maabo_dist.rules.rule import Condition, ConditionTest, Op
 
