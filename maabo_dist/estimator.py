@@ -65,6 +65,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         completions: float = 0.2,
         literals: str | None = None,
         significance: float = 0.05,
+        probes: int = 0,
         strategy: str = "maabo",
         batch: int | None = None,
         in_flight: int = 1,
@@ -102,6 +103,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.completions = completions
         self.literals = literals
         self.significance = significance
+        self.probes = probes
         self.strategy = strategy
         self.batch = batch
         self.in_flight = in_flight

@@ -8,17 +8,24 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import probe_mask, with_probes, without_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.rules import (
+    NoiseEstimate,
+    Pruned,
+    Reasons,
     Rule,
     TreePool,
     best_of_each,
     choose,
-    dropped_conditions,
+    estimate_noise,
+    probe_free,
     prune,
     publish,
+    reasons,
     rules_digest,
 )
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.run import SearchRun
 from maabo_dist.screens import Screen, screen
 from maabo_dist.search import Subsets
@@ -56,7 +63,17 @@ class Funnel:
     supported: int
     """… of these, distinct and still reliable without the conditions that the rows do not support."""
     rules: int
-    """… of these, dissimilar."""
+    """… of these, dissimilar, and free of probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """What became of conditions that the rows do not support."""
+
+    conditions: int
+    """Conditions dropped from leaves that are reliable without them."""
+    leaves: int
+    """Leaves dropped, as they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,10 @@ class MiningResult:
     """Sentences a reader should know: of the plan, the table and the end of the search."""
     forest: Forest | None
     """All trees, if they were to be kept."""
+    dropping: Dropping | None = None
+    """What had no support; None where all conditions stay, as in the paper."""
+    noise: NoiseEstimate | None = None
+    """What the probes say of the rules; None without probes."""
 
 
 def mine(
@@ -111,6 +132,7 @@ def mine(
     interrupt (Ctrl-C) stops it too. Either way the rules found so far are returned.
     """
     started = clock()
+    columns = with_probes(columns, settings.probes, settings.seed)
     plan = SearchPlan.settle(settings, columns.count)
     split = split_for(columns, settings)
     table = TrainingTable.build(
@@ -197,19 +219,24 @@ def conclude(
     pool: TreePool,
     end: SearchEnd,
 ) -> MiningResult:
-    """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps."""
-    leaves = pool.leaves
+    """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps. `columns` are with their probes."""
+    leaves, own, probes = pool.leaves, without_probes(columns), probe_mask(columns)
     search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
     pruned = (
         prune(distinct, columns, split, pool.wanted, table.shares, settings.significance) if settings.prunes else None
     )
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
-    selection = choose(supported, columns, split, settings)
-    rules = publish(supported, selection, columns, split, table.shares, pool.records)
+    published = probe_free(supported, probes)
+    selection = choose(published, columns, split, settings)
+    rules = publish(published, selection, own, split, table.shares, pool.records)
+    kept = published.take(selection.chosen)
     if pruned is not None:
-        dropped = dropped_conditions(pruned, distinct, supported.take(selection.chosen), columns)
-        rules = tuple(replace(rule, dropped=gone) for rule, gone in zip(rules, dropped, strict=True))
+        found = reasons(pruned, distinct, kept, [rule.label for rule in rules], columns, split)
+        rules = tuple(_reasoned(rule, why, own) for rule, why in zip(rules, found, strict=True))
+    noise = None
+    if probes.any():
+        noise = estimate_noise(supported.take(choose(supported, columns, split, settings).chosen), kept, probes)
     return MiningResult(
         rules=rules,
         digest=rules_digest(rules, columns.classes),
@@ -221,10 +248,28 @@ def conclude(
         target=columns.target,
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((table.totals / table.totals.sum()).tolist()),
-        fingerprint=columns.fingerprint,
+        fingerprint=own.fingerprint,
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
+        dropping=_dropping(pruned),
+        noise=noise,
     )
+
+
+def _reasoned(rule: Rule, why: Reasons, own: Columns) -> Rule:
+    """The rule with its reasons; that its leaf was on a probe as well is not told."""
+    told = [place for place, (literal, _) in enumerate(why.dropped) if literal // 2 < own.count]
+    literals, bounds = [why.dropped[place][0] for place in told], [why.dropped[place][1] for place in told]
+    return replace(
+        rule,
+        dropped=conditions_of(own.features, literals, bounds),
+        tests=why.tests,
+        dropped_tests=tuple(why.dropped_tests[place] for place in told),
+    )
+
+
+def _dropping(pruned: Pruned | None) -> Dropping | None:
+    return None if pruned is None else Dropping(pruned.dropped, pruned.lost)
 
 
 def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from collections import deque
 import numpy as np
 
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import probe_mask
 from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
-from maabo_dist.rules import TreePool, best_of, choose
+from maabo_dist.rules import TreePool, best_of, choose, probe_free
 from maabo_dist.screens import Screen
 from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
 from maabo_dist.settings import MiningSettings, SearchPlan
@@ -99,7 +100,7 @@ class SearchRun:
 
     def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
         if look and self._pool is not None:
-            leaves = self._pool.leaves.distinct()
+            leaves = probe_free(self._pool.leaves.distinct(), probe_mask(self._columns))
             chosen = choose(leaves, self._columns, self._split, self._settings).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:

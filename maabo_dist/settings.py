@@ -21,6 +21,7 @@ LARGEST_ENUMERATION = 10_000_000
 MOST_DEFAULT_TREES = 10_000
 MOST_SEEDED = 100
 FEWEST_DEFAULT_TREES = 100
+MOST_PROBES = 20_000
 
 
 def _share_or_number(value: object) -> object:
@@ -166,6 +167,13 @@ class MiningSettings(_Settings):
     )
     significance: float = Field(
         0.05, gt=0, lt=1, description="How strongly the rows must support a condition: its p-value, at most."
+    )
+    probes: int = Field(
+        0,
+        ge=0,
+        le=MOST_PROBES,
+        description="Permuted copies of columns that take part in the search, to tell from the rules that use one how "
+        "many of the published rules are chance; as many as there are columns, or more, tell it best.",
     )
     strategy: Literal["maabo", "random", "exhaustive", "single"] = Field(
         "maabo", description="How subsets are chosen; single grows one tree on all features."

@@ -144,7 +144,7 @@ def open_job(ledger: Ledger, lease: Lease, cache: TableCache, now: float, tick: 
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
     settings, fingerprint = row.spec.settings, row.spec.dataset.fingerprint
-    columns = cache.columns(fingerprint)
+    columns = cache.columns(fingerprint, TableSplit.of(settings))
     plan = SearchPlan.settle(settings, columns.count)
     table = cache.training(fingerprint, TableSplit.of(settings))
     # Workers pool the trees; here they are needed only to see whether new rules still come.

@@ -9,6 +9,7 @@ from maabo_dist.cluster.tables import split_of
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import Mine, Mined, Outcome, TableSplit
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import without_probes
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining import MiningResult, SearchEnd, conclude
 from maabo_dist.report import dump_document, result_document
@@ -56,7 +57,7 @@ class RulesTask(ClusterTask):
 
     def _mined(self, task: Mine) -> MiningResult:
         settings, fingerprint = task.spec.settings, task.spec.dataset.fingerprint
-        columns = self._cache.columns(fingerprint)
+        columns = self._cache.columns(fingerprint, TableSplit.of(settings))
         table = self._cache.training(fingerprint, TableSplit.of(settings))
         plan = SearchPlan.settle(settings, columns.count)
         pool = TreePool(settings, plan.subset_size, table.weights)
@@ -65,7 +66,9 @@ class RulesTask(ClusterTask):
                 pool.add(forest)
         split = split_of(columns, TableSplit.of(settings))
         result = conclude(columns, split, table, settings, plan, pool, SearchEnd(task.stopped, task.seconds))
-        return replace(result, notes=(*task.spec.dataset.notes, *result.notes, *_failures(task, columns)))
+        return replace(
+            result, notes=(*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
+        )
 
     def _answer(
         self, message: dict[str, Any], kind: Outcome, reason: str = "", *, document: bytes = b"", **more: Any

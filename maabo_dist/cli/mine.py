@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from maabo_dist.cli.options import SectionedCommand, section_option
-from maabo_dist.cli.output import Output, format_options, out_option
+from maabo_dist.cli.output import Output, explain_option, format_options, out_option
 from maabo_dist.cli.progress import INTERRUPTED, polite_interrupt, shown_progress
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.errors import SettingsError
@@ -39,6 +39,7 @@ _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
     help="Threads that grow trees; the rules do not depend on it.  [default: all cores]",
 )
 @format_options
+@explain_option
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
 def mine_command(jobs: int | None, **given: object) -> int:
     """Mine rules from a file or a bundled table; `_HELP` is what the user reads."""
@@ -57,6 +58,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, MiningRe
         from maabo_dist.report import result_document
 
         table, table_settings = source.prepared()
+        output.explain(source.mining, table.columns.count)
         with polite_interrupt(display):
             display.search_begins()
             keep_trees = output.out is not None

@@ -13,6 +13,7 @@ from maabo_dist.cli.progress import note
 
 if TYPE_CHECKING:
     from maabo_dist.report import Document
+    from maabo_dist.settings import MiningSettings
     from maabo_dist.trees import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
@@ -39,6 +40,10 @@ format_options = all_of(
     ),
 )
 
+explain_option = section_option(
+    "--explain", section="Output", is_flag=True, help="Say on stderr what is chosen for this table, and why."
+)
+
 
 def out_option(help_text: str) -> Callable[[Command], Command]:
     """The option `--out`, which not every command fills alike."""
@@ -53,6 +58,7 @@ class Output:
     table_name: str
     out: Path | None
     quiet: bool
+    explains: bool = False
 
     @classmethod
     def given(cls, values: Mapping[str, Any]) -> Self:
@@ -63,12 +69,21 @@ class Output:
             from maabo_dist.report.run_folder import make_folder
 
             make_folder(out)
-        return cls(form, values["table_name"], out, values["quiet"])
+        return cls(form, values["table_name"], out, values["quiet"], values.get("explain", False))
 
     def say(self, line: str) -> None:
         """A line for people on stderr, unless they want quiet."""
         if not self.quiet:
             note(line)
+
+    def explain(self, settings: "MiningSettings", columns: int) -> None:
+        """Say how a table of so many columns is going to be mined, if that was asked for."""
+        if self.explains:
+            from maabo_dist.report import explained
+            from maabo_dist.settings import SearchPlan
+
+            for line in explained(SearchPlan.settle(settings, columns + settings.probes), settings):
+                note(line)
 
     def write(self, document: "Document", forest: "Forest | None", run: Mapping[str, Any]) -> None:
         """Fill the directory, if one was asked for."""

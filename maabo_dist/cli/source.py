@@ -18,7 +18,9 @@ _TABLE_SECTIONS = {"": "Table"}
 _MINING_SECTIONS = (
     {"": "Search"}
     | dict.fromkeys(("split_seed", "test_size", "holdout", "stratify"), "Split")
-    | dict.fromkeys(("min_samples", "gini", "similarity", "similarity_by", "literals", "significance"), "Rules")
+    | dict.fromkeys(
+        ("min_samples", "gini", "similarity", "similarity_by", "literals", "significance", "probes"), "Rules"
+    )
 )
 _METAVARS = {"target": "COLUMN", "include": "COLUMNS", "exclude": "COLUMNS", "na_values": "TEXTS", "trees": "N|SHARE%"}
 

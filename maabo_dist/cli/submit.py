@@ -8,7 +8,7 @@ from uuid import uuid4
 import click
 
 from maabo_dist.cli.options import SectionedCommand, all_of, section_option
-from maabo_dist.cli.output import Output, format_options, out_option
+from maabo_dist.cli.output import Output, explain_option, format_options, out_option
 from maabo_dist.cli.progress import shown_progress
 from maabo_dist.cli.remote import check_not_failed, connect, left_running, redis_option
 from maabo_dist.cli.source import Source, source_options
@@ -64,12 +64,14 @@ _cluster_options = all_of(
 )
 @_cluster_options
 @format_options
+@explain_option
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
 def submit_command(redis_url: str | None, wait: bool, **given: Any) -> int:
     """Send a job to a cluster; `_HELP` is what the user reads."""
     source, output = Source.given(given), _checked_output(given, wait=wait)
     client = connect(redis_url, output.say)
     spec, columns = _prepared(source, given, quiet=output.quiet)
+    output.explain(source.mining, columns.count)
     with left_running(spec.id, "may be queued already"):
         record = client.submit(spec, columns)
     check_not_failed(record)
@@ -93,7 +95,7 @@ def _prepared(source: Source, given: dict[str, Any], *, quiet: bool) -> "tuple[J
     with shown_progress(quiet=quiet):
         table, settings = source.prepared()
     # The schedulers would refuse it too, but later.
-    SearchPlan.settle(source.mining, table.columns.count)
+    SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
     document = {
         "id": uuid4().hex,
         "dataset": {

@@ -1,8 +1,9 @@
 """`TableCache`: tables on this host's disk, fetched once, verified, memory-mapped by every process of the host.
 
-    <fingerprint>.columns             a table as the store has it
-    <fingerprint>-<split>.training    the same laid out for the kernels under one split
-    <digest>.segment                  trees of a job
+    <fingerprint>.columns                    a table as the store has it
+    <fingerprint>-<probes>-<seed>.probed     the same with probes, made here
+    <fingerprint>-<split>.training           either laid out for the kernels under one split
+    <digest>.segment                         trees of a job
 
 Files are made under a lock and renamed into place. The least recently used go when the cache is over its limit; who has
 one mapped keeps it until it lets go.
@@ -20,6 +21,7 @@ from typing import TypeVar
 
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import with_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.store import ArtifactStore, StoreError
@@ -41,8 +43,10 @@ class TableCache:
         self._training: OrderedDict[str, TrainingTable] = OrderedDict()
         self._lock = RLock()
 
-    def columns(self, fingerprint: str) -> Columns:
-        """The table, verified when this process first opens it."""
+    def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
+        """The table, verified when this process first opens it; with the probes that `split` asks for, if it does."""
+        if split is not None and split.probes:
+            return self._probed(fingerprint, split)
         with self._lock:
             if fingerprint not in self._columns:
                 path = self._file(f"{fingerprint}.columns", lambda target: self._fetch(fingerprint, target))
@@ -68,17 +72,31 @@ class TableCache:
             self._training.move_to_end(key)
             return self._training[key]
 
-    def _laid_out(self, name: str, fingerprint: str, split: TableSplit) -> TrainingTable:
-        """A damaged file is made anew, once."""
+    def _probed(self, fingerprint: str, split: TableSplit) -> Columns:
+        key = f"{fingerprint}-{split.probes}-{split.probe_seed}"
 
         def make(target: Path) -> None:
-            _lay_out(self.columns(fingerprint), split).save(target)
+            with_probes(self.columns(fingerprint), split.probes, split.probe_seed).save(target)
 
+        with self._lock:
+            if key not in self._columns:
+                _remember(self._columns, key, self._made(f"{key}.probed", make, Columns.load))
+            self._columns.move_to_end(key)
+            return self._columns[key]
+
+    def _laid_out(self, name: str, fingerprint: str, split: TableSplit) -> TrainingTable:
+        def make(target: Path) -> None:
+            _lay_out(self.columns(fingerprint, split), split).save(target)
+
+        return self._made(name, make, TrainingTable.load)
+
+    def _made(self, name: str, make: Callable[[Path], None], load: Callable[[Path], Table]) -> Table:
+        """A damaged file is made anew, once."""
         try:
-            return TrainingTable.load(self._file(name, make))
+            return load(self._file(name, make))
         except FormatError:
             (self._directory / name).unlink(missing_ok=True)
-            return TrainingTable.load(self._file(name, make))
+            return load(self._file(name, make))
 
     def _opened(self, path: Path, fingerprint: str) -> Columns:
         """A damaged file is fetched anew, once."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maabo_dist.contract.job import Fingerprint, JobId, JobSpec, Name
 from maabo_dist.errors import FormatError
-from maabo_dist.settings import MAX_DEPTH, MiningSettings
+from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
 VERSION = 1
 MAX_SUBSETS = 1 << 17
@@ -62,6 +62,9 @@ class TableSplit(_Message):
     stratify: bool
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
+    probes: Annotated[int, Field(ge=0, le=MOST_PROBES)] = 0
+    probe_seed: Seed = 0
+    """0 where there are no probes: the layout then does not depend on it."""
 
     @classmethod
     def of(cls, settings: MiningSettings) -> Self:
@@ -73,6 +76,8 @@ class TableSplit(_Message):
             stratify=settings.stratify,
             class_weight=settings.class_weight,
             min_samples_leaf=settings.min_samples_leaf,
+            probes=settings.probes,
+            probe_seed=settings.seed if settings.probes else 0,
         )
 
 

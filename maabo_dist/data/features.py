@@ -12,6 +12,7 @@ class FeatureKind(StrEnum):
     PAIR = "pair"  # a column of two levels: 0 is the first level, 1 the second
     LEVEL = "level"  # one level of several: 1 where the column has it
     MISSING = "missing"  # 1 where the column is missing
+    PROBE = "probe"  # a permuted copy of another feature, never shown
 
 
 @dataclass(frozen=True, slots=True)

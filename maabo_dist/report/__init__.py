@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maabo_dist.report.document import Document, dump_document, load_schema, result_document
+    from maabo_dist.report.explain import explained
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
     from maabo_dist.report.run_folder import make_folder, write_folder
     from maabo_dist.report.screen import print_report, report_console
@@ -15,6 +16,7 @@ _HOMES = {
     "condition_text": "wording",
     "conditions_text": "wording",
     "dump_document": "document",
+    "explained": "explain",
     "load_schema": "document",
     "make_folder": "run_folder",
     "print_report": "screen",
@@ -33,6 +35,7 @@ __all__ = [
     "condition_text",
     "conditions_text",
     "dump_document",
+    "explained",
     "load_schema",
     "make_folder",
     "print_report",

@@ -5,7 +5,7 @@ can be shown and exported as well as a fresh result.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from math import isfinite
@@ -13,8 +13,10 @@ from typing import Any
 
 from maabo_dist._version import __version__
 from maabo_dist.mining import MiningResult
+from maabo_dist.report.explain import explained
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
-from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.rules.noise import NoiseEstimate
+from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support
 
 FORMAT = "maabo-rules/1"
 
@@ -36,6 +38,8 @@ def result_document(result: MiningResult, dataset: Mapping[str, Any]) -> Documen
         },
         "search": _search(result),
         "funnel": {sieve: int(count) for sieve, count in asdict(result.funnel).items()},
+        "dropping": None if result.dropping is None else asdict(result.dropping),
+        "noise": _noise(result.noise),
         "notes": list(result.notes),
         "rules": [_rule(rule, result) for rule in result.rules],
     }
@@ -60,6 +64,13 @@ def conditions_of(entry: Mapping[str, Any]) -> tuple[Condition, ...]:
     )
 
 
+def dropped_of(rule: Mapping[str, Any]) -> list[tuple[Condition, float | None]]:
+    """The conditions that a rule of the document lost, each with its p-value."""
+    dropped = rule.get("dropped", [])
+    tests = [condition.get("test") or {} for condition in dropped]
+    return list(zip(conditions_of({"conditions": dropped}), (test.get("p") for test in tests), strict=True))
+
+
 def predicted_text(rule: Mapping[str, Any], document: Document) -> str:
     """What a rule of the document predicts: `survived = 1`, `progression > 152.1`."""
     return class_text(rule["class"], document["dataset"]["classes"], document["dataset"]["target"])
@@ -69,7 +80,7 @@ def _dataset(result: MiningResult, dataset: Mapping[str, Any]) -> Document:
     return {
         **dataset,
         "rows": sum(int(rows) for rows in result.rows.values()),
-        "features": result.plan.features,
+        "features": result.plan.features - result.settings.probes,
         "target": result.target,
         "classes": list(result.classes),
         "fingerprint": result.fingerprint,
@@ -88,11 +99,25 @@ def _search(result: MiningResult) -> Document:
         "in_flight": plan.in_flight,
         "top_features": plan.top_features,
         "candidates": plan.candidates,
+        "explained": list(explained(plan, result.settings)),
         "trees": int(search.trees),
         "leaves": int(search.leaves),
         "best_score": _number(search.best_score),
         "seconds": round(float(search.seconds), 3),
         "stopped": search.stopped,
+    }
+
+
+def _noise(noise: NoiseEstimate | None) -> Document | None:
+    if noise is None:
+        return None
+    return {
+        "probes": int(noise.probes),
+        "rules": int(noise.rules),
+        "with_probe": int(noise.with_probe),
+        "share": _number(noise.share),
+        "low": _number(noise.low),
+        "high": _number(noise.high),
     }
 
 
@@ -102,7 +127,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
     return {
         "id": rule.id,
         "text": rule_text(rule, classes, result.target),
-        "conditions": _conditions(rule.conditions),
+        "conditions": _tested(rule.conditions, rule.tests),
         "class": classes[rule.label],
         "n": int(rule.n),
         "counts": _counts(rule.counts, classes),
@@ -115,7 +140,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
         "source": _source(rule.source),
         "displaced": [_displaced(entry, classes) for entry in rule.displaced],
         "displaced_total": int(rule.displaced_total),
-        "dropped": _conditions(rule.dropped),
+        "dropped": _tested(rule.dropped, rule.dropped_tests),
     }
 
 
@@ -125,6 +150,18 @@ def _conditions(conditions: Iterable[Condition]) -> list[Document]:
         | ({"or_missing": True} if condition.or_missing else {})
         for condition in conditions
     ]
+
+
+def _tested(conditions: Iterable[Condition], tests: Sequence[ConditionTest]) -> list[Document]:
+    """Conditions with their tests, where there are any."""
+    plain = _conditions(conditions)
+    if not tests:
+        return plain
+    return [entry | {"test": _test(test)} for entry, test in zip(plain, tests, strict=True)]
+
+
+def _test(test: ConditionTest) -> Document:
+    return {"training": _number(test.training), "validation": _number(test.validation), "p": _number(test.p)}
 
 
 def _value(condition: Condition) -> float | str | None:

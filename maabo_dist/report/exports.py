@@ -7,11 +7,11 @@ carry the exact thresholds, so that they pick the very rows that the rule covers
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maabo_dist.report.document import Document, conditions_of, predicted_text
-from maabo_dist.report.wording import conditions_text, one_line
+from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.report.wording import conditions_text, dropped_texts, one_line
 from maabo_dist.rules.rule import Condition, Op
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -33,10 +33,12 @@ def to_csv(document: Document) -> str:
 
 def to_markdown(document: Document) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
+    lost = any(rule.get("dropped") for rule in document["rules"])
     lines = [
-        "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|",
-        *(f"| {' | '.join(_markdown_cells(rule, document))} |" for rule in document["rules"]),
+        "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |"
+        + (" dropped |" if lost else ""),
+        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("---|" if lost else ""),
+        *(f"| {' | '.join(_markdown_cells(rule, document, lost=lost))} |" for rule in document["rules"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -73,6 +75,7 @@ def _csv_header(classes: list[str]) -> list[str]:
         *(f"validation_{cell}" for cell in _SUPPORT_CELLS),
         *(f"holdout_{cell}" for cell in _HELD_OUT_CELLS),
         *("unique", "most_similar", "similarity", "tree", "depth", "tree_score", "subset", "displaced"),
+        *("p", "dropped", "dropped_p"),
     ]
 
 
@@ -89,7 +92,15 @@ def _csv_cells(rule: Mapping[str, Any]) -> list[object]:
         *(rule["unique"], similar.get("rule"), similar.get("similarity")),
         *(source["tree"], source["depth"], source["score"], _defused("; ".join(source["subset"]))),
         rule["displaced_total"],
+        _p_values(rule["conditions"]),
+        _defused("; ".join(conditions_text([condition], exact=True) for condition, _ in dropped_of(rule))),
+        _p_values(rule.get("dropped", [])),
     ]
+
+
+def _p_values(conditions: Sequence[Mapping[str, Any]]) -> str:
+    """One for each condition of the document, in its order."""
+    return "; ".join(f"{condition['test']['p']:.3g}" for condition in conditions if condition.get("test"))
 
 
 def _defused(text: str) -> str:
@@ -98,7 +109,8 @@ def _defused(text: str) -> str:
     return f"'{text}" if risky else text
 
 
-def _markdown_cells(rule: Mapping[str, Any], document: Document) -> list[str]:
+def _markdown_cells(rule: Mapping[str, Any], document: Document, *, lost: bool) -> list[str]:
+    """`lost` adds what rules lost."""
     parts = (rule["train"], rule["validation"], rule["holdout"] or {})
     return [
         rule["id"],
@@ -108,6 +120,7 @@ def _markdown_cells(rule: Mapping[str, Any], document: Document) -> list[str]:
         f"{rule['gini']:.3f}",
         *(_rounded(part.get("precision")) for part in parts),
         _rounded(rule["validation"]["lift"]),
+        *([_markdown_text(", ".join(dropped_texts(dropped_of(rule))))] if lost else []),
     ]
 
 

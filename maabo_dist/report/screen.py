@@ -4,7 +4,6 @@ Names come from data, so nothing here is rich markup: every text is a `Text`, in
 """
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,19 +14,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from maabo_dist.report.document import Document, conditions_of, predicted_text
-from maabo_dist.report.wording import ALWAYS, condition_texts, one_line
+from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, large_number, one_line
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
 WIDEST = 120
 MOST_RULES = 50
 """Rules on one screen; nobody reads more, and the other formats have them all."""
-LARGEST_PLAIN = 10**9
-"""Numbers above this are written as powers of ten."""
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_JOINER = " and "
+_AND = "and "
+_WITHOUT = "without "
 
 
 def report_console(stream: IO[str]) -> Console:
@@ -51,40 +48,43 @@ def print_report(document: Document, console: Console, *, only_rules: bool = Fal
     console.file.write(text)
 
 
-def large_number(number: int) -> str:
-    """`161,700`; above a thousand millions `1.3×10¹²`."""
-    if number <= LARGEST_PLAIN:
-        return f"{number:,}"
-    mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
-    return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
-
-
 class _Statement:
     """A rule on lines of its own: conditions, broken between them as long as each fits, and what follows from them."""
 
-    def __init__(self, conditions: list[str], consequence: str) -> None:
-        self.conditions, self.consequence = conditions, f"→ {consequence}"
+    def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
+        self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self._premise(options.max_width):
+        for line in _filled(self.conditions, " ", _AND, options.max_width):
             yield Text(line, overflow="fold")
         yield Text(self.consequence, style="bold", overflow="fold")
+        for line in _filled(self.dropped, ", ", "", options.max_width, _WITHOUT):
+            yield Text(line, style="dim", overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        whole = [_JOINER.join(self.conditions), self.consequence]
-        broken = [*self._premise(0), self.consequence]
-        narrow, wide = (min(max(map(cell_len, lines)), options.max_width) for lines in (broken, whole))
-        return Measurement(narrow, wide)
+        wide, narrow = (
+            [
+                *_filled(self.conditions, " ", _AND, width),
+                self.consequence,
+                *_filled(self.dropped, ", ", "", width, _WITHOUT),
+            ]
+            for width in (options.max_width, 0)
+        )
+        return Measurement(*(min(max(map(cell_len, lines)), options.max_width) for lines in (narrow, wide)))
 
-    def _premise(self, width: int) -> Iterator[str]:
-        line = self.conditions[0]
-        for condition in self.conditions[1:]:
-            longer = f"{line}{_JOINER}{condition}"
-            if cell_len(longer) > width:
-                yield line
-                longer = f"{_JOINER.lstrip()}{condition}"
-            line = longer
-        yield line
+
+def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
+    """Lines of parts, broken between them where a line would be wider than `width`."""
+    if not parts:
+        return
+    line = f"{start}{parts[0]}"
+    for part in parts[1:]:
+        longer = f"{line}{gap}{joiner}{part}"
+        if cell_len(longer) > width:
+            yield line + gap.rstrip()
+            longer = f"{joiner}{part}"
+        line = longer
+    yield line
 
 
 def _header(document: Document) -> Iterator[RenderableType]:
@@ -95,8 +95,12 @@ def _header(document: Document) -> Iterator[RenderableType]:
     facts.add_column(style="dim")
     facts.add_column()
     facts.add_row("rows", _rows_text(dataset))
-    facts.add_row("space", _space_text(document["space"]))
+    facts.add_row("space", _space_text(document["space"], document["settings"].get("probes", 0)))
     facts.add_row("search", _search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    if document.get("dropping"):
+        facts.add_row("dropped", _dropping_text(document["dropping"], document["settings"]["significance"]))
+    if document.get("noise"):
+        facts.add_row("noise", _noise_text(document["noise"]))
     yield _padded(facts)
 
 
@@ -106,9 +110,9 @@ def _rows_text(dataset: Mapping[str, Any]) -> str:
     return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
 
 
-def _space_text(space: Mapping[str, Any]) -> str:
-    size = large_number(space["size"])
-    return f"D = {space['features']:,} features, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
+def _space_text(space: Mapping[str, Any], probes: int) -> str:
+    size, held = large_number(space["size"]), f" ({probes:,} of them probes)" if probes else ""
+    return f"D = {space['features']:,} features{held}, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
 
 
 def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
@@ -118,6 +122,21 @@ def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
         f"{trees} ({_share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
         f"{search['strategy']}, seed {seed}, best F1 {best}"
     )
+
+
+def _dropping_text(dropping: Mapping[str, Any], level: float) -> str:
+    conditions = f"{dropping['conditions']:,} condition{'' if dropping['conditions'] == 1 else 's'}"
+    leaves = f"{dropping['leaves']:,} {'leaf' if dropping['leaves'] == 1 else 'leaves'}"
+    return f"{conditions} without support (p > {level:g}), {leaves} not reliable without theirs"
+
+
+def _noise_text(noise: Mapping[str, Any]) -> str:
+    used = f"{noise['with_probe']:,} of {noise['rules']:,} use{'s' if noise['with_probe'] == 1 else ''} one"
+    if noise["share"] is None:
+        return f"{noise['probes']:,} probes ({used})"
+    low, high = (f"{100 * noise[end]:.0f}" for end in ("low", "high"))
+    share = f"{low} %" if low == high else f"{low}–{high} %"
+    return f"{noise['probes']:,} probes say that {share} of these rules are chance ({used})"
 
 
 def _share_text(part: int, whole: int) -> str:
@@ -166,7 +185,8 @@ def _rules_table(document: Document) -> Table:
 
 def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableType]:
     yield rule["id"]
-    yield _Statement(condition_texts(conditions_of(rule)) or [ALWAYS], predicted_text(rule, document))
+    premise, dropped = condition_texts(conditions_of(rule)) or [ALWAYS], dropped_texts(dropped_of(rule))
+    yield _Statement(premise, predicted_text(rule, document), dropped)
     yield f"{rule['n']:,}"
     yield f"{rule['gini']:.3f}"
     yield _precisions(rule)
@@ -220,6 +240,8 @@ def _no_rules(document: Document) -> RenderableType:
             f"The rows support no rule at --significance {settings['significance']:g}. "
             "Try a larger one, or --literals paper."
         )
+    elif (document.get("noise") or {}).get("with_probe"):
+        reason = "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
     else:
         reason = "The only reliable leaf is that of all rows."
     return Padding(Text.assemble(("No rules. ", "bold"), reason), (1, 2))

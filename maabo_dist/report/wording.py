@@ -4,14 +4,18 @@ Numbers are rounded to read well, unless a text is asked to be exact: to pick th
 """
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from maabo_dist.rules.rule import Condition, Op, Rule
 
 ALWAYS = "always"
 """What the empty condition says."""
+LARGEST_PLAIN = 10**9
+"""Counts above this are written as powers of ten."""
 
 _DIGITS = 6
 _MOST_DIGITS = 17  # enough to tell any two doubles apart
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
 _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
 
@@ -31,6 +35,14 @@ def number_text(value: float, digits: int = _DIGITS) -> str:
     return f"{value + 0.0:.{digits}g}"  # + 0.0: no "-0"
 
 
+def large_number(number: int) -> str:
+    """`161,700`; above a thousand millions `1.3×10¹²`."""
+    if number <= LARGEST_PLAIN:
+        return f"{number:,}"
+    mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
+    return f"{mantissa}×10{exponent.translate(_SUPERSCRIPTS)}"
+
+
 def condition_text(condition: Condition) -> str:
     """One condition: `age ≤ 27.5`, `embarked ≠ C`, `age is missing`, `(age ≤ 27.5 or missing)`."""
     return _group_text([condition])
@@ -43,6 +55,18 @@ def condition_texts(conditions: Iterable[Condition], *, exact: bool = False) -> 
         key = condition.feature if condition.op in _BOUNDS else condition
         groups.setdefault(key, []).append(condition)
     return [_group_text(group, exact=exact) for group in groups.values()]
+
+
+def dropped_texts(dropped: Iterable[tuple[Condition, float | None]], *, exact: bool = False) -> list[str]:
+    """Conditions that went, each with the p-value that speaks against it: `noise_7 > 0.31 (p = 0.4)`."""
+    return [
+        f"{_group_text([condition], exact=exact)}{'' if p is None else f' ({p_text(p)})'}" for condition, p in dropped
+    ]
+
+
+def p_text(p: float) -> str:
+    """`p = 0.04`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def conditions_text(conditions: Iterable[Condition], *, exact: bool = False) -> str:

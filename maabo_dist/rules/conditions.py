@@ -18,7 +18,7 @@ def conditions_of(
 
 def _condition(feature: Feature, large: bool, bound: float) -> Condition:
     match feature.kind:
-        case FeatureKind.NUMBER:
+        case FeatureKind.NUMBER | FeatureKind.PROBE:
             op, value = (Op.ABOVE if large else Op.AT_MOST), bound
             return Condition(feature.column, op, value, _missing_joins(feature, large, bound))
         case FeatureKind.PAIR:

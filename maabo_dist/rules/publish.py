@@ -124,7 +124,8 @@ def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -
     tree = int(kept.tree[number])
     return Source(
         tree=tree,
-        subset=tuple(columns.features[feature].name for feature in records.subsets[tree]),
+        # What lies beyond the table's columns is a probe.
+        subset=tuple(columns.features[feature].name for feature in records.subsets[tree] if feature < columns.count),
         depth=int(records.depths[tree]),
         score=float(kept.score[number]),
     )

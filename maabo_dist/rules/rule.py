@@ -32,6 +32,17 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionTest:
+    """What the rows say of a condition beside the others of its rule: p-values."""
+
+    training: float
+    """Of the rows that chose it, corrected for all that could have been chosen."""
+    validation: float
+    p: float
+    """Both combined."""
+
+
+@dataclass(frozen=True, slots=True)
 class Support:
     """How a rule does on one part of the rows."""
 
@@ -120,3 +131,7 @@ class Rule:
     """How many distinct ones there were."""
     dropped: tuple[Condition, ...] = ()
     """What its leaf demanded beside, and the rows did not support."""
+    tests: tuple[ConditionTest, ...] = ()
+    """For each of `conditions`, where conditions must be supported to stay."""
+    dropped_tests: tuple[ConditionTest, ...] = ()
+    """For each of `dropped`, were it one more condition."""

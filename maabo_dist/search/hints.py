@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist import draws
 from maabo_dist.screens import Screen
-from maabo_dist.search import draws
 from maabo_dist.search.space import Subsets, SubsetSpace
 
 

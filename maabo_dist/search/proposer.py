@@ -12,9 +12,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.screens import Screen
-from maabo_dist.search import draws
 from maabo_dist.search.candidates import CandidateSampler, distinct
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.hints import HintedSampler

@@ -250,3 +250,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 
     assert finished.stdout == "{"
     assert finished.stderr == ""
+
+
+@pytest.mark.parametrize("more", [(), ("--quiet",)])
+def test_explain_says_what_was_chosen_on_stderr_and_leaves_stdout_alone(more, tmp_path, run):
+    table = write_csv(tmp_path, numbers(120))
+
+    _, plain, _ = run(table, "--target", "y", *QUICK, "--format", "csv", *more)
+    code, out, err = run(table, "--target", "y", *QUICK, "--format", "csv", "--explain", *more)
+
+    assert (code, out) == (0, plain)
+    assert "maabo: trees: 10, all of the space" in err or "maabo: trees: 10 (--trees)" in err
+    assert "maabo: conditions: " in err

@@ -18,7 +18,7 @@ def make_held_out(counts=(1, 9), label=1, q=0.01, rows=100):
     return HeldOut(rows, part.n, part.counts, part.precision, part.recall, part.lift, 0.6, 0.98, q / 2, q)
 
 
-def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=()):
+def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=(), **more):
     return Rule(
         id=f"R{number}",
         conditions=conditions,
@@ -37,6 +37,7 @@ def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displ
         source=Source(tree=7, subset=tuple(condition.feature for condition in conditions), depth=2, score=0.75),
         displaced=displaced,
         displaced_total=len(displaced),
+        **more,
     )
 
 
@@ -45,7 +46,16 @@ def make_displaced(*conditions):
 
 
 def make_result(
-    *rules, classes=("0", "1"), target="survived", holdout=0, features=7, notes=(), funnel=None, **settings
+    *rules,
+    classes=("0", "1"),
+    target="survived",
+    holdout=0,
+    features=7,
+    notes=(),
+    funnel=None,
+    dropping=None,
+    noise=None,
+    **settings,
 ):
     chosen = MiningSettings(**settings)
     return MiningResult(
@@ -62,6 +72,8 @@ def make_result(
         fingerprint="cd" * 32,
         notes=tuple(notes),
         forest=None,
+        dropping=dropping,
+        noise=noise,
     )
 
 

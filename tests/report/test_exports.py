@@ -10,7 +10,7 @@ from handmade import AGE, make_document, make_held_out, make_rule
 from maabo_dist.data import prepare
 from maabo_dist.mining import mine
 from maabo_dist.report import result_document, to_csv, to_markdown, to_pandas, to_sql
-from maabo_dist.rules.rule import Condition, Op
+from maabo_dist.rules.rule import Condition, ConditionTest, Op
 from maabo_dist.settings import MiningSettings, TableSettings
 
 HOSTILE = (
@@ -182,3 +182,15 @@ def test_without_rules_every_export_is_still_well_formed():
     assert to_sql(document) == to_pandas(document) == ""
     assert len(to_csv(document).splitlines()) == 1
     assert len(to_markdown(document).splitlines()) == 2
+
+
+def test_csv_and_markdown_say_what_a_rule_lost_and_why():
+    test = ConditionTest(1.0, 0.2, 0.4)
+    rule = make_rule(AGE, tests=(ConditionTest(0.01, 0.001, 0.00012),), dropped=(AGE, AGE), dropped_tests=(test, test))
+    document = make_document(rule)
+
+    (row,) = csv.DictReader(io.StringIO(to_csv(document)))
+
+    assert (row["p"], row["dropped"], row["dropped_p"]) == ("0.00012", "age ≤ 27.5; age ≤ 27.5", "0.4; 0.4")
+    assert "| age ≤ 27.5 (p = 0.4), age ≤ 27.5 (p = 0.4) |" in to_markdown(document)
+    assert "dropped" not in to_markdown(make_document(make_rule(AGE)))

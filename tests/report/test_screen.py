@@ -5,9 +5,11 @@ from handmade import AGE, make_document, make_held_out, make_rule
 from rich.cells import cell_len
 from rich.console import Console
 
-from maabo_dist.mining import Funnel
-from maabo_dist.report.screen import large_number, print_report, report_console
-from maabo_dist.rules.rule import Condition, Op
+from maabo_dist.mining import Dropping, Funnel
+from maabo_dist.report.screen import print_report, report_console
+from maabo_dist.report.wording import large_number
+from maabo_dist.rules import NoiseEstimate
+from maabo_dist.rules.rule import Condition, ConditionTest, Op
 
 LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
 
@@ -127,3 +129,44 @@ def test_an_empty_result_says_which_sieve_to_open(funnel, hint):
 )
 def test_large_numbers_stay_readable(number, text):
     assert large_number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("noise", "line"),
+    [
+        (
+            NoiseEstimate(50, 7, 0, 0.0, 0.0, 0.124),
+            "50 probes say that 0–12 % of these rules are chance (0 of 7 ",
+        ),
+        (
+            NoiseEstimate(1000, 9, 1, 1.0, 1.0, 1.0),
+            "1,000 probes say that 100 % of these rules are chance (1 of 9",
+        ),
+        (NoiseEstimate(50, 3, 3, None, None, None), "50 probes (3 of 3 use one)"),
+    ],
+)
+def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
+    text = shown(make_document(make_rule(AGE), noise=noise, features=57, probes=50))
+
+    assert f"noise   {line}" in text
+    assert "D = 57 features (50 of them probes)" in text
+
+
+def test_where_nothing_but_probes_makes_rules_it_is_said():
+    noise = NoiseEstimate(50, 3, 3, None, None, None)
+
+    assert "nothing but chance" in shown(make_document(noise=noise, features=57, probes=50))
+
+
+def test_a_rule_says_what_it_lost_and_why():
+    lost = {"dropped": tuple(LONG[:2]), "dropped_tests": (ConditionTest(1.0, 0.3, 0.4), ConditionTest(1.0, 1.0, 1.0))}
+
+    text = shown(make_document(make_rule(AGE, **lost), dropping=Dropping(1234, 1), literals="supported"))
+
+    assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
+    assert "a rather long column name 1 > 1.5 (p = 1)" in text
+    assert "dropped  1,234 conditions without support (p > 0.05), 1 leaf not reliable without theirs" in text
+
+
+def test_a_rule_that_lost_nothing_does_not_speak_of_it():
+    assert "without" not in shown(make_document(make_rule(AGE)))

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from maabo_dist.search import SubsetSpace, candidates, draws
+from maabo_dist import draws
+from maabo_dist.search import SubsetSpace, candidates
 from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.subset_index import SubsetIndex
 from tests.reference import maabo

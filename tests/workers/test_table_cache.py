@@ -7,6 +7,7 @@ import pytest
 
 from maabo_dist.cluster.tables import TableCache
 from maabo_dist.contract.messages import TableSplit
+from maabo_dist.data.probes import with_probes
 from maabo_dist.settings import MiningSettings
 from maabo_dist.store import MemoryStore, MissingArtifactError, StoreError
 from maabo_dist.trees.segment import write_segment
@@ -130,3 +131,33 @@ def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):
     assert a_cache(store, tmp_path).segment_file(digest).read_bytes() == (tmp_path / "segment").read_bytes()
     with pytest.raises(StoreError, match="was damaged"):
         a_cache(store, tmp_path).segment_file("b" * 64)
+
+
+PROBED = TableSplit.of(MiningSettings(seed=1, probes=3))
+
+
+def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_path):
+    columns = stored(store, tmp_path)
+
+    found = [a_cache(store, tmp_path).columns(columns.fingerprint, PROBED) for _ in range(2)]
+
+    expected = with_probes(columns, 3, 1)
+    assert [probed.fingerprint for probed in found] == [expected.fingerprint] * 2
+    assert store.fetched == [f"columns/{columns.fingerprint}"]
+    assert a_cache(store, tmp_path).training(columns.fingerprint, PROBED).root_scores.shape == (8,)
+    assert a_cache(store, tmp_path).columns(columns.fingerprint, SPLIT).fingerprint == columns.fingerprint
+
+
+def test_a_damaged_table_with_probes_is_made_anew(store, tmp_path):
+    columns = stored(store, tmp_path)
+    expected = a_cache(store, tmp_path).columns(columns.fingerprint, PROBED).fingerprint
+    (path,) = (tmp_path / "cache").glob("*.probed")
+    damage(path)
+
+    assert a_cache(store, tmp_path).columns(columns.fingerprint, PROBED).fingerprint == expected
+
+
+def test_without_probes_the_layout_of_a_table_does_not_depend_on_the_seed_of_the_search():
+    splits = {TableSplit.of(MiningSettings(seed=seed, split_seed=4)) for seed in range(3)}
+
+    assert len(splits) == 1

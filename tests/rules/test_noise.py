@@ -1,0 +1,88 @@
+"""What probes say: which leaves use one, and an interval that holds the number of chance rules."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from maabo_dist.rules import estimate_noise, probe_free
+from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.noise import TAIL, greatest_count, least_count, probes_used
+
+PROBES = np.array([False] * 6 + [True] * 4)
+
+
+def leaves_on(*logic):
+    """One leaf for each list of literals."""
+    rows = np.full((len(logic), 4), NO_LITERAL, np.int32)
+    for row, literals in zip(rows, logic, strict=True):
+        row[: len(literals)] = literals
+    count = len(rows)
+    counts, zeros = np.ones((count, 2), np.int32), np.zeros(count)
+    return Leaves(rows, np.zeros(rows.shape), counts, zeros, np.arange(count), zeros, count, count)
+
+
+def test_an_interval_of_one_probe_is_one_probe():
+    leaves = leaves_on([0, 3], [0, 12, 13], [1, 12, 14], [12, 13, 14, 19], [])
+
+    assert probes_used(leaves, PROBES).tolist() == [0, 1, 2, 3, 0]
+    assert probe_free(leaves, PROBES).tree.tolist() == [0, 4]
+
+
+def test_without_probes_all_leaves_are_free_of_them():
+    leaves = leaves_on([0], [19])
+
+    assert probe_free(leaves, np.zeros(10, np.bool_)) is leaves
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("seen", [0, 1, 2, 5, 17, 60])
+def test_the_limits_are_the_extreme_counts_that_the_binomial_does_not_rule_out(seen, ratio):
+    counts = np.arange(int(10 + 6 * ratio * (seen + 10)))
+    share = 1 / (1 + ratio)
+    possible = binom.cdf(seen, seen + counts, share) > TAIL
+    possible &= binom.sf(seen - 1, seen + counts, share) > TAIL
+
+    assert greatest_count(seen, ratio) == counts[possible].max()
+    assert least_count(seen, ratio) == counts[possible].min()
+
+
+def test_the_estimate_scales_the_rules_with_one_probe_to_the_features_of_the_table():
+    everything = leaves_on([0, 3], [0, 12], [1, 12, 14], [2, 5], [0, 5], [9], [10])
+
+    noise = estimate_noise(everything, leaves_on([0, 3], [2, 5], [0, 5], [9], [10]), PROBES)
+
+    assert (noise.probes, noise.rules, noise.with_probe) == (4, 7, 2)
+    assert noise.share == pytest.approx(1 * 6 / 4 / 5)
+    assert noise.low == 0 <= noise.share <= noise.high <= 1
+
+
+def test_no_published_rule_has_no_share_of_chance():
+    noise = estimate_noise(leaves_on([12]), leaves_on(), PROBES)
+
+    assert (noise.rules, noise.with_probe, noise.share, noise.low, noise.high) == (1, 1, None, None, None)
+
+
+def test_features_that_are_all_in_rules_may_all_be_there_by_right():
+    published = leaves_on([0, 2], [4, 6], [8, 10])
+    chance = leaves_on(*([literal] for literal in range(12, 20)), [0, 12], [0, 14], [0, 16], [0, 18])
+
+    assert estimate_noise(chance, published, PROBES).low == 0
+
+
+@pytest.mark.parametrize(("probes", "features"), [(50, 50), (20, 200), (200, 40)])
+@pytest.mark.parametrize("mean", [0.5, 4.0, 30.0])
+@pytest.mark.parametrize("useless", [1, 2, 3])
+def test_the_interval_holds_the_number_of_chance_rules(probes, features, mean, useless):
+    """Rules that hold `useless` useless features each, drawn from all of them."""
+    rng = np.random.default_rng(probes)
+    mask = np.arange(features + probes) >= features
+    held = tried = 0
+    for _ in range(200):
+        chance = [np.sort(rng.choice(len(mask), useless, replace=False)) for _ in range(rng.poisson(mean))]
+        real = [row for row in chance if not mask[row].any()]
+        if real:
+            noise = estimate_noise(leaves_on(*(2 * row for row in chance)), leaves_on(*(2 * row for row in real)), mask)
+            tried, held = tried + 1, held + (noise.low <= 1.0 <= noise.high)
+
+    # All of these published rules are chance.
+    assert held >= 0.95 * tried - 2
