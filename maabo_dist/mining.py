@@ -23,6 +23,7 @@ from maabo_dist.rules import (
     prune,
     publish,
     reasons,
+    refit,
     rules_digest,
 )
 from maabo_dist.rules.conditions import conditions_of
@@ -223,9 +224,10 @@ def conclude(
     leaves, own, probes = pool.leaves, without_probes(columns), probe_mask(columns)
     search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
-    pruned = (
-        prune(distinct, columns, split, pool.wanted, table.shares, settings.significance) if settings.prunes else None
-    )
+    pruned = None
+    if settings.prunes:
+        pruned = prune(distinct, columns, split, pool.wanted, table.shares, settings.significance)
+        pruned = replace(pruned, leaves=refit(pruned.leaves, columns, split, pool.wanted))
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
     published = probe_free(supported, probes)
     selection = choose(published, columns, split, settings)

@@ -19,7 +19,7 @@ SMALL_SPACE = 20_000
 """Up to this many subsets, every one of them is a candidate at every step unless told otherwise."""
 LARGEST_ENUMERATION = 10_000_000
 MOST_DEFAULT_TREES = 10_000
-MOST_SEEDED = 100
+MOST_SEEDED = 300
 FEWEST_DEFAULT_TREES = 100
 MOST_PROBES = 20_000
 

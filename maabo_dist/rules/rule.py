@@ -36,10 +36,10 @@ class ConditionTest:
     """What the rows say of a condition beside the others of its rule: p-values."""
 
     training: float
-    """Of the rows that chose it, corrected for all that could have been chosen."""
+    """Of the rows that chose its threshold, corrected for all that could have been chosen."""
     validation: float
     p: float
-    """Both combined."""
+    """Both combined, adjusted for the number of features and of conditions tested."""
 
 
 @dataclass(frozen=True, slots=True)

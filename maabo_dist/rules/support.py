@@ -14,7 +14,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.rules.coverage import covered_rows
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
-from maabo_dist.rules.pruning import Pruned
+from maabo_dist.rules.pruning import Multiplicity, Pruned, combined, cut_counts
 from maabo_dist.rules.rule import ConditionTest
 
 Premise = list[tuple[int, float]]
@@ -38,13 +38,20 @@ def reasons(
 
 
 def condition_test(
-    columns: Columns, split: Split, label: int, others: Premise, this: tuple[int, float]
+    columns: Columns,
+    split: Split,
+    label: int,
+    others: Premise,
+    this: tuple[int, float],
+    multiplicity: Multiplicity,
 ) -> ConditionTest:
     """What the rows say of a condition beside others: validation rows as it is, training rows corrected."""
     training = fisher(*_groups(columns, split.train, label, others, this))
     validation = fisher(*_groups(columns, split.validation, label, others, this))
-    training = min(1.0, _chances(columns, this[0] // 2) * training)
-    return ConditionTest(training, validation, combined(training, validation))
+    feature = this[0] // 2
+    training = min(1.0, float(cut_counts(columns)[feature]) * training)
+    both = float(combined(np.array([training * validation]))[0])
+    return ConditionTest(training, validation, multiplicity.adjusted(feature, both))
 
 
 def fisher(hits: int, rows: int, other_hits: int, other_rows: int) -> float:
@@ -62,22 +69,16 @@ def fisher(hits: int, rows: int, other_hits: int, other_rows: int) -> float:
     return float(min(1.0, np.exp(chosen + rest - everything).sum()))
 
 
-def combined(first: float, second: float) -> float:
-    """Fisher's method for two independent p-values: q (1 − ln q) of their product q."""
-    product = first * second
-    return float(product * (1 - np.log(product))) if product > 0 else 0.0
-
-
 def _reasons(
     pruned: Pruned, before: Leaves, kept: Leaves, number: int, label: int, columns: Columns, split: Split
 ) -> Reasons:
-    premise = _premise(kept, number)
+    premise, many = _premise(kept, number), pruned.multiplicity
     held = {literal for literal, _ in premise}
     dropped = [part for part in _premise(before, _origin(pruned, kept, number)) if part[0] not in held]
     return Reasons(
-        tests=tuple(condition_test(columns, split, label, _without(premise, part), part) for part in premise),
+        tests=tuple(condition_test(columns, split, label, _without(premise, part), part, many) for part in premise),
         dropped=dropped,
-        dropped_tests=tuple(condition_test(columns, split, label, premise, part) for part in dropped),
+        dropped_tests=tuple(condition_test(columns, split, label, premise, part, many) for part in dropped),
     )
 
 
@@ -96,11 +97,6 @@ def _premise(leaves: Leaves, place: int) -> Premise:
 
 def _without(premise: Premise, part: tuple[int, float]) -> Premise:
     return [other for other in premise if other is not part]
-
-
-def _chances(columns: Columns, feature: int) -> int:
-    """Conditions that could have been chosen in this one's place: every cut of every feature, as `pruning` has it."""
-    return columns.count * max(1, int(columns.offsets[feature + 1] - columns.offsets[feature]) - 1)
 
 
 def _groups(

@@ -4,6 +4,7 @@ A feature or a pair is drawn by its place in the screen, the first ones most oft
 feature at place D · u⁴ for a uniform u, so that the first hundredth of them gets a third of the draws; a pair by u².
 """
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,25 @@ class HintedSampler:
     def __init__(self, space: SubsetSpace, screen: Screen) -> None:
         self._space, self._screen = space, screen
 
-    def seeds(self, count: int, stream: int) -> Subsets:
-        """To begin with: completed pairs and promising features, half and half."""
-        pairs = self.completions(count, draws.mix(stream)) if len(self._screen.pairs) else self._nothing
+    def seeds(self, count: int, first: int, stream: int) -> Subsets:
+        """To begin with, in turn: the most promising features together, completed pairs, and draws by place.
+
+        Of the first kind there is a fixed order; `first` is how many seeds went before.
+        """
         uniform = _uniform(draws.mix(stream ^ 1), count, self._space.size)
-        singles = _proper(self._screen.features[_places(_early(uniform), self._space.features)])
-        woven = np.concatenate([pairs, singles])
-        order = np.argsort(np.concatenate([np.arange(len(pairs)), np.arange(len(singles))]), kind="stable")
-        return woven[order]
+        kinds = [
+            self._core(first // 3, count),
+            self.completions(count, draws.mix(stream)),
+            _proper(self._screen.features[_places(_early(uniform), self._space.features)]),
+        ]
+        turns = np.concatenate([np.arange(len(kind)) for kind in kinds])
+        return np.concatenate(kinds)[np.argsort(turns, kind="stable")]
+
+    def _core(self, start: int, count: int) -> Subsets:
+        """Subsets of the most promising features, those that reach least far down the screen first."""
+        size, stop = self._space.size, min(start + count, self._space.count)
+        subsets = np.array([_colex(rank, size) for rank in range(start, stop)], np.int64).reshape(-1, size)
+        return _proper(self._screen.features[subsets])
 
     def completions(self, count: int, stream: int) -> Subsets:
         """Promising pairs, with features that are promising or drawn from all."""
@@ -55,6 +67,18 @@ class HintedSampler:
     @property
     def _nothing(self) -> Subsets:
         return np.empty((0, self._space.size), np.int32)
+
+
+def _colex(rank: int, size: int) -> list[int]:
+    """The subset of places at `rank` of the order by the last place, then the last but one, and so on."""
+    places = []
+    for left in range(size, 0, -1):
+        place = left - 1
+        while comb(place + 1, left) <= rank:
+            place += 1
+        rank -= comb(place, left)
+        places.append(place)
+    return places[::-1]
 
 
 def _uniform(stream: int, rows: int, columns: int) -> npt.NDArray[np.float64]:
