@@ -107,8 +107,8 @@ def _rows_text(dataset: Mapping[str, Any]) -> str:
 
 
 def _space_text(space: Mapping[str, Any]) -> str:
-    size = large_number(space["size"])
-    return f"D = {space['features']:,} features, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
+    size, each = large_number(space["size"]), str(space["subset_size"]).replace("-", "–")
+    return f"D = {space['features']:,} features, D′ = {each} a tree, |Ω| = {size} subsets"
 
 
 def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:

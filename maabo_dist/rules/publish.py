@@ -17,6 +17,7 @@ from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.settings import MiningSettings
+from maabo_dist.subset_rows import members
 
 DISPLACED_SHOWN = 5
 
@@ -124,7 +125,7 @@ def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -
     tree = int(kept.tree[number])
     return Source(
         tree=tree,
-        subset=tuple(columns.features[feature].name for feature in records.subsets[tree]),
+        subset=tuple(columns.features[feature].name for feature in members(records.subsets[tree])),
         depth=int(records.depths[tree]),
         score=float(kept.score[number]),
     )

@@ -8,9 +8,12 @@ the history. But the number of observed subsets that *contain* S, summed over th
 so that 2^D′ look-ups of containment counts N(S) give all T_i, and O follows by inverting the binomials. All of it is in
 integers: both ways give the same O, and the choice between them changes nothing but the time.
 
-A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for.
+A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for. Among subsets
+of several sizes (`mixed_tally`) a candidate may hold an observed subset as a whole, or be part of one; then that S is
+counted as any other.
 """
 
+from functools import cache
 from math import comb
 from typing import Any
 
@@ -31,13 +34,15 @@ ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
 class ContainmentTally:
     """N(S) for the high and the low subsets, for every S that occurs in one."""
 
-    def __init__(self, features: int, size: int, room: int = 4096) -> None:
+    def __init__(self, features: int, size: int, room: int = 4096, *, whole: bool = False) -> None:
+        """For observed subsets of `size`; with `whole` also for candidates that are larger."""
+        self._size = size
+        self._kept = size if whole else size - 1
         self._bits = features.bit_length()
         self._singles = np.zeros((features, 2), np.int32)
         self._table = np.zeros((room, 2), np.uint64)  # key (0: free) and counts, side by side: one cache line
         self._used = np.zeros(1, np.int64)
         self._observed = np.zeros(2, np.int64)
-        self._inverse = _binomial_inverse(size)
         self._masks = 1 << size
 
     @staticmethod
@@ -54,15 +59,17 @@ class ContainmentTally:
         """Count subsets in and out, by the codes above."""
         while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._table):
             self._grow()
-        _update(self._table, self._used, self._singles, subsets, moves, self._bits)
+        _update(self._table, self._used, self._singles, subsets, moves, self._bits, self._kept)
         for side in (0, 1):
             self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
 
     def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
         """O for the high and the low subsets. No candidate may be an observed subset."""
-        totals = np.zeros((2, len(candidates), candidates.shape[1] + 1), np.int64)
-        _containing(self._table, self._singles, candidates, self._bits, self._observed, totals)
-        high, low = totals @ self._inverse
+        size = candidates.shape[1]
+        largest = size - 1 if size == self._size else min(size, self._size)
+        totals = np.zeros((2, len(candidates), size + 1), np.int64)
+        _containing(self._table, self._singles, candidates, self._bits, largest, self._observed, totals)
+        high, low = totals @ _binomial_inverse(size)
         return high, low
 
     def _grow(self) -> None:
@@ -77,6 +84,7 @@ def direct_overlaps(candidates: Subsets, observed: Subsets, features: int) -> Ov
     return out
 
 
+@cache
 def _binomial_inverse(size: int) -> npt.NDArray[np.int64]:
     """The matrix that turns rows of T into rows of O: O_j = Σ_i (−1)^(i−j) · C(i, j) · T_i."""
     inverse = np.zeros((size + 1, size + 1), np.int64)
@@ -108,7 +116,8 @@ def _pack_parts(subset: Any, bits: int, keys: Any, sizes: Any) -> None:
 
 
 @kernel
-def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int) -> None:
+def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int, largest: int) -> None:
+    """Count parts of up to `largest` features."""
     size = subsets.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(subsets)):
@@ -116,8 +125,8 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
         for feature in subsets[row]:
             singles[feature, side] += change
         _pack_parts(subsets[row], bits, parts, sizes)
-        for part in range((1 << size) - 1):
-            if sizes[part] >= 2:
+        for part in range(1 << size):
+            if 2 <= sizes[part] <= largest:
                 slot = _slot(table, parts[part])
                 if table[slot, 0] == 0:
                     table[slot, 0] = parts[part]
@@ -127,20 +136,21 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
 
 
 @kernel
-def _containing(table: Any, singles: Any, candidates: Any, bits: int, observed: Any, totals: Any) -> None:
+def _containing(table: Any, singles: Any, candidates: Any, bits: int, largest: int, observed: Any, totals: Any) -> None:
+    """T_i for i up to `largest`, the most features that a candidate can share with an observed subset."""
     size = candidates.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(candidates)):
         _pack_parts(candidates[row], bits, parts, sizes)
         for side in range(2):
             totals[side, row, 0] = observed[side]
-        if size == 1:  # its only feature is the candidate itself, not observed
+        if largest == 0:  # its only feature is the candidate itself, not observed
             continue
         for feature in candidates[row]:
             totals[0, row, 1] += singles[feature, 0]
             totals[1, row, 1] += singles[feature, 1]
-        for part in range((1 << size) - 1):
-            if sizes[part] >= 2:
+        for part in range(1 << size):
+            if 2 <= sizes[part] <= largest:
                 counts = table[_slot(table, parts[part]), 1]
                 totals[0, row, sizes[part]] += np.int64(counts & np.uint64(0xFFFFFFFF))
                 totals[1, row, sizes[part]] += np.int64(counts >> np.uint64(32))
