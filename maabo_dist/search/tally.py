@@ -37,7 +37,7 @@ class ContainmentTally:
     def __init__(self, features: int, size: int, room: int = 4096, *, whole: bool = False) -> None:
         """For observed subsets of `size`; with `whole` also for candidates that are larger."""
         self._size = size
-        self._kept = size if whole else size - 1
+        self._parts = (1 << size) - (not whole)  # the whole subset is the last of its parts
         self._bits = features.bit_length()
         self._singles = np.zeros((features, 2), np.int32)
         self._table = np.zeros((room, 2), np.uint64)  # key (0: free) and counts, side by side: one cache line
@@ -59,16 +59,17 @@ class ContainmentTally:
         """Count subsets in and out, by the codes above."""
         while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._table):
             self._grow()
-        _update(self._table, self._used, self._singles, subsets, moves, self._bits, self._kept)
+        _update(self._table, self._used, self._singles, subsets, moves, self._bits, self._parts)
         for side in (0, 1):
             self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
 
     def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
         """O for the high and the low subsets. No candidate may be an observed subset."""
         size = candidates.shape[1]
-        largest = size - 1 if size == self._size else min(size, self._size)
+        parts = (1 << size) - (size == self._size)
+        most = self._size if size > self._size else None
         totals = np.zeros((2, len(candidates), size + 1), np.int64)
-        _containing(self._table, self._singles, candidates, self._bits, largest, self._observed, totals)
+        _containing(self._table, self._singles, candidates, self._bits, parts, most, self._observed, totals)
         high, low = totals @ _binomial_inverse(size)
         return high, low
 
@@ -116,8 +117,8 @@ def _pack_parts(subset: Any, bits: int, keys: Any, sizes: Any) -> None:
 
 
 @kernel
-def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int, largest: int) -> None:
-    """Count parts of up to `largest` features."""
+def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int, stop: int) -> None:
+    """Count all parts before number `stop`."""
     size = subsets.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(subsets)):
@@ -125,8 +126,8 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
         for feature in subsets[row]:
             singles[feature, side] += change
         _pack_parts(subsets[row], bits, parts, sizes)
-        for part in range(1 << size):
-            if 2 <= sizes[part] <= largest:
+        for part in range(stop):
+            if sizes[part] >= 2:
                 slot = _slot(table, parts[part])
                 if table[slot, 0] == 0:
                     table[slot, 0] = parts[part]
@@ -136,21 +137,24 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
 
 
 @kernel
-def _containing(table: Any, singles: Any, candidates: Any, bits: int, largest: int, observed: Any, totals: Any) -> None:
-    """T_i for i up to `largest`, the most features that a candidate can share with an observed subset."""
+def _containing(
+    table: Any, singles: Any, candidates: Any, bits: int, stop: int, most: Any, observed: Any, totals: Any
+) -> None:
+    """T_i from all parts before number `stop`, and of at most `most` features."""
     size = candidates.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(candidates)):
         _pack_parts(candidates[row], bits, parts, sizes)
         for side in range(2):
             totals[side, row, 0] = observed[side]
-        if largest == 0:  # its only feature is the candidate itself, not observed
-            continue
         for feature in candidates[row]:
             totals[0, row, 1] += singles[feature, 0]
             totals[1, row, 1] += singles[feature, 1]
-        for part in range(1 << size):
-            if 2 <= sizes[part] <= largest:
+        for part in range(stop):
+            if most is not None:  # noqa: SIM102 - alone, so that numba leaves it out where it is None
+                if sizes[part] > most:
+                    continue
+            if sizes[part] >= 2:
                 counts = table[_slot(table, parts[part]), 1]
                 totals[0, row, sizes[part]] += np.int64(counts & np.uint64(0xFFFFFFFF))
                 totals[1, row, sizes[part]] += np.int64(counts >> np.uint64(32))
