@@ -36,8 +36,9 @@ OTHER_PARAMETERS = ("n_jobs", "progress")
 class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
     """Mines reliable, dissimilar rules and classifies by them.
 
-    With no more features than `subset_size`, one tree is grown on all of them. `n_jobs` threads grow trees; the rules
-    do not depend on it. `progress` is called with a `Progress` after every batch and may return True to stop.
+    `subset_size` is a number of features per tree, or a range such as "2-4". With no more features than that, one tree
+    is grown on all of them. `n_jobs` threads grow trees; the rules do not depend on it. `progress` is called with a
+    `Progress` after every batch and may return True to stop.
 
     Attributes after `fit`: `classes_`, `rules_` (a tuple of `Rule`), `result_` (the whole `MiningResult`), `notes_`
     (sentences on what became of the table), `n_features_in_`, `feature_names_in_` (for DataFrames).
@@ -46,7 +47,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
         self,
         *,
-        subset_size: int = 3,
+        subset_size: int | str = 3,
         max_depth: int = 5,
         trees: int | str | None = None,
         initial: int = 10,
@@ -130,7 +131,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         table = prepare(*self._with_target(frame, codes))
         columns = replace(table.columns, classes=tuple(str(name) for name in self.classes_), target="class")
-        if columns.count <= self.subset_size:
+        if columns.count <= settings.subset_sizes[-1]:
             settings = settings.model_copy(update={"strategy": "single"})
         self.result_ = mine(columns, settings, jobs=effective_n_jobs(self.n_jobs), progress=self.progress)
         self.rules_ = self.result_.rules

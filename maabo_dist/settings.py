@@ -4,9 +4,11 @@ The command line builds its options from these fields, and `SearchPlan` says wha
 given table.
 """
 
+import re
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import comb
+from operator import index
 from typing import Annotated, Any, Literal, Self, TypeGuard
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -62,6 +64,29 @@ def _number_or_word(value: object) -> object:
         raise ValueError("is neither mean, median nor a number") from None
 
 
+def _size_or_sizes(value: object) -> object:
+    """`"2-4"` stays text; `"3"` and `"3-3"` become 3."""
+    ends = re.fullmatch(r"\s*([0-9]+)\s*[-–]\s*([0-9]+)\s*", value) if isinstance(value, str) else None
+    try:
+        smallest, largest = (int(end) for end in ends.groups()) if ends else (_whole(value),) * 2
+    except (TypeError, ValueError):
+        raise ValueError("is neither a number of features nor a range such as 2-4") from None
+    if smallest < 1:
+        raise ValueError("input should be greater than or equal to 1")
+    if largest > MAX_SUBSET_SIZE:
+        raise ValueError(f"input should be less than or equal to {MAX_SUBSET_SIZE}")
+    if smallest > largest:
+        raise ValueError(f"is not a range; the smaller size comes first, as in {largest}-{smallest}")
+    return smallest if smallest == largest else f"{smallest}-{largest}"
+
+
+def _whole(value: Any) -> int:
+    """A whole number, or the text of one."""
+    whole = isinstance(value, str) or (isinstance(value, float) and value.is_integer())
+    return int(value) if whole else index(value)
+
+
+SubsetSize = Annotated[int | str, BeforeValidator(_size_or_sizes)]
 Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_share_or_number)]
 CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_number_or_all)]
 Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_number_or_word)]
@@ -126,7 +151,9 @@ class TableSettings(_Settings):
 class MiningSettings(_Settings):
     """The method's parameters, with the paper's defaults. The paper's sign stands in parentheses."""
 
-    subset_size: int = Field(3, ge=1, le=MAX_SUBSET_SIZE, description="Features per tree (D′).")
+    subset_size: SubsetSize = Field(
+        3, description="Features per tree (D′); a range such as 2-4 searches subsets of all these sizes."
+    )
     max_depth: int = Field(5, ge=1, le=MAX_DEPTH, description="Deepest tree tried (p_max).")
     trees: Budget = Field(
         None,
@@ -209,6 +236,12 @@ class MiningSettings(_Settings):
         return self
 
     @property
+    def subset_sizes(self) -> tuple[int, ...]:
+        """The sizes that subsets may have, ascending."""
+        smallest, _, largest = str(self.subset_size).partition("-")
+        return tuple(range(int(smallest), int(largest or smallest) + 1))
+
+    @property
     def prunes(self) -> bool:
         """Whether conditions must be supported to stay."""
         return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"
@@ -220,6 +253,7 @@ class SearchPlan:
 
     features: int
     subset_size: int
+    """D′; the largest where there are several."""
     space_size: int
     trees: int
     initial: int
@@ -231,14 +265,21 @@ class SearchPlan:
     screened: bool = False
     """Whether screens choose initial subsets and candidates."""
     notes: tuple[str, ...] = ()
+    smaller_sizes: tuple[int, ...] = ()
+    """Sizes that subsets may have besides `subset_size`, ascending."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All sizes that subsets may have, ascending."""
+        return (*self.smaller_sizes, self.subset_size)
 
     @classmethod
     def settle(cls, settings: MiningSettings, features: int) -> "SearchPlan":
         """Check the settings against the table and settle what was left open."""
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
-        size = _checked_subset_size(settings, features)
-        space = comb(features, size)
+        *smaller, size = _checked_subset_sizes(settings, features)
+        space = sum(comb(features, each) for each in (*smaller, size))
         trees, notes = _settle_trees(settings.trees, space)
         screened = _settle_screened(settings, space, size)
         return cls(
@@ -253,6 +294,7 @@ class SearchPlan:
             candidates=_settle_candidates(settings, space),
             screened=screened,
             notes=notes,
+            smaller_sizes=tuple(smaller),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -260,9 +302,9 @@ class SearchPlan:
         return asdict(self)
 
 
-def _checked_subset_size(settings: MiningSettings, features: int) -> int:
-    if settings.subset_size < features:
-        return settings.subset_size
+def _checked_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
+    if settings.subset_sizes[-1] < features:
+        return settings.subset_sizes
     raise SettingsError(
         f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
         + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")

@@ -17,6 +17,7 @@ def warm() -> None:
     for classes in (2, 3):
         columns = _table(classes)
         mine(columns, MiningSettings(trees=30, batch=4, min_samples=2, gini=1.0), jobs=1, keep_trees=True)
+        mine(columns, MiningSettings(trees=30, subset_size="1-3", min_samples=2, gini=1.0))
         mine(columns, MiningSettings(trees=30, candidates=8, top_features=4, min_samples=2, gini=1.0))
 
 

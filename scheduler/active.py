@@ -12,6 +12,7 @@ from maabo_dist.rules import TreePool
 from maabo_dist.run import SearchRun
 from maabo_dist.screens import screen
 from maabo_dist.settings import SearchPlan
+from maabo_dist.subset_rows import members
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.ledger import BatchRow, JobRow, Lease, Ledger, ResultRow, Segment
 from scheduler.machine import JobMachine, Task, TaskKey
@@ -100,7 +101,7 @@ class ActiveJob:
         """Go on without a subset; False if its tree came after all."""
         if not self.machine.is_open(key):
             return False
-        subset = tuple(int(feature) for feature in self.machine.subsets(key)[0])
+        subset = members(self.machine.subsets(key)[0])
         self.failures[key] = Failure(subset=subset, reason=reason[:MAX_REASON])
         self.failures = dict(sorted(self.failures.items())[:FAILURES_NAMED])
         self.failed += 1
@@ -119,6 +120,7 @@ class ActiveJob:
             max_depth=self.spec.settings.max_depth,
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
+            smallest_size=self.plan.sizes[0],
         )
 
     def record(self, now: float) -> JobRecord:

@@ -11,6 +11,7 @@ import pytest
 from maabo_dist.data import load_bundled, prepare, split_rows
 from maabo_dist.mining import mine
 from maabo_dist.settings import MiningSettings
+from maabo_dist.subset_rows import members
 from maabo_dist.trees import TrainingTable
 from tests import factories
 from tests.reference import gs_mrm, maabo
@@ -101,17 +102,20 @@ def test_rules_are_those_of_algorithm_2_on_the_trees_that_were_kept(name, option
     assert (funnel.distinct, funnel.rules) == (len({leaf.logic for leaf in pure}), len(chosen))
 
 
-@pytest.mark.parametrize("options", [{}, {"top_features": 3, "candidates": 15, "subset_size": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"top_features": 3, "candidates": 15, "subset_size": 2}, {"candidates": 20, "subset_size": "2-3"}],
+)
 def test_the_search_is_algorithm_1_on_the_scores_of_all_trees(options):
     everything = mined(strategy="exhaustive", trees="100%", keep_trees=True, **options).forest
-    scores = dict(zip(map(tuple, everything.subsets.tolist()), everything.best_scores.tolist(), strict=True))
+    scores = dict(zip(map(members, everything.subsets), everything.best_scores.tolist(), strict=True))
 
     result = mined(trees=40, batch=1, seed=5, keep_trees=True, **options)
 
     expected = maabo.search(
         scores.get,
         features=10,
-        size=result.plan.subset_size,
+        size=result.plan.sizes,
         initial=10,
         alpha=0.25,
         iterations=30,
@@ -121,7 +125,19 @@ def test_the_search_is_algorithm_1_on_the_scores_of_all_trees(options):
         candidates=result.plan.candidates,
         seed=5,
     )
-    assert [tuple(subset) for subset in result.forest.subsets.tolist()] == expected
+    assert [members(subset) for subset in result.forest.subsets] == expected
+
+
+def test_a_search_of_several_sizes_has_the_leaves_of_each_and_names_each_feature_once():
+    mixed = mined(subset_size="1-3", trees="100%", similarity=1.0, gini=0.5)
+    apart = [mined(subset_size=size, trees="100%", similarity=1.0, gini=0.5) for size in (1, 2, 3)]
+
+    assert mixed.search.trees == mixed.plan.space_size == 175
+    for sieve in ("leaves", "large", "pure"):
+        assert getattr(mixed.funnel, sieve) == sum(getattr(each.funnel, sieve) for each in apart)
+    subsets = [rule.source.subset for rule in mixed.rules]
+    assert all(len({*subset}) == len(subset) for subset in subsets)
+    assert {len(subset) for subset in subsets} == {2, 3}
 
 
 # The same result, however it is computed.
@@ -135,6 +151,7 @@ def test_the_search_is_algorithm_1_on_the_scores_of_all_trees(options):
         {"strategy": "random"},
         {"similarity_by": "rows", "batch": 7},
         {"holdout": 0.2, "top_features": 3, "candidates": 20},
+        {"subset_size": "1-3", "batch": 8, "top_features": 3, "candidates": 20},
     ],
 )
 def test_the_rules_do_not_depend_on_threads_repetition_or_whether_trees_are_kept(options):

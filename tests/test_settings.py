@@ -26,6 +26,13 @@ def refusal(model=MiningSettings, **values):
     [
         ("subset_size", 0, "greater than or equal to 1"),
         ("subset_size", 65, "less than or equal to 64"),
+        ("subset_size", "0-3", "greater than or equal to 1"),
+        ("subset_size", "2-65", "less than or equal to 64"),
+        ("subset_size", "4-2", "the smaller size comes first, as in 2-4"),
+        ("subset_size", "some", "neither a number of features nor a range such as 2-4"),
+        ("subset_size", "2-", "neither a number of features nor a range such as 2-4"),
+        ("subset_size", "1-2-3", "neither a number of features nor a range such as 2-4"),
+        ("subset_size", 2.5, "neither a number of features nor a range such as 2-4"),
         ("max_depth", 13, "less than or equal to 12"),
         ("initial", 0, "greater than or equal to 1"),
         ("alpha", 1, "less than 1"),
@@ -110,6 +117,24 @@ def test_a_cut_of_the_target_is_mean_median_or_a_number():
     assert TableSettings.parse({"target_above": "median"}).target_above == "median"
     assert "neither mean, median nor a number" in refusal(TableSettings, target_above="mode")
     assert "finite" in refusal(TableSettings, target_above="inf")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "sizes"),
+    [
+        (3, 3, (3,)),
+        ("3", 3, (3,)),
+        ("3-3", 3, (3,)),
+        ("2-4", "2-4", (2, 3, 4)),
+        (" 1 – 2 ", "1-2", (1, 2)),
+    ],
+)
+def test_a_subset_size_is_a_number_or_a_range(given, kept, sizes):
+    settings = MiningSettings.parse({"subset_size": given})
+
+    assert (settings.subset_size, settings.subset_sizes) == (kept, sizes)
+    assert MiningSettings.model_validate_json(settings.model_dump_json()) == settings
+    assert settings.model_dump(mode="json")["subset_size"] == kept
 
 
 def test_settings_are_frozen():
@@ -207,6 +232,7 @@ def test_a_wide_but_tiny_top_is_at_least_one_feature():
     [
         (3, {}, ["--subset-size 3", "has 3", "smaller --subset-size", "--strategy single"]),
         (2, {"subset_size": 5}, ["--subset-size 5", "has 2"]),
+        (4, {"subset_size": "2-4"}, ["--subset-size 2-4", "has 4", "smaller --subset-size"]),
         (1, {"subset_size": 1}, ["--subset-size 1", "has 1", "Use --strategy single"]),
         (9, {"top_features": 10}, ["--top-features 10", "9 features", "use all"]),
         (1000, {"candidates": "all"}, ["--candidates all", "166,167,000", "10,000,000", "Give a number"]),
@@ -229,8 +255,16 @@ def test_a_single_tree_takes_all_features_whatever_else_is_set():
     assert (plan.subset_size, plan.space_size, plan.trees) == (3, 1, 1)
 
 
-def test_a_plan_is_plain_values():
-    plan = settled(5, trees=1000)
+def test_a_space_of_several_sizes_has_the_subsets_of_each():
+    plan = settled(10, subset_size="1-3")
+
+    assert (plan.sizes, plan.subset_size, plan.space_size) == ((1, 2, 3), 3, 10 + 45 + 120)
+    assert settled(10).sizes == (3,)
+
+
+@pytest.mark.parametrize("size", [3, "2-3"])
+def test_a_plan_is_plain_values(size):
+    plan = settled(5, trees=1000, subset_size=size)
 
     document = plan.to_json()
 

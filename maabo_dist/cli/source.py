@@ -22,7 +22,14 @@ _MINING_SECTIONS = (
         ("min_samples", "gini", "similarity", "similarity_by", "literals", "significance", "probes"), "Rules"
     )
 )
-_METAVARS = {"target": "COLUMN", "include": "COLUMNS", "exclude": "COLUMNS", "na_values": "TEXTS", "trees": "N|SHARE%"}
+_METAVARS = {
+    "target": "COLUMN",
+    "include": "COLUMNS",
+    "exclude": "COLUMNS",
+    "na_values": "TEXTS",
+    "subset_size": "N|N-N",
+    "trees": "N|SHARE%",
+}
 
 source_options = all_of(
     click.argument("data", required=False),

@@ -95,13 +95,17 @@ class Evaluate(_Message):
     subset_size: Annotated[int, Field(ge=1)]
     subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
     """Feature indices, packed by `pack_subsets`."""
+    smallest_size: int | None = Field(None, exclude=True)
+    """Where sizes are mixed, the smallest one: for `argsrepr`, and never sent."""
 
     @property
     def argsrepr(self) -> str:
         """One line for people, shown by Flower."""
         count = self.stop - self.start
         subsets = "subset" if count == 1 else "subsets"
-        return f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {self.subset_size}"
+        mixed = self.smallest_size not in {None, self.subset_size}
+        size = f"{self.smallest_size}–{self.subset_size}" if mixed else self.subset_size
+        return f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {size}"
 
 
 class Answer(_Message):

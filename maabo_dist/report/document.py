@@ -33,7 +33,7 @@ def result_document(result: MiningResult, dataset: Mapping[str, Any]) -> Documen
         "settings": result.settings.model_dump(mode="json"),
         "space": {
             "features": result.plan.features,
-            "subset_size": result.plan.subset_size,
+            "subset_size": _sizes(result.plan.sizes),
             "size": result.plan.space_size,
         },
         "search": _search(result),
@@ -87,6 +87,11 @@ def _dataset(result: MiningResult, dataset: Mapping[str, Any]) -> Document:
         "base_rates": dict(zip(result.classes, map(_number, result.base_rates), strict=True)),
         "parts": {part: int(rows) for part, rows in result.rows.items()},
     }
+
+
+def _sizes(sizes: tuple[int, ...]) -> int | str:
+    """A number, or a range as the settings have it."""
+    return sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
 
 
 def _search(result: MiningResult) -> Document:

@@ -111,8 +111,9 @@ def _rows_text(dataset: Mapping[str, Any]) -> str:
 
 
 def _space_text(space: Mapping[str, Any], probes: int) -> str:
-    size, held = large_number(space["size"]), f" ({probes:,} of them probes)" if probes else ""
-    return f"D = {space['features']:,} features{held}, D′ = {space['subset_size']} a tree, |Ω| = {size} subsets"
+    size, each = large_number(space["size"]), str(space["subset_size"]).replace("-", "–")
+    held = f" ({probes:,} of them probes)" if probes else ""
+    return f"D = {space['features']:,} features{held}, D′ = {each} a tree, |Ω| = {size} subsets"
 
 
 def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:

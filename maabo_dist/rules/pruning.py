@@ -95,7 +95,8 @@ def used_features(leaves: Leaves) -> npt.NDArray[np.int64]:
 
 def cut_counts(columns: Columns) -> npt.NDArray[np.float64]:
     """(D): how many thresholds a condition on each feature could have had."""
-    return np.maximum(1, np.diff(columns.offsets) - 1).astype(np.float64)
+    counts: npt.NDArray[np.float64] = np.maximum(1, np.diff(columns.offsets) - 1).astype(np.float64)
+    return counts
 
 
 def combined(products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

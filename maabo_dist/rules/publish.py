@@ -17,6 +17,7 @@ from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.settings import MiningSettings
+from maabo_dist.subset_rows import members
 
 DISPLACED_SHOWN = 5
 
@@ -125,7 +126,7 @@ def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -
     return Source(
         tree=tree,
         # What lies beyond the table's columns is a probe.
-        subset=tuple(columns.features[feature].name for feature in records.subsets[tree] if feature < columns.count),
+        subset=tuple(columns.features[f].name for f in members(records.subsets[tree]) if f < columns.count),
         depth=int(records.depths[tree]),
         score=float(kept.score[number]),
     )

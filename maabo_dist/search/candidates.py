@@ -11,7 +11,7 @@ exactly the first N_R in lexicographic order, which serves both ways of getting 
 
 from collections.abc import Iterator
 from math import comb
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,16 @@ from maabo_dist.search.subset_index import SubsetIndex
 BLOCK = 1 << 16
 
 
+class Taken(Protocol):
+    """Subsets that are candidates no more, such as a `SubsetIndex`."""
+
+    def __len__(self) -> int: ...
+
+    def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
+        """Whether each subset is one of them."""
+        ...
+
+
 class CandidateSampler:
     """Draws from the part of the space that holds one of the first `top` features of a given order."""
 
@@ -32,9 +42,7 @@ class CandidateSampler:
         self._restricted = space.holding(top)
         self._ladder = _ladder(space, top)
 
-    def blocks(
-        self, count: int | None, order: npt.NDArray[np.int32], taken: SubsetIndex, stream: int
-    ) -> Iterator[Subsets]:
+    def blocks(self, count: int | None, order: npt.NDArray[np.int32], taken: Taken, stream: int) -> Iterator[Subsets]:
         """Up to `count` subsets not in `taken`, or all (None), in blocks; `order` has the features, top ones first."""
         if count is None:
             yield from self._free(order, taken)
@@ -44,13 +52,13 @@ class CandidateSampler:
             free = np.concatenate([*self._free(order, taken), np.empty((0, self._space.size), np.int32)])
             yield free if len(free) <= count else free[np.argsort(draws.keys(stream, len(free)), kind="stable")[:count]]
 
-    def _free(self, order: npt.NDArray[np.int32], taken: SubsetIndex) -> Iterator[Subsets]:
+    def _free(self, order: npt.NDArray[np.int32], taken: Taken) -> Iterator[Subsets]:
         for start in range(0, self._restricted, BLOCK):
             block = self._space.block(start, min(BLOCK, self._restricted - start))
             block = np.sort(order[block], axis=1)
             yield block[~taken.contains(block)]
 
-    def _drawn(self, count: int, order: npt.NDArray[np.int32], taken: SubsetIndex, stream: int) -> Subsets:
+    def _drawn(self, count: int, order: npt.NDArray[np.int32], taken: Taken, stream: int) -> Subsets:
         drawn = np.empty((0, self._space.size), np.int32)
         free = self._restricted - len(taken)
         while len(drawn) < count:

@@ -26,14 +26,18 @@ class HintedSampler:
 
         Of the first kind there is a fixed order; `first` is how many seeds went before.
         """
-        uniform = _uniform(draws.mix(stream ^ 1), count, self._space.size)
         kinds = [
             self._core(first // 3, count),
             self.completions(count, draws.mix(stream)),
-            _proper(self._screen.features[_places(_early(uniform), self._space.features)]),
+            self.scattered(count, draws.mix(stream ^ 1)),
         ]
         turns = np.concatenate([np.arange(len(kind)) for kind in kinds])
         return np.concatenate(kinds)[np.argsort(turns, kind="stable")]
+
+    def scattered(self, count: int, stream: int) -> Subsets:
+        """Promising features, each drawn by its place in the screen."""
+        places = _places(_early(_uniform(stream, count, self._space.size)), self._space.features)
+        return _proper(self._screen.features[places])
 
     def _core(self, start: int, count: int) -> Subsets:
         """Subsets of the most promising features, those that reach least far down the screen first."""

@@ -11,7 +11,7 @@ from maabo_dist.errors import SearchError
 from maabo_dist.kernels import kernel
 
 Subsets = npt.NDArray[np.int32]
-"""Rows of ascending feature indices."""
+"""Rows of ascending feature indices; where sizes are mixed, as `subset_rows` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class SubsetSpace:
 
     features: int
     size: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All sizes of subsets: one. A `MixedSpace` has several."""
+        return (self.size,)
 
     @property
     def count(self) -> int:

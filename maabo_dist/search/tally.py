@@ -8,9 +8,12 @@ the history. But the number of observed subsets that *contain* S, summed over th
 so that 2^D′ look-ups of containment counts N(S) give all T_i, and O follows by inverting the binomials. All of it is in
 integers: both ways give the same O, and the choice between them changes nothing but the time.
 
-A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for.
+A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for. Among subsets
+of several sizes (`mixed_tally`) a candidate may hold an observed subset as a whole, or be part of one; then that S is
+counted as any other.
 """
 
+from functools import cache
 from math import comb
 from typing import Any
 
@@ -31,13 +34,15 @@ ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
 class ContainmentTally:
     """N(S) for the high and the low subsets, for every S that occurs in one."""
 
-    def __init__(self, features: int, size: int, room: int = 4096) -> None:
+    def __init__(self, features: int, size: int, room: int = 4096, *, whole: bool = False) -> None:
+        """For observed subsets of `size`; with `whole` also for candidates that are larger."""
+        self._size = size
+        self._parts = (1 << size) - (not whole)  # the whole subset is the last of its parts
         self._bits = features.bit_length()
         self._singles = np.zeros((features, 2), np.int32)
         self._table = np.zeros((room, 2), np.uint64)  # key (0: free) and counts, side by side: one cache line
         self._used = np.zeros(1, np.int64)
         self._observed = np.zeros(2, np.int64)
-        self._inverse = _binomial_inverse(size)
         self._masks = 1 << size
 
     @staticmethod
@@ -54,15 +59,18 @@ class ContainmentTally:
         """Count subsets in and out, by the codes above."""
         while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._table):
             self._grow()
-        _update(self._table, self._used, self._singles, subsets, moves, self._bits)
+        _update(self._table, self._used, self._singles, subsets, moves, self._bits, self._parts)
         for side in (0, 1):
             self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
 
     def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
         """O for the high and the low subsets. No candidate may be an observed subset."""
-        totals = np.zeros((2, len(candidates), candidates.shape[1] + 1), np.int64)
-        _containing(self._table, self._singles, candidates, self._bits, self._observed, totals)
-        high, low = totals @ self._inverse
+        size = candidates.shape[1]
+        parts = (1 << size) - (size == self._size)
+        most = self._size if size > self._size else None
+        totals = np.zeros((2, len(candidates), size + 1), np.int64)
+        _containing(self._table, self._singles, candidates, self._bits, parts, most, self._observed, totals)
+        high, low = totals @ _binomial_inverse(size)
         return high, low
 
     def _grow(self) -> None:
@@ -77,6 +85,7 @@ def direct_overlaps(candidates: Subsets, observed: Subsets, features: int) -> Ov
     return out
 
 
+@cache
 def _binomial_inverse(size: int) -> npt.NDArray[np.int64]:
     """The matrix that turns rows of T into rows of O: O_j = Σ_i (−1)^(i−j) · C(i, j) · T_i."""
     inverse = np.zeros((size + 1, size + 1), np.int64)
@@ -108,7 +117,8 @@ def _pack_parts(subset: Any, bits: int, keys: Any, sizes: Any) -> None:
 
 
 @kernel
-def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int) -> None:
+def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits: int, stop: int) -> None:
+    """Count all parts before number `stop`."""
     size = subsets.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(subsets)):
@@ -116,7 +126,7 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
         for feature in subsets[row]:
             singles[feature, side] += change
         _pack_parts(subsets[row], bits, parts, sizes)
-        for part in range((1 << size) - 1):
+        for part in range(stop):
             if sizes[part] >= 2:
                 slot = _slot(table, parts[part])
                 if table[slot, 0] == 0:
@@ -127,19 +137,23 @@ def _update(table: Any, used: Any, singles: Any, subsets: Any, moves: Any, bits:
 
 
 @kernel
-def _containing(table: Any, singles: Any, candidates: Any, bits: int, observed: Any, totals: Any) -> None:
+def _containing(
+    table: Any, singles: Any, candidates: Any, bits: int, stop: int, most: Any, observed: Any, totals: Any
+) -> None:
+    """T_i from all parts before number `stop`, and of at most `most` features."""
     size = candidates.shape[1]
     parts, sizes = np.empty(1 << size, np.uint64), np.empty(1 << size, np.int64)
     for row in range(len(candidates)):
         _pack_parts(candidates[row], bits, parts, sizes)
         for side in range(2):
             totals[side, row, 0] = observed[side]
-        if size == 1:  # its only feature is the candidate itself, not observed
-            continue
         for feature in candidates[row]:
             totals[0, row, 1] += singles[feature, 0]
             totals[1, row, 1] += singles[feature, 1]
-        for part in range((1 << size) - 1):
+        for part in range(stop):
+            if most is not None:  # noqa: SIM102 - alone, so that numba leaves it out where it is None
+                if sizes[part] > most:
+                    continue
             if sizes[part] >= 2:
                 counts = table[_slot(table, parts[part]), 1]
                 totals[0, row, sizes[part]] += np.int64(counts & np.uint64(0xFFFFFFFF))

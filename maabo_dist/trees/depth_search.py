@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.errors import SearchError
+from maabo_dist.subset_rows import well_formed
 from maabo_dist.trees import growth
 from maabo_dist.trees.forest import Forest, empty_forest
 from maabo_dist.trees.training import TrainingTable
@@ -28,7 +29,7 @@ def depth_search(
     pool: Executor | None = None,
     pieces: int = 1,
 ) -> Forest:
-    """Grow the trees of a block of subsets (rows of ascending feature indices).
+    """Grow the trees of a block of subsets (rows of ascending feature indices, see `subset_rows`).
 
     With a `pool`, at least `pieces` pieces of the block run on it side by side; the kernels hold no GIL.
     """
@@ -50,8 +51,8 @@ def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.
         raise SearchError(
             f"A subset names feature {subsets.max()} or {subsets.min()}; the table has 0 … {features - 1}."
         )
-    if (np.diff(subsets, axis=1) <= 0).any():
-        raise SearchError("A subset's feature indices must ascend.")
+    if not well_formed(subsets):
+        raise SearchError("A subset's feature indices must ascend; only the last may be repeated.")
     return np.ascontiguousarray(subsets, dtype=np.int32)
 
 

@@ -39,10 +39,10 @@ class CompactTree:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The trees of a list of subsets, in the order of that list. All subsets have the same size."""
+    """The trees of a list of subsets, in the order of that list."""
 
     subsets: npt.NDArray[np.int32]
-    """(trees, D′): ascending feature indices."""
+    """(trees, D′): ascending feature indices, as `subset_rows` has them."""
     scores: npt.NDArray[np.float64]
     """(trees, p_max): macro F1 on the validation rows at each depth."""
     depths: npt.NDArray[np.int32]

@@ -160,8 +160,9 @@ def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int,
             _forget(first)
             _plant(table, roots[t], grown, orders)
         if roots[t] != LEAF and max_depth > 1:
-            _recall(table, subsets[t], grown, orders, first, scratch)
-            _grow(table, subsets[t], max_depth, grown, orders, first, scratch)
+            subset = subsets[t][: _width(subsets[t])]
+            _recall(table, subset, grown, orders, first, scratch)
+            _grow(table, subset, max_depth, grown, orders, first, scratch)
         _score_depths(table, max_depth, grown, block.scores[t])
         depth = 1
         for p in range(2, max_depth + 1):
@@ -170,6 +171,15 @@ def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int,
         _keep(grown, depth, block, t * most)
         block.depths[t], block.sizes[t] = depth, grown.levels[depth + 1]
     return _close_gaps(block, most)
+
+
+@kernel
+def _width(subset: npt.NDArray[np.int32]) -> int:
+    """How many features there are before the last one is repeated: its repetitions would only tie with it."""
+    width = len(subset)
+    while width > 1 and subset[width - 1] == subset[width - 2]:
+        width -= 1
+    return width
 
 
 @kernel

@@ -52,6 +52,12 @@ def test_a_message_comes_back_from_json_as_it_was():
 
 def test_a_task_reads_well_to_a_person():
     assert Evaluate.read(an_evaluation()).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
+    assert Evaluate.read(an_evaluation(smallest_size=3)).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
+    assert Evaluate.read(an_evaluation(smallest_size=2)).argsrepr == "job 0123 · batch 12 · 256 subsets of 2–3"
+
+
+def test_what_only_a_person_reads_of_a_task_is_not_sent():
+    assert "smallest_size" not in Evaluate.read(an_evaluation(smallest_size=2)).model_dump(mode="json")
 
 
 def test_another_version_is_refused_by_its_number():

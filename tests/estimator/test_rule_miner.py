@@ -118,6 +118,17 @@ def test_a_progress_callback_sees_the_search_and_can_stop_it():
     assert miner.result_.search.stopped == "asked"
 
 
+def test_sizes_may_be_mixed_as_long_as_there_are_more_features():
+    frame, labels = planted()
+
+    mixed = RuleMiner(subset_size="1-2").fit(frame, labels)
+    single = RuleMiner(subset_size="2-9").fit(frame, labels)
+
+    assert mixed.result_.plan.sizes == (1, 2)
+    assert {len(subset) for subset in mixed.get_rules()["subset"]} <= {1, 2}
+    assert single.result_.settings.strategy == "single"
+
+
 def test_a_setting_out_of_range_is_named():
     frame, labels = planted(rows=60)
 

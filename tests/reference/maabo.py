@@ -4,12 +4,15 @@
 and the project has settled: which numbers the seeded streams give, and that a tie is a tie of *overlap counts*; the
 acquisition that is compared is therefore the float that follows from the counts in a fixed order of summation. That the
 choice is also the greatest by the exact double sum of Equation (ma2) is asserted at every step.
+
+Subsets may have several sizes, which the paper's do not. The larger size of two then takes the place of D′ in their
+mismatches; each size gets an even share of what is drawn, from a stream of its own.
 """
 
 from collections import Counter
 from fractions import Fraction
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb, floor
 
 MASK = (1 << 64) - 1
@@ -34,26 +37,30 @@ def numbers(state):
         yield mix(state)
 
 
-def k(f, u, features, h, b):
-    """Equation (ma2), exactly."""
-    return _k(len(f), len(f) - len(set(f) & set(u)), features, Fraction(h), Fraction(b))
+def mismatches(f, u):
+    return max(len(f), len(u)) - len(set(f) & set(u))
+
+
+def k(f, u, features, h, b, largest=None):
+    """Equation (ma2), exactly. Of several sizes, the largest gives the norm: a constant, which cancels."""
+    return _k(largest or len(f), mismatches(f, u), features, Fraction(h), Fraction(b))
 
 
 @cache
-def _k(size, mismatches, features, h, b):
-    if mismatches == 0:
+def _k(size, m, features, h, b):
+    if m == 0:
         return 1 - h
     norm = sum(comb(size, size - i) * comb(features - size, i) * b ** (i - 1) for i in range(1, size + 1))
-    return b ** (mismatches - 1) * h / norm
+    return b ** (m - 1) * h / norm
 
 
-def K(f, U, features, h, b):  # noqa: N802 - the paper's name
+def K(f, U, features, h, b, largest=None):  # noqa: N802 - the paper's name
     """The mean of k over U, exactly."""
-    return sum(k(f, u, features, h, b) for u in U) / len(U)
+    return sum(k(f, u, features, h, b, largest) for u in U) / len(U)
 
 
-def exact_acquisition(f, high, low, features, h, b):
-    return K(f, high, features, h, b) / (K(f, low, features, h, b) if low else 1)
+def exact_acquisition(f, high, low, features, h, b, largest=None):
+    return K(f, high, features, h, b, largest) / (K(f, low, features, h, b, largest) if low else 1)
 
 
 def float_values(features, size, h, b):
@@ -65,10 +72,10 @@ def float_values(features, size, h, b):
 
 def float_density(f, U, values):
     """The mean of k over U from how many of U mismatch f in 0, 1, … features, summed in that order."""
-    mismatches = Counter(len(f) - len(set(f) & set(u)) for u in U)
+    counts = Counter(mismatches(f, u) for u in U)
     total = 0.0
     for m, value in enumerate(values):
-        total += value * mismatches[m]
+        total += value * counts[m]
     return total / len(U)
 
 
@@ -130,20 +137,48 @@ def _draw(draws, features, size, top, restricted):
     return [first, *(first + 1 + pick for pick in chosen)]
 
 
+def drawn_by_size(count, order, top, unverified, sizes, verified, stream):
+    """What is drawn of each size, as a list of lists. One size draws from the stream itself."""
+    if len(sizes) == 1:
+        return [drawn(count, order, top, unverified, sizes[0], len(verified), stream)]
+    seen = Counter(len(f) for f, _ in verified)
+    near_top = [f for f in unverified if set(order[:top]) & set(f)]
+    left = {size: sum(len(f) == size for f in near_top) for size in sizes}
+    shares = left if count is None else even_shares(count, left, sorted(sizes, key=lambda size: (seen[size], size)))
+    return [
+        drawn(None if count is None else shares[size], order, top, unverified, size, seen[size], own)
+        for size in sizes
+        for own in [stream_of(stream, size, 0)]
+    ]
+
+
+def even_shares(count, left, order):
+    """One at a time to the size that has got fewest of those with any left, the first in `order` of equals."""
+    shares = dict.fromkeys(order, 0)
+    for _ in range(min(count, sum(left.values()))):
+        shares[min((size for size in order if shares[size] < left[size]), key=shares.get)] += 1
+    return shares
+
+
 def search(evaluate, *, features, size, initial, alpha, iterations, h, b, top, candidates, seed):
     """The subsets in the order in which Algorithm 1 builds their trees. `evaluate` gives a score, or None if it fails.
 
-    `top` is N_U, `candidates` N_E (None: all). Ends early when U-FCS is used up.
+    `size` is D′, or a tuple of sizes; `top` is N_U, `candidates` N_E (None: all). Ends early when U-FCS is used up.
     """
-    omega = list(combinations(range(features), size))  # line 1
+    sizes = (size,) if isinstance(size, int) else size
+    omega = [f for each in sizes for f in combinations(range(features), each)]  # line 1
     unverified = set(omega)  # line 2
     verified = []  # line 3
-    values = float_values(features, size, h, b)
+    values = float_values(features, sizes[-1], h, b)
+
+    def draw(count, order, top, stream):
+        return drawn_by_size(count, order, top, unverified, sizes, verified, stream)
+
     for step in range(initial):  # lines 5–11
         if not unverified:
             break
         stream = stream_of(seed, step, SUBSETS)
-        (f,) = drawn(1, range(features), features, unverified, size, len(verified), stream)
+        (f,) = chain(*draw(1, range(features), features, stream))
         verified.append((f, evaluate(f)))
         unverified.remove(f)
     for step in range(initial, initial + iterations):  # lines 12–23
@@ -152,18 +187,21 @@ def search(evaluate, *, features, size, initial, alpha, iterations, h, b, top, c
         high, low = split(verified, alpha)  # lines 13–15
         if not high:  # nothing was scored yet
             stream = stream_of(seed, step, SUBSETS)
-            (best,) = drawn(1, range(features), features, unverified, size, len(verified), stream)
+            (best,) = chain(*draw(1, range(features), features, stream))
         else:
             order = range(features) if top == features else top_features(high, features, seed, step)
             stream = stream_of(seed, step, CANDIDATES)  # line 16
-            sampled = drawn(candidates, order, top, unverified, size, len(verified), stream)
-            if not sampled:
-                sampled = drawn(candidates, range(features), features, unverified, size, len(verified), stream)
-            ties = numbers(stream_of(stream_of(seed, step, TIES), 0, 0))
-            keys = {f: next(ties) for f in sampled}
+            sampled = draw(candidates, order, top, stream)
+            if not any(sampled):
+                sampled = draw(candidates, range(features), features, stream)
+            keys = {}
+            for number, block in enumerate(sampled):
+                ties = numbers(stream_of(stream_of(seed, step, TIES), number, 0))
+                keys |= {f: next(ties) for f in block}
+            sampled = list(keys)
             acquisition = {f: float_acquisition(f, high, low, values) for f in sampled}  # line 17
             best = min(sampled, key=lambda f: (-acquisition[f], keys[f]))  # line 18
-            exact = {f: exact_acquisition(f, high, low, features, h, b) for f in sampled}
+            exact = {f: exact_acquisition(f, high, low, features, h, b, sizes[-1]) for f in sampled}
             assert exact[best] >= max(exact.values()) * (1 - Fraction(1, 10**12))
         verified.append((best, evaluate(best)))  # lines 19–22
         unverified.remove(best)

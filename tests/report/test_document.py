@@ -62,6 +62,14 @@ def test_a_space_beyond_what_a_double_counts_stays_an_exact_integer():
     assert json.loads(dump_document(document))["space"]["size"] == document["space"]["size"] > 2**53
 
 
+@pytest.mark.parametrize("size", [3, "2-4"])
+def test_a_size_is_a_number_and_mixed_sizes_are_a_range(size):
+    document = json.loads(dump_document(make_document(subset_size=size)))
+
+    assert document["space"]["subset_size"] == document["settings"]["subset_size"] == size
+    VALIDATOR.validate(document)
+
+
 def test_what_json_has_no_number_for_becomes_null():
     result = make_result(make_rule(AGE, holdout=make_held_out(q=float("nan"))), holdout=10)
 

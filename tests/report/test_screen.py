@@ -54,6 +54,12 @@ def test_the_header_says_what_was_done():
     assert "digest abababababababab\n" in text
 
 
+def test_the_header_says_how_sizes_are_mixed():
+    text = shown(make_document(subset_size="2-4"))
+
+    assert "D = 7 features, D′ = 2–4 a tree, |Ω| = 91 subsets" in text
+
+
 def test_precision_goes_from_training_to_held_out_rows_with_its_certainty():
     text = shown(held_out_document())
 

@@ -15,7 +15,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from maabo_dist.data import Columns, Split
 from maabo_dist.errors import SearchError
+from maabo_dist.subset_rows import widened
 from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.trees.wire import pack_forest, unpack_forest
 from tests import factories
 from tests.reference import cart
 
@@ -75,6 +77,34 @@ def test_scores_best_depth_and_tree_equal_the_reference_on_small_tables(seed):
             class_weight=str(rng.choice(["balanced", "none"])),
             min_samples_leaf=int(rng.integers(1, 6)),
         )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_repeated_last_feature_changes_nothing_in_a_tree(seed):
+    """Subsets of several sizes share one array so; beside them are wider ones that use the same first levels."""
+    rng = np.random.default_rng(1000 + seed)
+    columns = factories.make_columns(rng, int(rng.integers(20, 200)), 6, int(rng.integers(2, 4)))
+    split = factories.make_split(rng, columns.rows)
+    table = TrainingTable.build(columns, split, min_samples_leaf=int(rng.integers(1, 4)))
+    depth = int(rng.integers(1, 7))
+    parts = [factories.every_subset(6, size) for size in (1, 2, 3, 4)]
+    rows = np.concatenate([widened(part, 4) for part in parts])
+    order = rng.permutation(len(rows))
+
+    together = depth_search(table, rows[order], depth)
+
+    apart = [tree for part in parts for tree in zip_scores(depth_search(table, part, depth))]
+    for place, (tree, scores) in zip(order, zip_scores(together), strict=True):
+        expected, expected_scores = apart[place]
+        assert scores.tolist() == expected_scores.tolist()
+        assert (tree.depth, tree.score) == (expected.depth, expected.score)
+        for part in ("feature", "threshold", "left", "counts"):
+            np.testing.assert_array_equal(getattr(tree, part), getattr(expected, part), strict=True)
+    assert_same_forest(unpack_forest(pack_forest(together), rows[order]), together)
+
+
+def zip_scores(forest):
+    return zip(forest, forest.scores, strict=True)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -436,7 +466,7 @@ def test_no_subsets_give_a_forest_of_no_trees():
         ([[0, 4]], "names feature 4"),
         ([[-1, 2]], "or -1"),
         ([[0, 1], [2, 1]], "must ascend"),
-        ([[1, 1]], "must ascend"),
+        ([[1, 1, 2]], "must ascend"),
         ([0, 1], "shape"),
         (np.empty((3, 0)), "shape"),
     ],

@@ -1,0 +1,42 @@
+"""How subsets of several sizes stand in one array: rows as wide as the largest, the last feature of others repeated.
+
+    {2, 7, 9}  in rows of four   (2, 7, 9, 9)
+    {5}                          (5, 5, 5, 5)
+
+Each subset has one such row, so that equal rows are equal subsets. Whoever passes rows on (messages, ledger, forests)
+need not know; a tree on a repeated feature is the tree on the feature once.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.int32]
+"""(subsets, width): feature indices that ascend, the last one repeated to the end of the row."""
+
+
+def widened(subsets: Rows, width: int) -> Rows:
+    """Rows of one size, in rows of `width`."""
+    size = subsets.shape[1]
+    if size == width:
+        return subsets
+    return np.concatenate([subsets, np.repeat(subsets[:, -1:], width - size, axis=1)], axis=1)
+
+
+def sizes_of(rows: Rows) -> npt.NDArray[np.int64]:
+    """(subsets): how many features each has."""
+    sizes: npt.NDArray[np.int64] = 1 + (np.diff(rows, axis=1) > 0).sum(axis=1)
+    return sizes
+
+
+def members(row: Any) -> tuple[int, ...]:
+    """The features of one row, each once."""
+    return tuple(dict.fromkeys(int(feature) for feature in row))
+
+
+def well_formed(rows: npt.NDArray[Any]) -> bool:
+    """Whether all rows ascend, and none repeats a feature before its last one."""
+    steps = np.diff(rows, axis=1)
+    repeats = steps == 0
+    return not ((steps < 0).any() or (repeats[:, :-1] & ~repeats[:, 1:]).any())
