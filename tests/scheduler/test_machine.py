@@ -122,9 +122,9 @@ def outcome(machine):
 def books(machine):
     """Every subset that a machine holds, and where."""
     held = {
-        "unsent": [key for key, _ in machine._unsent],
-        "sent": list(machine._sent),
-        "later": [key for _, key, _ in machine._later],
+        "unsent": [key for key, _ in machine._outbox.unsent],
+        "sent": list(machine._outbox.sent),
+        "later": [key for _, key, _ in machine._outbox.later],
     }
     return [
         (key.batch, place, where)
@@ -207,7 +207,7 @@ def test_a_failure_is_heard_once():
     world.send(1)
 
     assert world.machine.strike(task.key, 0) is None
-    assert world.machine._sent[task.key].attempt == 1
+    assert world.machine._outbox.sent[task.key].attempt == 1
 
 
 def test_a_single_subset_that_cannot_be_had_is_named_after_some_strikes():
@@ -345,7 +345,7 @@ def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_
     world.machine.adopt(TaskKey(0, 0, 2), 0, 0.0)
     world.machine.adopt(TaskKey(0, 0, 5), 0, 0.0)
 
-    assert list(world.machine._sent) == [TaskKey(0, 0, 2)]
+    assert list(world.machine._outbox.sent) == [TaskKey(0, 0, 2)]
     assert world.send().key == TaskKey(0, 2, 8)
 
 
@@ -490,7 +490,7 @@ class JobLife(RuleBasedStateMachine):
         self.advance(dies, self.answered(task))
 
     def is_under_way(self, task, attempt):
-        sent = self.machine._sent.get(task.key)
+        sent = self.machine._outbox.sent.get(task.key)
         return sent is not None and sent.attempt == attempt
 
     def strike(self, pick, off_by, dies):
