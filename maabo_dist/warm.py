@@ -8,7 +8,8 @@ import numpy as np
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.features import Feature, FeatureKind
-from maabo_dist.mining import mine
+from maabo_dist.mining import mine, split_for
+from maabo_dist.screens import BitTable, screen_pairs
 from maabo_dist.settings import MiningSettings
 
 
@@ -18,6 +19,7 @@ def warm() -> None:
         columns = _table(classes)
         mine(columns, MiningSettings(trees=30, batch=4, min_samples=2, gini=1.0), jobs=1, keep_trees=True)
         mine(columns, MiningSettings(trees=30, candidates=8, top_features=4, min_samples=2, gini=1.0))
+        screen_pairs(BitTable.build(columns, split_for(columns, MiningSettings())), 10)
 
 
 def _table(classes: int) -> Columns:

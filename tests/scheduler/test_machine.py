@@ -23,6 +23,7 @@ from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.active import open_job
 from scheduler.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
 from scheduler.machine import MOST_STRIKES, JobMachine, TaskKey
+from scheduler.preparation import prepare
 from tests import factories
 
 # Patience that nothing exhausts: with it a job pools its trees where they can be looked at.
@@ -408,9 +409,9 @@ class JobLife(RuleBasedStateMachine):
     What was ever sent may be answered at any time, any number of times: late twins and repetitions are just answers.
     """
 
-    def __init__(self, directory, cache):
+    def __init__(self, directory, prepared):
         super().__init__()
-        self.cache, self.now = cache, 1000.0
+        self.prepared, self.now = prepared, 1000.0
         self.ledger = Ledger(f"sqlite:///{directory}/{uuid4().hex}.db")
         self.submit()
 
@@ -422,7 +423,7 @@ class JobLife(RuleBasedStateMachine):
 
     def open(self):
         (self.lease,) = self.ledger.acquire("any", self.now, seconds=10, most=1)
-        self.job = open_job(self.ledger, self.lease, self.cache, self.now, tick=lambda: None)
+        self.job = open_job(self.ledger, self.lease, self.prepared, self.now, tick=lambda: None)
 
     @property
     def machine(self):
@@ -595,10 +596,11 @@ def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, num
     store = FileStore(f"file://{tmp_path}/store")
     columns().save(tmp_path / "table")
     store.put(f"columns/{columns().fingerprint}", tmp_path / "table")
-    tables = TableCache(tmp_path / "cache", store, limit=1 << 30)
+    spec = JobSpec.parse({"id": "0" * 32, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING})
+    prepared = prepare(spec, TableCache(tmp_path / "cache", store, limit=1 << 30), screen_seconds=1.0)
 
     # Several short runs: after some examples hypothesis goes on with variations of those that it has.
     run_state_machine_as_test(
-        seed(number)(lambda: JobLife(tmp_path, tables)),
+        seed(number)(lambda: JobLife(tmp_path, prepared)),
         settings=settings(max_examples=10, stateful_step_count=60, suppress_health_check=list(HealthCheck)),
     )

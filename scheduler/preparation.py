@@ -1,0 +1,81 @@
+"""What a job's table is made into before the job is opened, in a thread of its own: the loop goes on meanwhile."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Generic, TypeVar
+
+from maabo_dist.cluster.tables import TableCache, split_of
+from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.messages import TableSplit
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Split
+from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
+from maabo_dist.settings import SearchPlan
+from maabo_dist.trees import TrainingTable
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A table as a job needs it."""
+
+    columns: Columns
+    split: Split
+    table: TrainingTable
+    plan: SearchPlan
+    screen: Screen | None
+    """None where the plan asks for none, and where it is the workers' to make."""
+
+    @property
+    def pair_seconds(self) -> float:
+        """About how long a pair takes to screen."""
+        return pair_seconds(len(self.split.train), len(self.columns.classes))
+
+
+def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared:
+    """Fetch and lay out the table. A screen that should take less than `screen_seconds` is made here and now."""
+    settings, fingerprint = spec.settings, spec.dataset.fingerprint
+    columns = cache.columns(fingerprint)
+    plan = SearchPlan.settle(settings, columns.count)
+    table = cache.training(fingerprint, TableSplit.of(settings))
+    split = split_of(columns, TableSplit.of(settings))
+    seconds = count_pairs(0, columns.count, columns.count) * pair_seconds(len(split.train), len(columns.classes))
+    small = plan.screened and seconds < screen_seconds
+    return Prepared(columns, split, table, plan, screen(columns, split, table.root_scores) if small else None)
+
+
+class Workshop(Generic[Found]):
+    """Does what is ordered, one after the other, in a thread that nobody waits for when the process ends."""
+
+    def __init__(self) -> None:
+        self._orders: SimpleQueue[tuple[Callable[[], Found], Future[Found]] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def order(self, work: Callable[[], Found]) -> Future[Found]:
+        """What `work` returns or raises, in time. An order that is cancelled before its turn is passed over."""
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="workshop", daemon=True)
+            self._thread.start()
+        future: Future[Found] = Future()
+        self._orders.put((work, future))
+        return future
+
+    def close(self) -> None:
+        """Nothing more will be ordered."""
+        if self._thread is not None:
+            self._orders.put(None)
+            self._thread = None
+
+    def _work(self) -> None:
+        while (order := self._orders.get()) is not None:
+            work, future = order
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - whoever ordered it is told
+                future.set_exception(error)
