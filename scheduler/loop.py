@@ -10,7 +10,7 @@ import json
 import random
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from scheduler.mining import MOST_STRIKES, RulesDesk
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
 from scheduler.post import LEAST_AHEAD, POSTPONED, Post, PostError
-from scheduler.preparation import Prepared, Workshop, prepare
+from scheduler.preparation import Preparations, Prepared, prepare
 from scheduler.screen_desk import ScreenDesk
 
 journal = Journal("maabo.scheduler")
@@ -53,8 +53,6 @@ LINGER = 0.01
 OUTAGE_PAUSE = 0.5
 LOOK_EVERY = 1.0
 """Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
-PREPARING = 0.25
-"""Seconds to wait for the tables of new jobs; those that take longer are looked for between other things."""
 LEAST_LOAD = 0.05
 ENTRIES = 100
 EARLY_ENDS = {"time", "patience"}
@@ -73,8 +71,7 @@ class Scheduler:
         self._screens = ScreenDesk(parts, self._post)
         self._housekeeping = Housekeeping(parts, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
-        self._workshop: Workshop[Prepared] = Workshop()
-        self._opening: dict[str, tuple[Lease, Future[Prepared]]] = {}
+        self._preparations = Preparations(self._prepared)
         self._next_upkeep = self._next_look = self._horizon = 0.0
         self._ample = False
         self._outage = ""
@@ -104,7 +101,7 @@ class Scheduler:
         sent = self._dispatch(now)
         if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
             sleep(LINGER)
-        self._listen(0.0 if sent else LISTEN if self._jobs or self._opening else LISTEN_IDLE)
+        self._listen(0.0 if sent else LISTEN if self._jobs or self._preparations else LISTEN_IDLE)
 
     # Leases.
 
@@ -113,32 +110,25 @@ class Scheduler:
         lease_seconds = self._settings.lease_seconds
         self._next_upkeep = now + lease_seconds / 5
         wanted = self._ledger.renew(self._leases, now, lease_seconds)
-        for name in {*self._jobs, *self._opening} - set(wanted):
-            journal.warn("job went to another scheduler", job=name)
-            self._drop(name)
+        for lease in self._leases:
+            if lease.job not in wanted:
+                journal.warn("job went to another scheduler", job=lease.job)
+                self._jobs.pop(lease.job, None)
+                self._preparations.drop(lease.job)
         for name in wanted.keys() & self._jobs.keys():
             self._heed(self._jobs[name], wanted[name], now)
-        free = self._free_jobs(now)
-        for lease in free:
-            self._opening[lease.job] = lease, self._workshop.order(partial(self._prepared, lease))
-        if free:
-            wait([self._opening[lease.job][1] for lease in free], PREPARING)
-            self._open_prepared()
+        self._preparations.begin(self._free_jobs(now))
+        self._open_prepared()
         self._mirror.show_cluster(lease_seconds)
-        self._housekeeping.tend(now, {*self._jobs, *self._opening})
+        self._housekeeping.tend(now, {lease.job for lease in self._leases})
 
     @property
     def _leases(self) -> list[Lease]:
-        return [*(job.lease for job in self._jobs.values()), *(lease for lease, _ in self._opening.values())]
-
-    def _drop(self, name: str) -> None:
-        self._jobs.pop(name, None)
-        if name in self._opening:
-            self._opening.pop(name)[1].cancel()
+        return [*(job.lease for job in self._jobs.values()), *self._preparations.leases]
 
     def _free_jobs(self, now: float) -> list[Lease]:
         """As many as there is room for; urgent ones find a seat when all others are taken."""
-        room, urgent = MOST_JOBS - len(self._jobs) - len(self._opening), Priority.LOW
+        room, urgent = MOST_JOBS - len(self._leases), Priority.LOW
         if room <= 0:
             room, urgent = room + URGENT_SEATS, Priority.HIGH
         return self._ledger.acquire(self._owner, now, self._settings.lease_seconds, room, urgent)
@@ -172,10 +162,8 @@ class Scheduler:
 
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are ready."""
-        for name, (lease, prepared) in list(self._opening.items()):
-            if prepared.done():
-                del self._opening[name]
-                self._open(lease, prepared, self._parts.clock())
+        for lease, prepared in self._preparations.ready():
+            self._open(lease, prepared, self._parts.clock())
 
     def _open(self, lease: Lease, prepared: "Future[Prepared]", now: float) -> None:
         renew = partial(self._renew_in_between, lease)
@@ -214,7 +202,7 @@ class Scheduler:
             with self._holding(job):
                 self._ledger.write(job.lease, now, {"ran": job.ran(now)})
         self._ledger.release(self._leases, now)
-        self._workshop.close()
+        self._preparations.close()
         journal.tell("jobs given back", jobs=len(self._jobs))
 
     # Dispatch.

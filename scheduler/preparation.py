@@ -1,8 +1,9 @@
 """What a job's table is made into before the job is opened, in a thread of its own: the loop goes on meanwhile."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
@@ -15,8 +16,12 @@ from maabo_dist.data.split import Split
 from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
 from maabo_dist.settings import SearchPlan
 from maabo_dist.trees import TrainingTable
+from scheduler.ledger import Lease
 
 Found = TypeVar("Found")
+
+A_MOMENT = 0.25
+"""Seconds to wait for the tables of new jobs; those that take longer are looked for between other things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,45 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
     seconds = count_pairs(0, columns.count, columns.count) * pair_seconds(len(split.train), len(columns.classes))
     small = plan.screened and seconds < screen_seconds
     return Prepared(columns, split, table, plan, screen(columns, split, table.root_scores) if small else None)
+
+
+class Preparations:
+    """Jobs whose tables are being made ready, each by its lease."""
+
+    def __init__(self, make: Callable[[Lease], Prepared]) -> None:
+        self._make = make
+        self._workshop: Workshop[Prepared] = Workshop()
+        self._orders: dict[str, tuple[Lease, Future[Prepared]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    @property
+    def leases(self) -> list[Lease]:
+        """Of all of them."""
+        return [lease for lease, _ in self._orders.values()]
+
+    def begin(self, leases: Sequence[Lease]) -> None:
+        """Order them, and wait a moment: most tables are small."""
+        for lease in leases:
+            self._orders[lease.job] = lease, self._workshop.order(partial(self._make, lease))
+        wait([self._orders[lease.job][1] for lease in leases], A_MOMENT)
+
+    def ready(self) -> Iterator[tuple[Lease, "Future[Prepared]"]]:
+        """Those that are done, or failed; each once."""
+        for lease, made in list(self._orders.values()):
+            if made.done():
+                del self._orders[lease.job]
+                yield lease, made
+
+    def drop(self, job: str) -> None:
+        """The job is not ours any more."""
+        if job in self._orders:
+            self._orders.pop(job)[1].cancel()
+
+    def close(self) -> None:
+        """Nothing more will be prepared."""
+        self._workshop.close()
 
 
 class Workshop(Generic[Found]):

@@ -110,6 +110,20 @@ def test_an_answer_that_is_no_block_s_is_refused(world):
     done(world, job)
 
 
+@pytest.mark.soak
+def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
+    steps = [f"{when} {what}" for what in ("block", "block-publish", "screen") for when in ("before", "after")]
+    world.first_scheduler.signal(signal.SIGTERM)
+    world.first_scheduler.exit_code(15)
+    dying = world.scheduler("tests.faults.dying_scheduler", *steps, lease_seconds=1.0)
+    jobs = [submit(world), submit(world)]  # a screen is written once
+    for step in steps:
+        servers.wait_for(lambda step=step: f"died: {step}, by signal 9" in dying.log, 30, what=f"a death {step}")
+
+    for job in jobs:
+        done(world, job)
+
+
 def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_that_goes_on_from_there(world):
     job = submit(world)
     halfway(world, job)
