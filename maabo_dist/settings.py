@@ -317,8 +317,9 @@ def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
 
 
 def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
-    """N_I; more where screens choose most of them, unless a number was asked for."""
-    if screened and "initial" not in settings.model_fields_set:
+    """N_I; more where screens choose most of them, unless another number than the default was asked for."""
+    # By its value: which fields were given is forgotten on the way through a document, and a job has but one plan.
+    if screened and settings.initial == MiningSettings.model_fields["initial"].default:
         return max(settings.initial, min(MOST_SEEDED, trees // 5))
     return settings.initial
 

@@ -19,16 +19,17 @@ def warm() -> None:
         mine(columns, MiningSettings(trees=30, batch=4, min_samples=2, gini=1.0), jobs=1, keep_trees=True)
         mine(columns, MiningSettings(trees=30, subset_size="1-3", min_samples=2, gini=1.0))
         mine(columns, MiningSettings(trees=30, candidates=8, top_features=4, min_samples=2, gini=1.0))
+    mine(_table(2, features=60), MiningSettings(preset="auto", trees=30, batch=4, min_samples=2, gini=1.0))
 
 
-def _table(classes: int) -> Columns:
+def _table(classes: int, features: int = 12) -> Columns:
     rng = np.random.default_rng(0)
-    matrix = rng.random((12, 200))
+    matrix = rng.random((features, 200))
     matrix[::3] = matrix[::3].round(1)  # tied values
     matrix[::4] = matrix[::4] > 0.5  # few values
     labels = (matrix[:3].sum(axis=0) * classes / 3).astype(np.int32)
-    features = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
-    return Columns.from_matrix(matrix, labels, features, tuple(str(c) for c in range(classes)), "y")
+    described = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
+    return Columns.from_matrix(matrix, labels, described, tuple(str(c) for c in range(classes)), "y")
 
 
 if __name__ == "__main__":

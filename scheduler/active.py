@@ -1,21 +1,29 @@
-"""`ActiveJob`: a job that this scheduler holds, brought to where the ledger has it."""
+"""Jobs that this scheduler holds, brought to where the ledger has them.
 
+open_job ──► ScreeningJob ──its screen is in the ledger──► open_job ──► ActiveJob
+    └────── no screen is wanted, a small one, or one that is made ────────┘
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from maabo_dist.cluster.tables import TableCache, split_of
 from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.contract.messages import MAX_REASON, Evaluate, Failure, TableSplit, pack_subsets
+from maabo_dist.contract.messages import MAX_REASON, Evaluate, Failure, Screen, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError
 from maabo_dist.rules import TreePool
 from maabo_dist.run import SearchRun
-from maabo_dist.screens import screen
+from maabo_dist.screens import MOST_PAIRS, unpack_pairs, unpack_screen
+from maabo_dist.screens import Screen as FoundScreen
 from maabo_dist.settings import SearchPlan
 from maabo_dist.subset_rows import members
 from maabo_dist.trees.wire import unpack_forest
-from scheduler.ledger import BatchRow, JobRow, Lease, Ledger, ResultRow, Segment
+from scheduler.ledger import BatchRow, BlockRow, JobRow, Lease, Ledger, ResultRow, Segment
 from scheduler.machine import JobMachine, Task, TaskKey
+from scheduler.preparation import Prepared
+from scheduler.screening import BlockTask, Screening, cut_blocks
 
 FIRST_TASK = 32
 """Subsets of a task while nobody knows how long one takes."""
@@ -25,7 +33,7 @@ FAILURES_NAMED = 5
 
 @dataclass(slots=True)
 class Speed:
-    """How long a subset takes, measured and forgotten slowly."""
+    """How long a subset takes, or a pair: measured and forgotten slowly."""
 
     seconds: float | None = None
 
@@ -57,17 +65,104 @@ class RulesRequest:
 
 
 @dataclass(slots=True)
-class ActiveJob:
-    """The job, its books, and what is known of its pace."""
+class HeldJob(ABC):
+    """What is known of a job whatever it does."""
 
     lease: Lease
     spec: JobSpec
     plan: SearchPlan
-    machine: JobMachine
     row: JobRow
     """As the ledger had it when the job was opened."""
     opened: float
-    state: JobState = JobState.RUNNING
+    state: JobState = field(default=JobState.RUNNING, kw_only=True)
+    stuck_since: float | None = field(default=None, kw_only=True)
+    """Since when workers have only said that they cannot begin."""
+    speed: Speed = field(default_factory=Speed, kw_only=True)
+
+    @property
+    @abstractmethod
+    def load(self) -> float:
+        """Seconds of work that are under way, for its share."""
+
+    @property
+    def trees(self) -> int:
+        """Trees so far."""
+        return self.row.trees
+
+    @abstractmethod
+    def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
+        """The next task to send, of about so many seconds."""
+
+    @abstractmethod
+    def put_back(self, task: Any) -> None:
+        """A task from `next_task` could not be sent after all."""
+
+    def ran(self, now: float) -> float:
+        """Seconds that the job has been running, here and before."""
+        return self.row.ran + max(0.0, now - self.opened)
+
+    def record(self, now: float) -> JobRecord:
+        """What anyone may know."""
+        return record_of(self.row).model_copy(
+            update={
+                "state": self.state,
+                "started": self.row.started or self.opened,
+                "seconds": self.ran(now),
+                "planned": self.plan.trees,
+            }
+        )
+
+
+@dataclass(slots=True)
+class ScreeningJob(HeldJob):
+    """A job whose pairs are screened by the workers before its search begins."""
+
+    screening: Screening
+    prepared: Prepared
+    """Kept for the search."""
+    unwritten: list[BlockRow] = field(default_factory=list)
+    """What the screening knows and the ledger does not yet."""
+
+    @property
+    def load(self) -> float:
+        """Seconds of work that are under way, for its share."""
+        return self.speed.expected(self.screening.in_flight) / self.spec.priority.share
+
+    def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
+        """The next block to send."""
+        return self.screening.next_task(now)
+
+    def put_back(self, task: BlockTask) -> None:
+        """A block from `next_task` could not be sent after all."""
+        self.screening.unsent(task.key, task.attempt)
+
+    def message(self, task: BlockTask) -> Screen:
+        """What a worker is told."""
+        return Screen(
+            job=self.lease.job,
+            number=self.screening.number(task.key),
+            blocks=self.screening.blocks,
+            start=task.key.start,
+            stop=task.key.stop,
+            attempt=task.attempt,
+            columns=self.spec.dataset.fingerprint,
+            split=TableSplit.of(self.spec.settings),
+            most=self.screening.most,
+        )
+
+    def record(self, now: float) -> JobRecord:
+        """What anyone may know."""
+        record = HeldJob.record(self, now)
+        if self.state is not JobState.RUNNING:
+            return record
+        return record.model_copy(update={"pairs_screened": self.screening.screened, "pairs": self.screening.pairs})
+
+
+@dataclass(slots=True)
+class ActiveJob(HeldJob):
+    """A job that searches or mines: its books, and what is known of its pace."""
+
+    machine: JobMachine
     failed: int = 0
     failures: dict[TaskKey, Failure] = field(default_factory=dict)
     """The first of them, in the order of the search."""
@@ -75,7 +170,6 @@ class ActiveJob:
     """What the machine knows and the ledger does not yet: an outage may come between the two."""
     rules: int | None = None
     segments: list[Segment] = field(default_factory=list)
-    speed: Speed = field(default_factory=Speed)
     stopping: bool = False
     request: RulesRequest | None = None
     requests: int = 0
@@ -84,13 +178,24 @@ class ActiveJob:
     rules_seconds: float = 0.0
     """How long the rules took last."""
     next_partial: float = 0.0
-    stuck_since: float | None = None
-    """Since when workers have only said that they cannot begin."""
-    shown: float = 0.0
 
-    def ran(self, now: float) -> float:
-        """Seconds that the job has been running, here and before."""
-        return self.row.ran + max(0.0, now - self.opened)
+    @property
+    def load(self) -> float:
+        """Seconds of work that are under way, for its share."""
+        return self.speed.expected(self.machine.in_flight) / self.spec.priority.share
+
+    @property
+    def trees(self) -> int:
+        """Trees observed."""
+        return self.machine.run.grown
+
+    def next_task(self, seconds: float, now: float) -> Task | None:
+        """The next task to send, of about so many seconds."""
+        return self.machine.next_task(self.speed.subsets_in(seconds), now)
+
+    def put_back(self, task: Task) -> None:
+        """A task from `next_task` could not be sent after all."""
+        self.machine.unsent(task.key, task.attempt)
 
     def overtime(self, now: float) -> bool:
         """Whether the time budget is spent and the search does not know yet."""
@@ -126,36 +231,69 @@ class ActiveJob:
     def record(self, now: float) -> JobRecord:
         """What anyone may know."""
         run = self.machine.run
-        return record_of(self.row).model_copy(
-            update={
-                "state": self.state,
-                "started": self.row.started or self.opened,
-                "seconds": self.ran(now),
-                "trees": run.grown,
-                "planned": self.plan.trees,
-                "failed": self.failed,
-                "best_score": run.best_score,
-                "rules": self.rules,
-            }
-        )
+        progress = {"trees": run.grown, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
+        return HeldJob.record(self, now).model_copy(update=progress)
 
 
-def open_job(ledger: Ledger, lease: Lease, cache: TableCache, now: float, tick: Callable[[], None]) -> ActiveJob:
-    """Replay: propose as the search does, and answer from the ledger. `tick` is called now and then on the way."""
+def open_job(
+    ledger: Ledger,
+    lease: Lease,
+    prepared: Prepared,
+    now: float,
+    tick: Callable[[], None],
+    task_seconds: float = 1.0,
+) -> ActiveJob | ScreeningJob:
+    """Where the ledger has the job. `tick` is called now and then on the way; a screen is cut by `task_seconds`."""
     row = ledger.job(lease.job)
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
-    settings, fingerprint = row.spec.settings, row.spec.dataset.fingerprint
-    columns = cache.columns(fingerprint, TableSplit.of(settings))
-    plan = SearchPlan.settle(settings, columns.count)
-    table = cache.training(fingerprint, TableSplit.of(settings))
+    found = prepared.screen
+    if prepared.plan.screened and found is None:
+        stored = ledger.screen(lease.job)
+        if stored is None:
+            return _open_screening(ledger, lease, row, prepared, now, task_seconds)
+        found = unpack_screen(stored, prepared.columns.count)
+    return _open_search(ledger, lease, row, prepared, found, now, tick)
+
+
+def _open_screening(
+    ledger: Ledger, lease: Lease, row: JobRow, prepared: Prepared, now: float, task_seconds: float
+) -> ScreeningJob:
+    """The blocks that the ledger has, or new ones; a cut once written stays."""
+    features, pair_seconds = prepared.columns.count, prepared.pair_seconds
+    rows = ledger.blocks(lease.job)
+    if not rows:
+        seconds = pair_seconds * (features * (features - 1) // 2)
+        rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
+        ledger.write_blocks(lease, now, rows)
+    screening = Screening(features, [(block.start, block.stop) for block in rows], MOST_PAIRS)
+    job = ScreeningJob(lease, row.spec, prepared.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds))
+    for written in rows:
+        block = screening.block(written.start, written.stop)
+        if block is not None and written.pairs is not None:
+            screening.answer(block, unpack_pairs(written.pairs, block.start, block.stop, features, MOST_PAIRS))
+            job.speed.learn(block.size, written.seconds)
+        elif block is not None and written.attempt is not None:
+            screening.adopt(block, written.attempt, now)
+    return job
+
+
+def _open_search(
+    ledger: Ledger,
+    lease: Lease,
+    row: JobRow,
+    prepared: Prepared,
+    screen: FoundScreen | None,
+    now: float,
+    tick: Callable[[], None],
+) -> ActiveJob:
+    """Replay: propose as the search does, and answer from the ledger."""
+    settings, plan, columns = row.spec.settings, prepared.plan, prepared.columns
     # Workers pool the trees; here they are needed only to see whether new rules still come.
-    pool = TreePool(settings, plan.subset_size, table.weights) if settings.patience is not None else None
-    split = split_of(columns, TableSplit.of(settings))
-    found = screen(columns, split, table.root_scores) if plan.screened else None
-    run = SearchRun(columns, split, settings, plan, pool, found)
+    pool = TreePool(settings, plan.subset_size, prepared.table.weights) if settings.patience is not None else None
+    run = SearchRun(columns, prepared.split, settings, plan, pool, screen)
     machine = JobMachine(run, settings.max_depth, len(columns.classes))
-    job = ActiveJob(lease, row.spec, plan, machine, row, now, rules=row.rules, segments=list(row.segments))
+    job = ActiveJob(lease, row.spec, plan, row, now, machine, rules=row.rules, segments=list(row.segments))
     if row.stop_after is not None:
         job.stopping = True
         machine.stop(row.stop_after, "time")

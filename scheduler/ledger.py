@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError, MaaboError
 from scheduler.database import Database, DuplicateError
-from scheduler.schema import batches, jobs, results, tasks
+from scheduler.schema import batches, blocks, jobs, results, screens, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 LAST = 2**31 - 1
@@ -105,6 +105,19 @@ class BatchRow:
 
     number: int
     subsets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """A block of a screen: pairs whose first feature is one of start … stop − 1."""
+
+    start: int
+    stop: int
+    attempt: int | None = None
+    """As it was sent last; None before."""
+    pairs: bytes | None = None
+    """The answer, packed; None before it comes."""
+    seconds: float = 0.0
 
 
 class Ledger:
@@ -262,6 +275,27 @@ class Ledger:
             if issued:
                 connection.execute(_UPSERT_TASK[connection.dialect.name], issued)
 
+    def write_blocks(
+        self,
+        lease: Lease,
+        now: float,
+        rows: Iterable[BlockRow],
+        changed: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Blocks of a screen as they are now: before any is sent, before each is sent, before it is acknowledged."""
+        with self._fenced(lease, now, **changed) as connection:
+            written = [{"job": lease.job} | _plain(row) for row in rows]
+            if written:
+                connection.execute(_UPSERT_BLOCK[connection.dialect.name], written)
+
+    def write_screen(
+        self, lease: Lease, now: float, screen: bytes, changed: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        """The screen of all blocks, which are not needed any more."""
+        with self._fenced(lease, now, **changed) as connection:
+            connection.execute(delete(blocks).where(blocks.c.job == lease.job))
+            connection.execute(insert(screens).values(job=lease.job, screen=screen))
+
     def write_segments(self, lease: Lease, now: float, segments: Sequence[Segment]) -> None:
         """Trees are in the store."""
         listed = json.dumps([[segment.digest, segment.until] for segment in segments])
@@ -303,6 +337,19 @@ class Ledger:
         with self._database.read() as connection:
             found = connection.execute(query.order_by(tasks.c.issued.desc(), tasks.c.batch, tasks.c.start))
             return [TaskRow(*row) for row in found]
+
+    def blocks(self, job: str) -> list[BlockRow]:
+        """The blocks of a screen under way, in their order."""
+        query = select(*(blocks.c[name] for name in BlockRow.__slots__)).where(blocks.c.job == job)
+        with self._database.read() as connection:
+            found = connection.execute(query.order_by(blocks.c.start)).all()
+        return [_block(row) for row in found]
+
+    def screen(self, job: str) -> bytes | None:
+        """The screen of a job, once it is made."""
+        with self._database.read() as connection:
+            found = connection.execute(select(screens.c.screen).where(screens.c.job == job)).scalar()
+        return None if found is None else bytes(found)
 
     # Callbacks and retention.
 
@@ -353,14 +400,18 @@ _JOB_COLUMNS = [
 ]
 
 
-def _upsert_task(insert_into: Any) -> Any:
-    """A task that is sent again has its row already."""
-    statement = insert_into(tasks)
-    fresh = {name: statement.excluded[name] for name in ("attempt", "issued")}
-    return statement.on_conflict_do_update(index_elements=list(tasks.primary_key), set_=fresh)
+def _upsert(table: Table, *changing: str) -> dict[str, Any]:
+    """By dialect. A task or block that is sent again has its row already."""
+    found: dict[str, Any] = {}
+    for name, insert_into in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert)):
+        statement = insert_into(table)
+        fresh = {column: statement.excluded[column] for column in changing}
+        found[name] = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=fresh)
+    return found
 
 
-_UPSERT_TASK = {"sqlite": _upsert_task(sqlite.insert), "postgresql": _upsert_task(postgresql.insert)}
+_UPSERT_TASK = _upsert(tasks, "attempt", "issued")
+_UPSERT_BLOCK = _upsert(blocks, "attempt", "pairs", "seconds")
 
 
 def _new_row(spec: JobSpec, now: float) -> dict[str, Any]:
@@ -406,10 +457,14 @@ def _job(row: Any) -> JobRow:
     return JobRow(**values)
 
 
-def _plain(row: ResultRow | TaskRow) -> dict[str, Any]:
+def _block(row: Any) -> BlockRow:
+    return BlockRow(row.start, row.stop, row.attempt, None if row.pairs is None else bytes(row.pairs), row.seconds)
+
+
+def _plain(row: ResultRow | TaskRow | BlockRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}
 
 
 def _forget_search(connection: Connection, ids: list[str]) -> None:
-    for table in (batches, tasks, results):
+    for table in (batches, tasks, results, blocks, screens):
         connection.execute(delete(table).where(table.c.job.in_(ids)))

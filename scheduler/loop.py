@@ -10,32 +10,37 @@ import json
 import random
 import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import sleep
+from typing import Any
 
 import redis
 
 from maabo_dist.cluster.logs import Journal
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from maabo_dist.contract.messages import Answer, Mined
+from maabo_dist.contract.messages import Answer, Mined, Screened
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.store import MissingArtifactError, StoreError
 from maabo_dist.trees.wire import unpack_forest
-from scheduler.active import ActiveJob, open_job
+from scheduler.active import ActiveJob, HeldJob, ScreeningJob, open_job
 from scheduler.database import LedgerError
 from scheduler.housekeeping import Housekeeping
 from scheduler.intake import Entry, Intake
 from scheduler.ledger import BatchRow, FencedError, Lease, ResultRow, TaskRow
-from scheduler.machine import Task, TaskKey
+from scheduler.machine import TaskKey
 from scheduler.mining import MOST_STRIKES, RulesDesk
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
-from scheduler.post import LEAST_AHEAD, Post, PostError
+from scheduler.post import LEAST_AHEAD, POSTPONED, Post, PostError
+from scheduler.preparation import Preparations, Prepared, prepare
+from scheduler.screen_desk import ScreenDesk
 
 journal = Journal("maabo.scheduler")
 
@@ -48,9 +53,6 @@ LINGER = 0.01
 OUTAGE_PAUSE = 0.5
 LOOK_EVERY = 1.0
 """Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
-POSTPONED = (0.5, 1.5)
-"""Seconds until a task is sent again that a worker could not begin. At random: with a steady beat that worker may be
-the first in the queue each time."""
 LEAST_LOAD = 0.05
 ENTRIES = 100
 EARLY_ENDS = {"time", "patience"}
@@ -66,8 +68,10 @@ class Scheduler:
         self._settings, self._ledger, self._redis = parts.settings, parts.ledger, parts.redis
         self._post, self._mirror = Post(parts), Mirror(parts)
         self._intake, self._rules = Intake(parts, self._mirror), RulesDesk(parts, self._post)
+        self._screens = ScreenDesk(parts, self._post)
         self._housekeeping = Housekeeping(parts, self._mirror, self._post)
-        self._jobs: dict[str, ActiveJob] = {}
+        self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
+        self._preparations = Preparations(self._prepared)
         self._next_upkeep = self._next_look = self._horizon = 0.0
         self._ample = False
         self._outage = ""
@@ -93,10 +97,11 @@ class Scheduler:
             self._keep_up(now)
         if now >= self._next_look:
             self._look(now)
+        self._open_prepared()
         sent = self._dispatch(now)
         if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
             sleep(LINGER)
-        self._listen(0.0 if sent else LISTEN if self._jobs else LISTEN_IDLE)
+        self._listen(0.0 if sent else LISTEN if self._jobs or self._preparations else LISTEN_IDLE)
 
     # Leases.
 
@@ -104,20 +109,26 @@ class Scheduler:
         """Renew leases, hear what is wanted, take free jobs."""
         lease_seconds = self._settings.lease_seconds
         self._next_upkeep = now + lease_seconds / 5
-        wanted = self._ledger.renew([job.lease for job in self._jobs.values()], now, lease_seconds)
-        for name in set(self._jobs) - set(wanted):
-            journal.warn("job went to another scheduler", job=name)
-            del self._jobs[name]
-        for name, wish in wanted.items():
-            self._heed(self._jobs[name], wish, now)
-        for lease in self._free_jobs(now):
-            self._open(lease, now)
+        wanted = self._ledger.renew(self._leases, now, lease_seconds)
+        for lease in self._leases:
+            if lease.job not in wanted:
+                journal.warn("job went to another scheduler", job=lease.job)
+                self._jobs.pop(lease.job, None)
+                self._preparations.drop(lease.job)
+        for name in wanted.keys() & self._jobs.keys():
+            self._heed(self._jobs[name], wanted[name], now)
+        self._preparations.begin(self._free_jobs(now))
+        self._open_prepared()
         self._mirror.show_cluster(lease_seconds)
-        self._housekeeping.tend(now, set(self._jobs))
+        self._housekeeping.tend(now, {lease.job for lease in self._leases})
+
+    @property
+    def _leases(self) -> list[Lease]:
+        return [*(job.lease for job in self._jobs.values()), *self._preparations.leases]
 
     def _free_jobs(self, now: float) -> list[Lease]:
         """As many as there is room for; urgent ones find a seat when all others are taken."""
-        room, urgent = MOST_JOBS - len(self._jobs), Priority.LOW
+        room, urgent = MOST_JOBS - len(self._leases), Priority.LOW
         if room <= 0:
             room, urgent = room + URGENT_SEATS, Priority.HIGH
         return self._ledger.acquire(self._owner, now, self._settings.lease_seconds, room, urgent)
@@ -127,10 +138,9 @@ class Scheduler:
         now = self._parts.clock()
         if now >= self._next_upkeep:
             self._next_upkeep = now + self._settings.lease_seconds / 5
-            leases = [opening, *(job.lease for job in self._jobs.values())]
-            self._ledger.renew(leases, now, self._settings.lease_seconds)
+            self._ledger.renew([opening, *self._leases], now, self._settings.lease_seconds)
 
-    def _heed(self, job: ActiveJob, wish: str, now: float) -> None:
+    def _heed(self, job: HeldJob, wish: str, now: float) -> None:
         """Do what the job's owner wants."""
         with self._holding(job):
             if wish == "cancel":
@@ -141,11 +151,24 @@ class Scheduler:
                 job.state = JobState.PAUSED
                 self._mirror.show([job.record(now)])
                 del self._jobs[job.lease.job]
-                journal.tell("job paused", job=job.lease.job, trees=job.machine.run.grown)
+                journal.tell("job paused", job=job.lease.job, trees=job.trees)
 
-    def _open(self, lease: Lease, now: float) -> None:
+    def _prepared(self, lease: Lease) -> Prepared:
+        """In the workshop's thread."""
+        row = self._ledger.job(lease.job)
+        if row is None:
+            raise FormatError(f"The ledger has no job {lease.job}.")
+        return prepare(row.spec, self._parts.cache, self._settings.screen_seconds)
+
+    def _open_prepared(self) -> None:
+        """Open the jobs whose tables are ready."""
+        for lease, prepared in self._preparations.ready():
+            self._open(lease, prepared, self._parts.clock())
+
+    def _open(self, lease: Lease, prepared: "Future[Prepared]", now: float) -> None:
+        renew = partial(self._renew_in_between, lease)
         try:
-            job = open_job(self._ledger, lease, self._parts.cache, now, lambda: self._renew_in_between(lease))
+            job = open_job(self._ledger, lease, prepared.result(), now, renew, self._settings.task_seconds)
         except MissingArtifactError as error:
             self._fail(lease, now, f"{error} Submit the table again.")
         except OUTAGES:
@@ -160,23 +183,26 @@ class Scheduler:
         else:
             self._begin(job, now)
 
-    def _begin(self, job: ActiveJob, now: float) -> None:
+    def _begin(self, job: ActiveJob | ScreeningJob, now: float) -> None:
         self._jobs[job.lease.job] = job
         with self._holding(job):
             started = job.row.started or now
             values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
             self._ledger.write(job.lease, now, values)
-            trees = job.machine.run.grown
-            journal.tell("job resumed" if trees else "job started", job=job.lease.job, trees=trees, of=job.plan.trees)
+            _tell_beginning(job)
             self._mirror.show([job.record(now)])
-            self._advance(job, now)
+            if job.row.wanted == "run":
+                self._advance(job, now)
+            else:  # asked for while its table was made ready
+                self._heed(job, job.row.wanted, now)
 
     def _leave(self) -> None:
         now = self._parts.clock()
         for job in list(self._jobs.values()):
             with self._holding(job):
                 self._ledger.write(job.lease, now, {"ran": job.ran(now)})
-        self._ledger.release([job.lease for job in self._jobs.values()], now)
+        self._ledger.release(self._leases, now)
+        self._preparations.close()
         journal.tell("jobs given back", jobs=len(self._jobs))
 
     # Dispatch.
@@ -201,17 +227,17 @@ class Scheduler:
         finally:  # after an outage on the way, what is left is sent later
             for name, tasks in chosen.items():
                 for task in reversed(tasks):
-                    self._jobs[name].machine.unsent(task.key, task.attempt)
+                    self._jobs[name].put_back(task)
         return found
 
-    def _choose(self, room: int, now: float) -> dict[str, list[Task]]:
-        chosen: dict[str, list[Task]] = {}
-        heap = [(_load(job), name) for name, job in self._jobs.items() if job.state is JobState.RUNNING]
+    def _choose(self, room: int, now: float) -> dict[str, list[Any]]:
+        chosen: dict[str, list[Any]] = {}
+        heap = [(job.load, name) for name, job in self._jobs.items() if job.state is JobState.RUNNING]
         heapq.heapify(heap)
         while heap and room > 0:
             load, name = heapq.heappop(heap)
             job = self._jobs[name]
-            task = job.machine.next_task(job.speed.subsets_in(self._settings.task_seconds), now)
+            task = job.next_task(self._settings.task_seconds, now)
             if task is not None:
                 chosen.setdefault(name, []).append(task)
                 room -= 1
@@ -219,7 +245,10 @@ class Scheduler:
                 heapq.heappush(heap, (load + more, name))
         return chosen
 
-    def _send(self, job: ActiveJob, tasks: Sequence[Task], now: float) -> None:
+    def _send(self, job: ActiveJob | ScreeningJob, tasks: Sequence[Any], now: float) -> None:
+        if isinstance(job, ScreeningJob):
+            self._screens.send(job, tasks, now)
+            return
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
         self._ledger.write(job.lease, now, sent=rows)
         for task in tasks:  # before they are sent: what becomes of them in an outage shows by their answers
@@ -247,7 +276,7 @@ class Scheduler:
         self._intake.take_in(entries, now)
         self._next_upkeep = now  # new jobs are taken up and wishes heeded at once
 
-    def _hear(self, job: ActiveJob, entries: Sequence[Entry], now: float) -> None:
+    def _hear(self, job: ActiveJob | ScreeningJob, entries: Sequence[Entry], now: float) -> None:
         with self._holding(job):
             for _, fields in entries:
                 if job.lease.job in self._jobs:
@@ -255,8 +284,13 @@ class Scheduler:
             if job.lease.job in self._jobs:
                 self._advance(job, now)
 
-    def _answered(self, job: ActiveJob, fields: dict[bytes, bytes], now: float) -> None:
+    def _answered(self, job: ActiveJob | ScreeningJob, fields: dict[bytes, bytes], now: float) -> None:
         try:
+            if SCREENED in fields:
+                self._screened(job, Screened.read(fields[SCREENED]), fields.get(BODY, b""), now)
+                return
+            if isinstance(job, ScreeningJob):
+                raise FormatError("It is an answer to a search that has not begun.")
             if MINED in fields:
                 self._mined(job, Mined.read(fields[MINED]), fields.get(BODY, b""), now)
                 return
@@ -269,6 +303,19 @@ class Scheduler:
                 self._not_done(job, key, answer, now)
         except FormatError as error:
             journal.warn("answer refused", job=job.lease.job, reason=error)
+
+    def _screened(self, job: ActiveJob | ScreeningJob, answer: Screened, body: bytes, now: float) -> None:
+        if isinstance(job, ActiveJob):
+            journal.detail("answer dropped: the screen is made", job=job.lease.job)
+            return
+        block = job.screening.block(answer.start, answer.stop)
+        if block is not None:
+            self._horizon = max(self._horizon, job.screening.sent_at(block) or 0.0)
+        reason = self._screens.accepted(job, answer, body, now)
+        if reason is not None:
+            self._end(job, now, JobState.FAILED, reason=reason)
+        elif answer.kind == "unavailable":
+            self._make_available(job, answer.reason, now)
 
     def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> None:
         if not job.machine.is_open(key):
@@ -291,7 +338,7 @@ class Scheduler:
             job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
             journal.warn("subset given up", job=job.lease.job, batch=key.batch, subset=key.start, reason=answer.reason)
 
-    def _make_available(self, job: ActiveJob, reason: str, now: float) -> None:
+    def _make_available(self, job: ActiveJob | ScreeningJob, reason: str, now: float) -> None:
         """Put the table into the store again if it is gone; fail the job if no worker can begin for long."""
         job.stuck_since = job.stuck_since or now
         if now - job.stuck_since > self._settings.stuck_seconds:
@@ -303,8 +350,11 @@ class Scheduler:
         except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
             journal.warn("table missing in the store", job=job.lease.job, reason=error)
 
-    def _advance(self, job: ActiveJob, now: float) -> None:
+    def _advance(self, job: ActiveJob | ScreeningJob, now: float) -> None:
         """Propose what can be proposed, and write all that happened."""
+        if isinstance(job, ScreeningJob):
+            self._advance_screen(job, now)
+            return
         machine, values = job.machine, dict[str, object]()
         if job.overtime(now):
             job.stopping = True
@@ -318,6 +368,14 @@ class Scheduler:
             self._ledger.write(job.lease, now, values, new_batches=fresh, new_results=job.unwritten)
             job.unwritten.clear()
         self._rules.tend(job, now)
+
+    def _advance_screen(self, job: ScreeningJob, now: float) -> None:
+        """When the screen is in the ledger, the job is opened as after any restart, and finds it there."""
+        if self._screens.finished(job, now):
+            del self._jobs[job.lease.job]
+            ready: Future[Prepared] = Future()
+            ready.set_result(job.prepared)
+            self._open(job.lease, ready, now)
 
     def _mined(self, job: ActiveJob, answer: Mined, document: bytes, now: float) -> None:
         if answer.kind == "done":
@@ -337,23 +395,30 @@ class Scheduler:
         self._next_look = now + LOOK_EVERY
         for job in list(self._jobs.values()):
             with self._holding(job):
-                job.machine.taken(self._horizon, now)
-                silent = job.machine.resend_silent(now, lambda key, job=job: _allowance(job, key))  # type: ignore[misc]
-                if silent:
-                    journal.warn("nothing heard; sent again", job=job.lease.job, tasks=len(silent))
-                self._rules.resend_silent(job, now)
+                if isinstance(job, ScreeningJob):
+                    self._screens.resend_silent(job, self._horizon, now)
+                else:
+                    self._resend_silent(job, now)
                 self._advance(job, now)
         self._mirror.show([job.record(now) for job in self._jobs.values()])
 
+    def _resend_silent(self, job: ActiveJob, now: float) -> None:
+        job.machine.taken(self._horizon, now)
+        silent = job.machine.resend_silent(now, lambda key: _allowance(job, key))
+        if silent:
+            journal.warn("nothing heard; sent again", job=job.lease.job, tasks=len(silent))
+        self._rules.resend_silent(job, now)
+
     # Ends.
 
-    def _end(self, job: ActiveJob, now: float, state: JobState, **values: object) -> None:
+    def _end(self, job: HeldJob, now: float, state: JobState, **values: object) -> None:
         self._ledger.end(job.lease, now, state, ran=job.ran(now), **values)
         del self._jobs[job.lease.job]
-        shown = {"state": state, "finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
+        job.state = state
+        shown = {"finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
         self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))
-        facts = {"trees": job.machine.run.grown, "seconds": job.ran(now), "rules": job.rules}
+        facts = {"trees": job.trees, "seconds": job.ran(now), "rules": job.record(now).rules}
         journal.tell(f"job {state.value}", job=job.lease.job, **facts, reason=values.get("reason"))
 
     def _fail(self, lease: Lease, now: float, reason: str) -> None:
@@ -369,7 +434,7 @@ class Scheduler:
         self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
 
     @contextmanager
-    def _holding(self, job: ActiveJob) -> Iterator[None]:
+    def _holding(self, job: HeldJob) -> Iterator[None]:
         """Whatever goes wrong between memory and ledger: the job is dropped, and opened anew from the ledger."""
         try:
             yield
@@ -401,8 +466,13 @@ class Scheduler:
             self._housekeeping.after_outage()
 
 
-def _load(job: ActiveJob) -> float:
-    return job.speed.expected(job.machine.in_flight) / job.spec.priority.share
+def _tell_beginning(job: ActiveJob | ScreeningJob) -> None:
+    if isinstance(job, ScreeningJob):
+        facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
+        journal.tell("job screens pairs", job=job.lease.job, **facts)
+    else:
+        facts = {"trees": job.trees, "of": job.plan.trees}
+        journal.tell("job resumed" if job.trees else "job started", job=job.lease.job, **facts)
 
 
 def _allowance(job: ActiveJob, key: TaskKey) -> float:

@@ -10,7 +10,6 @@ It drives a `SearchRun` and keeps the books of what is on its way:
 How a batch is cut, how often a task is sent and in which order answers come does not change what is proposed.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from maabo_dist.run import SearchRun
 from maabo_dist.search import Subsets
 from maabo_dist.trees.forest import Forest, failed_forest
+from scheduler.outbox import Outbox
 
 MOST_STRIKES = 4
 """Failures after which a single subset is given up: enough that machines that die hardly look like a bad subset."""
@@ -49,21 +49,12 @@ class Task:
 
 
 @dataclass(slots=True)
-class _Sent:
-    attempt: int
-    at: float
-    taken: float | None = None
-    """When it was certain that a worker had taken it."""
-
-
-@dataclass(slots=True)
 class _Batch:
     subsets: Subsets
     answered: npt.NDArray[np.bool_]
     parts: dict[int, Forest] = field(default_factory=dict)
     cuts: set[TaskKey] = field(default_factory=set)
     """A task once sent keeps its cut: its answer may still come."""
-    silences: dict[TaskKey, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -82,11 +73,12 @@ class JobMachine:
         self.observed = 0
         """Batches observed."""
         self._stop: tuple[int, str] | None = None
-        self._unsent: deque[tuple[TaskKey, int]] = deque()  # with its strikes
-        self._later: list[tuple[float, TaskKey, int]] = []  # not before this time
-        self._sent: dict[TaskKey, _Sent] = {}
-        self.in_flight = 0
+        self._outbox: Outbox[TaskKey] = Outbox()
+
+    @property
+    def in_flight(self) -> int:
         """Subsets that were sent and not answered."""
+        return self._outbox.in_flight
 
     @property
     def finished(self) -> bool:
@@ -113,77 +105,70 @@ class JobMachine:
 
     def next_task(self, most: int, now: float) -> Task | None:
         """The next task to send, of at most `most` subsets."""
-        self._wake(now)
-        if not self._unsent:
+        found = self._outbox.next(now)
+        if found is None:
             return None
-        key, attempt = self._unsent.popleft()
+        key, attempt = found
         if key.size > most and key not in self._batches[key.batch].cuts:
             rest = TaskKey(key.batch, key.start + most, key.stop)
             key = TaskKey(key.batch, key.start, key.start + most)
-            self._unsent.appendleft((rest, attempt))
+            self._outbox.unsent.appendleft((rest, attempt))
         return Task(key, attempt, self.subsets(key))
 
     def sent(self, key: TaskKey, attempt: int, now: float) -> None:
         """The task is on its way."""
-        self._sent[key] = _Sent(attempt, now)
-        self.in_flight += key.size
+        self._outbox.note_sent(key, attempt, now)
         self._batches[key.batch].cuts.add(key)
 
     def unsent(self, key: TaskKey, attempt: int) -> None:
         """A task from `next_task` could not be sent after all."""
-        self._unsent.appendleft((key, attempt))
+        self._outbox.unsent.appendleft((key, attempt))
 
     def adopt(self, key: TaskKey, attempt: int, now: float) -> None:
         """A predecessor sent this task; its answer may still come. Call it for the newest first."""
-        if self.is_open(key) and not any(_overlap(key, other) for other in self._sent):
-            self._unsent = deque((part, n) for other, n in self._unsent for part in _outside(other, key))
+        if self.is_open(key) and not any(_overlap(key, other) for other in self._outbox.sent):
+            self._outbox.cut(lambda other: _outside(other, key))
             self.sent(key, attempt, now)
 
     def sent_at(self, key: TaskKey) -> float | None:
         """When a task that is under way was sent."""
-        sent = self._sent.get(key)
-        return None if sent is None else sent.at
+        return self._outbox.sent_at(key)
 
     def answer(self, key: TaskKey, forest: Forest) -> bool:
         """The trees of a task; False if they are of no use any more."""
         if not self.is_open(key):
             return False
-        batch = self._batches[key.batch]
+        batch, outbox = self._batches[key.batch], self._outbox
         batch.answered[key.start : key.stop] = True
         batch.parts[key.start] = forest
-        if key in self._sent:  # then nothing else holds these subsets
-            self._take_back(key)
+        if key in outbox.sent:  # then nothing else holds these subsets
+            outbox.take_back(key)
             return True
         # What overlaps the answer keeps only what lies outside of it; cut differently, it is to be sent anew.
-        self._unsent = deque((part, n) for other, n in self._unsent for part in _outside(other, key))
-        self._later = [(when, part, n) for when, other, n in self._later for part in _outside(other, key)]
-        for other in [other for other in self._sent if _overlap(other, key)]:
-            attempt = self._take_back(other).attempt
-            self._unsent.extendleft((part, attempt) for part in _outside(other, key))
+        outbox.cut(lambda other: _outside(other, key))
+        for other in [other for other in outbox.sent if _overlap(other, key)]:
+            attempt = outbox.take_back(other).attempt
+            outbox.unsent.extendleft((part, attempt) for part in _outside(other, key))
         return True
 
     def strike(self, key: TaskKey, attempt: int) -> TaskKey | None:
         """An attempt failed: send it in halves. A single subset that cannot be had is returned."""
-        sent = self._sent.get(key)
-        if sent is None or sent.attempt != attempt:
+        if not self._outbox.is_sent(key, attempt):
             return None
-        self._take_back(key)
+        self._outbox.take_back(key)
         if key.size > 1:
             middle = (key.start + key.stop) // 2
-            self._unsent.appendleft((TaskKey(key.batch, middle, key.stop), 0))
-            self._unsent.appendleft((TaskKey(key.batch, key.start, middle), 0))
+            self._outbox.unsent.appendleft((TaskKey(key.batch, middle, key.stop), 0))
+            self._outbox.unsent.appendleft((TaskKey(key.batch, key.start, middle), 0))
         elif attempt + 1 < MOST_STRIKES:
-            self._unsent.appendleft((key, attempt + 1))
+            self._outbox.unsent.appendleft((key, attempt + 1))
         else:
             return key
         return None
 
     def postpone(self, key: TaskKey, attempt: int, until: float) -> None:
         """The worker could not begin: send again later."""
-        sent = self._sent.get(key)
-        if sent is not None and sent.attempt == attempt:
-            self._take_back(key)
-            self._later.append((until, key, attempt))
+        self._outbox.postpone(key, attempt, until)
 
     def give_up(self, key: TaskKey) -> bool:
         """Go on without a subset that cannot be had; False if it was answered after all."""
@@ -206,28 +191,11 @@ class JobMachine:
 
     def taken(self, sent_before: float, now: float) -> None:
         """Whatever was sent before a time has been taken from the queue: from now on its answer is awaited."""
-        for sent in self._sent.values():
-            if sent.taken is None and sent.at <= sent_before:
-                sent.taken = now
+        self._outbox.taken(sent_before, now)
 
     def resend_silent(self, now: float, allowance: Callable[[TaskKey], float]) -> list[TaskKey]:
         """Send again what a worker took longer ago than `allowance` seconds, twice as long after each silence."""
-        silent = [
-            key
-            for key, sent in self._sent.items()
-            if sent.taken is not None and now - sent.taken > allowance(key) * 2 ** self._silences(key)
-        ]
-        for key in silent:
-            self._unsent.appendleft((key, self._take_back(key).attempt))
-            self._batches[key.batch].silences[key] = min(self._silences(key) + 1, 6)
-        return silent
-
-    def _silences(self, key: TaskKey) -> int:
-        return self._batches[key.batch].silences.get(key, 0)
-
-    def _take_back(self, key: TaskKey) -> _Sent:
-        self.in_flight -= key.size
-        return self._sent.pop(key)
+        return self._outbox.resend_silent(now, allowance)
 
     def _observe_oldest(self) -> bool:
         oldest = self._batches.get(self.observed)
@@ -235,18 +203,13 @@ class JobMachine:
             return False
         self.run.observe(Forest.joined([oldest.parts[start] for start in sorted(oldest.parts)]))
         del self._batches[self.observed]
+        self._outbox.forget_silences(lambda key: key.batch == self.observed)
         self.observed += 1
         return True
 
-    def _wake(self, now: float) -> None:
-        due = [entry for entry in self._later if entry[0] <= now]
-        if due:
-            self._later = [entry for entry in self._later if entry[0] > now]
-            self._unsent.extendleft((key, attempt) for _, key, attempt in due)
-
     def _open(self, subsets: Subsets) -> None:
         self._batches[self.proposed] = _Batch(subsets, np.zeros(len(subsets), np.bool_))
-        self._unsent.append((TaskKey(self.proposed, 0, len(subsets)), 0))
+        self._outbox.unsent.append((TaskKey(self.proposed, 0, len(subsets)), 0))
         self.proposed += 1
 
 

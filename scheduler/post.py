@@ -8,11 +8,15 @@ from redis import RedisError
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback
-from maabo_dist.contract.messages import Evaluate, Mine
+from maabo_dist.contract.messages import Evaluate, Mine, Screen
 from scheduler.parts import Parts
 
 LEAST_AHEAD, MOST_AHEAD = 2, 2048
 """Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
+
+POSTPONED = (0.5, 1.5)
+"""Seconds until a task is sent again that a worker could not begin. At random: with a steady beat that worker may be
+the first in the queue each time."""
 
 
 class PostError(Exception):
@@ -45,6 +49,11 @@ class Post:
         self._used += len(messages)
         self._send([(names.EVALUATE, names.EVALUATE_QUEUE, message) for message in messages])
 
+    def screen(self, messages: Sequence[Screen]) -> None:
+        """Send `maabo.screen` tasks, to the same workers."""
+        self._used += len(messages)
+        self._send([(names.SCREEN, names.EVALUATE_QUEUE, message) for message in messages])
+
     def mine(self, message: Mine) -> None:
         """Send a `maabo.rules` task."""
         self._send([(names.RULES, names.RULES_QUEUE, message)])
@@ -56,7 +65,7 @@ class Post:
         except (KombuError, OperationalError, RedisError, OSError) as error:
             raise PostError(str(error)) from error
 
-    def _send(self, letters: Sequence[tuple[str, str, Evaluate | Mine]]) -> None:
+    def _send(self, letters: Sequence[tuple[str, str, Evaluate | Screen | Mine]]) -> None:
         try:
             with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
                 for name, queue, message in letters:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-VERSION = 2
+VERSION = 3
 
 
 class _Told(TypeDecorator[str]):
@@ -119,6 +119,24 @@ results = Table(
     Column("reason", _ToldAtLength),  # why a subset failed
 )
 
+blocks = Table(
+    "maabo_screen_blocks",
+    metadata,
+    Column("job", String(32), primary_key=True),
+    Column("start", Integer, primary_key=True),  # features start … stop − 1 are the first of their pairs
+    Column("stop", Integer, nullable=False),
+    Column("attempt", Integer),  # as it was sent last; null before
+    Column("seconds", Double, nullable=False),
+    Column("pairs", LargeBinary),  # packed; null until it is answered
+)
+
+screens = Table(
+    "maabo_screens",
+    metadata,
+    Column("job", String(32), primary_key=True),
+    Column("screen", LargeBinary, nullable=False),  # packed; of all blocks
+)
+
 
 def create(connection: Connection) -> None:
     """Make the tables that are not there."""
@@ -141,5 +159,11 @@ def _to_2(connection: Connection) -> None:
         index.create(connection, checkfirst=True)
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2}
+def _to_3(connection: Connection) -> None:
+    """Pairs of features are screened in blocks."""
+    for table in (blocks, screens):
+        table.create(connection, checkfirst=True)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}
 """From a version to the one after it; run in the transaction that notes the new version."""

@@ -270,3 +270,13 @@ def test_a_plan_is_plain_values(size):
 
     assert SearchPlan(**document) == plan
     assert all(isinstance(value, int | tuple | None) for value in document.values())
+
+
+@pytest.mark.parametrize("given", [{}, {"initial": 7}, {"trees": 500}])
+@pytest.mark.parametrize("preset", ["paper", "auto"])
+def test_a_plan_is_the_same_after_the_settings_went_through_a_document(given, preset):
+    settings = MiningSettings.parse({"preset": preset} | given)
+
+    again = MiningSettings.parse(settings.model_dump(mode="json"))
+
+    assert SearchPlan.settle(again, 300) == SearchPlan.settle(settings, 300)

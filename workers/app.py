@@ -19,17 +19,20 @@ from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
 from workers.mends import mend_celery
 from workers.rules import RulesTask
+from workers.screen import ScreenTask
 from workers.submit import SubmitTask
 from workers.task import ClusterTask
 
 journal = Journal("maabo.worker")
 
 
-def make_app(settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask) -> Celery:
+def make_app(
+    settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask, screen: type[ScreenTask] = ScreenTask
+) -> Celery:
     """The application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
-    for task in (evaluate, RulesTask, SubmitTask):
+    for task in (evaluate, screen, RulesTask, SubmitTask):
         application.register_task(task(settings, cache))
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)

@@ -9,7 +9,7 @@ from maabo_dist.contract.messages import Answer, Evaluate, Outcome, unpack_subse
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
-from workers.task import ClusterTask, shown, worker_name
+from workers.task import ClusterTask, reason_of, shown, worker_name
 
 
 class EvaluateTask(ClusterTask):
@@ -24,7 +24,7 @@ class EvaluateTask(ClusterTask):
             table = self._cache.training(task.columns, task.split)
             subsets = unpack_subsets(task.subsets, task.stop - task.start, task.subset_size)
         except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
-            return self._answer(message, "unavailable", _reason(error))
+            return self._answer(message, "unavailable", reason_of(error))
         started = time.perf_counter()
         try:
             forest = self.grow(table, subsets, task.max_depth)
@@ -33,7 +33,7 @@ class EvaluateTask(ClusterTask):
             MaaboError,
             MemoryError,
         ) as error:  # a MemoryError left to Celery ends the worker and comes back for ever
-            return self._answer(message, "failed", _reason(error))
+            return self._answer(message, "failed", reason_of(error))
         seconds = time.perf_counter() - started
         self._answer(message, "done", trees=packed, seconds=seconds)
         best = f"{forest.best_scores.max():.3f}" if len(forest) else "–"
@@ -59,7 +59,3 @@ class EvaluateTask(ClusterTask):
             return f"refused: {reason}"
         self.deliver(send_answer, message, answer, trees)
         return f"{kind}: {reason}"
-
-
-def _reason(error: BaseException) -> str:
-    return "The worker ran out of memory." if isinstance(error, MemoryError) else str(error) or repr(error)

@@ -67,3 +67,8 @@ def worker_name() -> str:
 def shown(reason: object) -> str:
     """A reason that fits into an answer."""
     return str(reason)[:MAX_REASON]
+
+
+def reason_of(error: BaseException) -> str:
+    """What to say of an error."""
+    return "The worker ran out of memory." if isinstance(error, MemoryError) else str(error) or repr(error)

@@ -14,6 +14,7 @@ from maabo_dist.cluster.tables import TableCache
 from maabo_dist.warm import warm
 from scheduler.active import open_job
 from scheduler.ledger import Ledger
+from scheduler.preparation import prepare
 from tests import servers
 
 
@@ -60,7 +61,7 @@ def _reopened(place, job: str) -> tuple[float, int]:
         lambda: ledger.acquire("bench", place.ledger.job(job).created + 1e6, 1e6, 1), what="the lease"
     )
     start = perf_counter()
-    opened = open_job(ledger, lease, cache, 0.0, lambda: None)
+    opened = open_job(ledger, lease, prepare(ledger.job(job).spec, cache, 1.0), 0.0, lambda: None)
     seconds = perf_counter() - start
     ledger.close()
     return seconds, opened.machine.run.grown

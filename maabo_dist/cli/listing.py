@@ -90,7 +90,9 @@ def _state(record: JobRecord) -> Text:
 
 
 def _trees_text(record: JobRecord) -> str:
-    """`120/455 (26 %)`."""
+    """`120/455 (26 %)`, or `screening 40 %` before there are any."""
+    if record.pairs and record.pairs_screened is not None:
+        return f"screening {100 * record.pairs_screened // record.pairs} %"
     if not record.planned:
         return f"{record.trees:,}"
     return f"{record.trees:,}/{record.planned:,} ({100 * record.trees // record.planned} %)"

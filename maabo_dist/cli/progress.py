@@ -31,11 +31,22 @@ WARM_UP_SECONDS = 1.0
 class Standing:
     """What a display shows of a search, here or on a cluster."""
 
-    trees: int
+    done: int
     planned: int | None
     """None before anyone knows."""
     seconds: float
     findings: str
+    unit: str = "trees"
+    """What is counted: trees, or pairs before there are any."""
+
+    @property
+    def count_text(self) -> str:
+        """`120/455 trees`; pairs are too many to be read one by one: `40 % of 12,497,500 pairs`."""
+        if self.planned is None:
+            return f"{self.done:,} {self.unit}"
+        if self.unit == "trees":
+            return f"{self.done:,}/{self.planned:,} trees"
+        return f"{100 * self.done // max(1, self.planned)} % of {self.planned:,} {self.unit}"
 
 
 class Pace:
@@ -48,11 +59,12 @@ class Pace:
         """`40 s left`, or nothing while there is nothing to judge from."""
         if standing.planned is None:
             return ""
-        self.first = self.first or standing
-        trees = standing.trees - self.first.trees
-        if not trees:
+        if self.first is None or self.first.unit != standing.unit:
+            self.first = standing
+        done = standing.done - self.first.done
+        if not done:
             return ""
-        seconds = (standing.seconds - self.first.seconds) * (standing.planned - standing.trees) / trees
+        seconds = (standing.seconds - self.first.seconds) * (standing.planned - standing.done) / done
         return f"{duration_text(seconds)} left"
 
 
@@ -104,8 +116,8 @@ class LogDisplay(Display):
         """Write a line if it is time."""
         if self.clock() - self.last >= LOG_SECONDS:
             self.last = self.clock()
-            planned = "" if standing.planned is None else f" of {standing.planned:,}"
-            self.write(", ".join(filter(None, [f"{standing.trees:,}{planned} trees", standing.findings, left])))
+            counted = standing.count_text.replace("/", " of ")
+            self.write(", ".join(filter(None, [counted, standing.findings, left])))
 
 
 class BarDisplay(Display):
@@ -114,7 +126,7 @@ class BarDisplay(Display):
     def __init__(self) -> None:
         super().__init__()
         self.bars = _bars(self._activity)
-        self.task = self.bars.add_task("", total=None, trees="", findings="", left="")
+        self.task = self.bars.add_task("", total=None, count="", findings="", left="")
 
     def search_begins(self) -> None:
         """Start the clock of the search: its first report may take long to come."""
@@ -123,12 +135,11 @@ class BarDisplay(Display):
 
     def show(self, standing: Standing, left: str) -> None:
         """Move the bar."""
-        planned = "" if standing.planned is None else f"/{standing.planned:,}"
         self.bars.update(
             self.task,
-            completed=standing.trees,
+            completed=standing.done,
             total=standing.planned,
-            trees=f"{standing.trees:,}{planned} trees",
+            count=standing.count_text,
             findings=standing.findings,
             left=left,
         )
@@ -208,6 +219,6 @@ def _bars(activity: "Callable[[Task], str]") -> "Bars":
         def render(self, task: Task) -> Text:
             return Text(activity(task))
 
-    fields = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("trees", "findings", "left")]
+    fields = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("count", "findings", "left")]
     console = Console(file=sys.stderr, highlight=False, emoji=False)
     return Progress(SpinnerColumn(), Activity(), BarColumn(bar_width=20), *fields, console=console, transient=True)

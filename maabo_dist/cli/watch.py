@@ -48,6 +48,10 @@ def wait_for_end(client: "QueueClient", job: str, *, quiet: bool) -> JobRecord:
 def _show(display: Display, record: JobRecord) -> None:
     from maabo_dist.data.wording import counted
 
+    if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
+        display.turn_to("screening pairs of features")
+        display.update(Standing(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))
+        return
     if record.state in _ACTIVITIES:
         display.turn_to(_ACTIVITIES[record.state])
     rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} so far"

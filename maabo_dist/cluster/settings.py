@@ -16,6 +16,7 @@ _VARIABLES = {
     "cache_bytes": "MAABO_CACHE_BYTES",
     "task_seconds": "MAABO_TASK_SECONDS",
     "task_limit": "MAABO_TASK_LIMIT",
+    "screen_seconds": "MAABO_SCREEN_SECONDS",
     "worker_memory": "MAABO_WORKER_MEMORY",
     "retention": "MAABO_RETENTION",
     "lease_seconds": "MAABO_LEASE_SECONDS",
@@ -41,6 +42,8 @@ class ClusterSettings(BaseModel):
     """How long a task should run; its size adapts."""
     task_limit: float = Field(120.0, gt=0)
     """A task that runs longer is ended."""
+    screen_seconds: float = Field(1.0, ge=0, le=600)
+    """A screen that should take less is made by the scheduler itself; a larger one is cut into tasks."""
     worker_memory: int = Field(16 << 30, ge=256 << 20)
     """Bytes after which a worker process is replaced between two tasks. What it has mapped of a table counts."""
     retention: float = Field(7 * 86400.0, gt=0)

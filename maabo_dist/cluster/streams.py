@@ -1,6 +1,6 @@
 """Redis as the post office: answers from workers to the scheduler, job documents and controls to it.
 
-A stream entry is a JSON header and, for trees, the packed bytes beside it.
+A stream entry is a JSON header and, for trees and pairs, the packed bytes beside it.
 """
 
 from typing import Any
@@ -11,10 +11,11 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer, Mined, Request
+from maabo_dist.contract.messages import Answer, Mined, Request, Screened
 
-HEADER, MINED, BODY = b"header", b"mined", b"body"
-"""Fields of an entry: the header of an `Answer` or a `Request`, the header of a `Mined`, and what stands beside it."""
+HEADER, MINED, SCREENED, BODY = b"header", b"mined", b"screened", b"body"
+"""Fields of an entry: the header of an `Answer` or a `Request`, of a `Mined` or of a `Screened`, and what stands beside
+it."""
 
 SOCKET_SECONDS = 5
 """A process has several connections, and finds out one after the other that they are dead."""
@@ -45,6 +46,11 @@ def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: b
 def send_mined(client: Any, settings: ClusterSettings, answer: Mined, document: bytes = b"") -> None:
     """Put the answer to a request for rules on the job's stream."""
     _add(client, results_stream(settings, answer.job), {MINED: answer.model_dump_json(), BODY: document})
+
+
+def send_screened(client: Any, settings: ClusterSettings, answer: Screened, pairs: bytes = b"") -> None:
+    """Put the answer to a block of a screen on the job's stream."""
+    _add(client, results_stream(settings, answer.job), {SCREENED: answer.model_dump_json(), BODY: pairs})
 
 
 def _add(client: Any, stream: str, fields: dict[bytes, Any]) -> None:

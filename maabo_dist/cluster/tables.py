@@ -3,6 +3,7 @@
     <fingerprint>.columns                    a table as the store has it
     <fingerprint>-<probes>-<seed>.probed     the same with probes, made here
     <fingerprint>-<split>.training           either laid out for the kernels under one split
+    <fingerprint>-<split>.bits               its training rows as bits, for screens
     <digest>.segment                         trees of a job
 
 Files are made under a lock and renamed into place. The least recently used go when the cache is over its limit; who has
@@ -14,6 +15,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -24,11 +26,12 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import with_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
+from maabo_dist.screens import BitTable
 from maabo_dist.store import ArtifactStore, StoreError
 from maabo_dist.trees import TrainingTable
 from maabo_dist.trees.segment import file_digest
 
-Table = TypeVar("Table", Columns, TrainingTable)
+Table = TypeVar("Table", Columns, TrainingTable, BitTable)
 
 OPEN_TABLES = 4
 """Tables that a process keeps mapped."""
@@ -41,6 +44,7 @@ class TableCache:
         self._directory, self._store, self._limit = directory, store, limit
         self._columns: OrderedDict[str, Columns] = OrderedDict()
         self._training: OrderedDict[str, TrainingTable] = OrderedDict()
+        self._bits: OrderedDict[str, BitTable] = OrderedDict()
         self._lock = RLock()
 
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
@@ -65,10 +69,11 @@ class TableCache:
 
     def training(self, fingerprint: str, split: TableSplit) -> TrainingTable:
         """The table laid out for the kernels."""
-        key = f"{fingerprint}-{sha256(split.model_dump_json().encode()).hexdigest()[:16]}"
+        key = _layout_key(fingerprint, split)
         with self._lock:
             if key not in self._training:
-                _remember(self._training, key, self._laid_out(f"{key}.training", fingerprint, split))
+                build = partial(self._lay_out, fingerprint, split, _training_table)
+                _remember(self._training, key, self._made(f"{key}.training", build, TrainingTable.load))
             self._training.move_to_end(key)
             return self._training[key]
 
@@ -84,11 +89,24 @@ class TableCache:
             self._columns.move_to_end(key)
             return self._columns[key]
 
-    def _laid_out(self, name: str, fingerprint: str, split: TableSplit) -> TrainingTable:
-        def make(target: Path) -> None:
-            _lay_out(self.columns(fingerprint, split), split).save(target)
+    def bits(self, fingerprint: str, split: TableSplit) -> BitTable:
+        """The table laid out for screens."""
+        key = _layout_key(fingerprint, split)
+        with self._lock:
+            if key not in self._bits:
+                build = partial(self._lay_out, fingerprint, split, _bit_table)
+                _remember(self._bits, key, self._made(f"{key}.bits", build, BitTable.load))
+            self._bits.move_to_end(key)
+            return self._bits[key]
 
-        return self._made(name, make, TrainingTable.load)
+    def _lay_out(
+        self,
+        fingerprint: str,
+        split: TableSplit,
+        build: Callable[[Columns, TableSplit], TrainingTable | BitTable],
+        target: Path,
+    ) -> None:
+        build(self.columns(fingerprint, split), split).save(target)
 
     def _made(self, name: str, make: Callable[[Path], None], load: Callable[[Path], Table]) -> Table:
         """A damaged file is made anew, once."""
@@ -161,7 +179,15 @@ def split_of(columns: Columns, split: TableSplit) -> Split:
     )
 
 
-def _lay_out(columns: Columns, split: TableSplit) -> TrainingTable:
+def _layout_key(fingerprint: str, split: TableSplit) -> str:
+    return f"{fingerprint}-{sha256(split.model_dump_json().encode()).hexdigest()[:16]}"
+
+
+def _bit_table(columns: Columns, split: TableSplit) -> BitTable:
+    return BitTable.build(columns, split_of(columns, split))
+
+
+def _training_table(columns: Columns, split: TableSplit) -> TrainingTable:
     return TrainingTable.build(
         columns,
         split_of(columns, split),

@@ -1,4 +1,4 @@
-"""Messages between scheduler and workers: small JSON headers, subsets and trees packed beside them.
+"""Messages between scheduler and workers: small JSON headers; subsets, pairs and trees packed beside them.
 
 Every message carries the version of the contract. A message of another version, or one that does not read, is refused
 with a FormatError that says why; it never brings a process down.
@@ -15,8 +15,9 @@ from maabo_dist.contract.job import Fingerprint, JobId, JobSpec, Name
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
-VERSION = 1
+VERSION = 2
 MAX_SUBSETS = 1 << 17
+MAX_PAIRS = 1 << 16
 
 MAX_REASON = 2000
 
@@ -114,6 +115,41 @@ class Answer(_Message):
     kind: Outcome
     job: JobId
     batch: Count
+    start: Count
+    stop: Count
+    attempt: Count
+    worker: Name
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+
+
+class Screen(_Message):
+    """Look at all pairs whose first feature is one of `start` … `stop` − 1, and answer with the strongest."""
+
+    job: JobId
+    number: Annotated[int, Field(ge=1)]
+    """Which of the job's blocks this is, for people; `start` and `stop` tell blocks apart."""
+    blocks: Annotated[int, Field(ge=1)]
+    start: Count
+    stop: Count
+    attempt: Count
+    columns: Fingerprint
+    split: TableSplit
+    most: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
+    """How many pairs at most."""
+
+    @property
+    def argsrepr(self) -> str:
+        """One line for people, shown by Flower."""
+        features = f"features {self.start}–{self.stop - 1}" if self.stop - self.start > 1 else f"feature {self.start}"
+        return f"job {self.job[:4]} · screen {self.number} of {self.blocks} · {features}"
+
+
+class Screened(_Message):
+    """The header of the answer to `Screen`; the packed pairs of a `done` one stand beside it."""
+
+    kind: Outcome
+    job: JobId
     start: Count
     stop: Count
     attempt: Count

@@ -2,6 +2,8 @@
 
 EVALUATE = "maabo.evaluate"
 """Task: grow the trees of some subsets."""
+SCREEN = "maabo.screen"
+"""Task: the strongest pairs of a block of features. It goes to the queue of evaluations: who can do one can do both."""
 RULES = "maabo.rules"
 """Task: GS-MRM over the pooled trees of a job."""
 SUBMIT = "maabo.submit"

@@ -30,6 +30,10 @@ class JobRecord(_Record):
     finished: float | None = None
     seconds: float = 0.0
     """How long the job has been running, pauses left out."""
+    pairs_screened: int | None = None
+    """Pairs of features looked at so far, while the job screens them; None before and after."""
+    pairs: int | None = None
+    """Of so many."""
     trees: int = 0
     planned: int | None = None
     failed: int = 0

@@ -8,15 +8,19 @@ first cut, and above the second. Rows stand class by class, each class filled up
 A feature of two values has the same cut twice.
 """
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist import arrayfile
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.errors import FormatError
 from maabo_dist.kernels import kernel
 
+KIND = "bits/1"
 CUTS = 2
 WORD = 64
 
@@ -54,6 +58,18 @@ class BitTable(NamedTuple):
     def features(self) -> int:
         """D."""
         return len(self.bits)
+
+    def save(self, path: Path) -> None:
+        """Write one file, whole or not at all, for the processes of a host to share."""
+        arrayfile.write(path, KIND, self._asdict(), {})
+
+    @classmethod
+    def load(cls, path: Path) -> "BitTable":
+        """Map a saved file, after a look at every byte. It is this host's own: made by `build`, never sent."""
+        arrays, _ = arrayfile.read(path, KIND, writable=True, verify=True)
+        if set(arrays) != set(cls._fields):
+            raise FormatError(f"{path} is damaged: it lacks arrays of a table of bits.")
+        return cls(**arrays)
 
 
 @kernel

@@ -18,9 +18,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from maabo_dist.kernels import kernel
-from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.bits import WORD, BitTable
 
 TILE = 16
+SECONDS_A_PAIR, SECONDS_A_CLASS, SECONDS_A_WORD = 40e-9, 25e-9, 2.2e-9
+"""What a pair costs on one core: for itself, for each class, and for each word of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,16 @@ def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
     wanted = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
     stops = np.unique(np.searchsorted(pairs, wanted) + 1)
     return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def count_pairs(start: int, stop: int, features: int) -> int:
+    """How many pairs have one of start … stop − 1 as their first feature."""
+    return (stop - start) * (2 * features - start - stop - 1) // 2
+
+
+def pair_seconds(rows: int, classes: int) -> float:
+    """About how long a pair takes, for so many training rows."""
+    return SECONDS_A_PAIR + SECONDS_A_CLASS * classes + SECONDS_A_WORD * (rows / WORD + classes / 2)
 
 
 def screen_block(table: BitTable, start: int, stop: int, most: int) -> Pairs:

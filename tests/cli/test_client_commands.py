@@ -230,6 +230,15 @@ def test_status_shows_what_is_known(run, scheduler):
     assert json.loads(record)["failed"] == 3
 
 
+def test_a_job_that_screens_is_said_to(run, scheduler):
+    scheduler.add(JOB, JobState.RUNNING, planned=500, pairs_screened=5_000, pairs=12_497)
+
+    listed, facts = run("jobs"), run("status", JOB)
+
+    assert "screening 40 %" in listed[1]
+    assert "screening 40 %" in facts[1]
+
+
 def test_watch_ends_with_the_job(run, scheduler):
     scheduler.add(JOB, JobState.DONE, trees=455, rules=1, seconds=12.3, digest="ab" * 32)
 

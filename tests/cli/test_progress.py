@@ -13,16 +13,16 @@ def at(trees, seconds, planned=100):
 def test_time_left_is_judged_without_the_time_before_the_first_report():
     pace = Pace()
 
-    assert pace.time_left(at(10, seconds=30)) == ""
-    assert pace.time_left(at(20, seconds=31)) == "8 s left"
+    assert pace.time_left(Standing(10, 100, 30.0, "")) == ""
+    assert pace.time_left(Standing(20, 100, 31.0, "")) == "8 s left"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(1, "1 s left"), (300, "5 min left"), (36_000, "10.0 h left")])
 def test_time_left_is_in_a_unit_that_fits(seconds, text):
     pace = Pace()
-    pace.time_left(at(0, seconds=0))
+    pace.time_left(Standing(0, 100, 0.0, ""))
 
-    assert pace.time_left(at(50, seconds=seconds)) == text
+    assert pace.time_left(Standing(50, 100, seconds, "")) == text
 
 
 def test_a_log_gets_a_line_every_ten_seconds_at_most():
@@ -36,6 +36,28 @@ def test_a_log_gets_a_line_every_ten_seconds_at_most():
         "11 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
         "21 of 100 trees, best F1 0.750, 3 reliable, 1 min left",
     ]
+
+
+def test_time_left_of_the_search_is_not_judged_by_the_screen_before_it():
+    pace = Pace()
+    for done, seconds in [(0, 0.0), (400, 8.0)]:
+        screening = pace.time_left(Standing(done, 1000, seconds, "", unit="pairs"))
+
+    assert screening == "12 s left"
+    assert pace.time_left(Standing(0, 100, 20.0, "")) == ""
+    assert pace.time_left(Standing(50, 100, 25.0, "")) == "5 s left"
+
+
+@pytest.mark.parametrize(
+    ("standing", "text"),
+    [
+        (Standing(120, 455, 1.0, ""), "120/455 trees"),
+        (Standing(1200, None, 1.0, ""), "1,200 trees"),
+        (Standing(5_000_000, 12_497_500, 1.0, "", unit="pairs"), "40 % of 12,497,500 pairs"),
+    ],
+)
+def test_what_is_counted_is_said(standing, text):
+    assert standing.count_text == text
 
 
 def test_a_job_of_unknown_size_has_no_time_left():

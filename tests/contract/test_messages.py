@@ -14,6 +14,8 @@ from maabo_dist.contract.messages import (
     Mine,
     Mined,
     Request,
+    Screen,
+    Screened,
     TableSplit,
     pack_subsets,
     unpack_subsets,
@@ -61,8 +63,8 @@ def test_what_only_a_person_reads_of_a_task_is_not_sent():
 
 
 def test_another_version_is_refused_by_its_number():
-    with pytest.raises(FormatError, match="contract version 2 came; this program speaks version 1"):
-        Evaluate.read(an_evaluation(version=2, something_new=True))
+    with pytest.raises(FormatError, match="contract version 3 came; this program speaks version 2"):
+        Evaluate.read(an_evaluation(version=3, something_new=True))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,27 @@ def test_ended_states_are_those_in_which_nothing_more_happens():
     assert {state.value for state in JobState if state.ended} == {"done", "failed", "cancelled"}
 
 
+def a_screen(**changes):
+    message = {name: an_evaluation()[name] for name in ("job", "attempt", "columns", "split")}
+    return message | {"number": 3, "blocks": 40, "start": 512, "stop": 1024, "most": 200} | changes
+
+
+def test_a_block_of_a_screen_comes_back_from_json_as_it_was_and_reads_well():
+    message = Screen.read(a_screen())
+
+    assert Screen.read(message.model_dump_json()) == message
+    assert message.argsrepr == "job 0123 · screen 3 of 40 · features 512–1023"
+    assert Screen.read(a_screen(stop=513)).argsrepr == "job 0123 · screen 3 of 40 · feature 512"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"job": "x"}, {"start": -1}, {"most": 0}, {"most": 10**9}, {"columns": "../x"}, {"split": {}}]
+)
+def test_a_block_of_a_screen_that_makes_no_sense_is_refused(changes):
+    with pytest.raises(FormatError, match="A Screen message does not read"):
+        Screen.read(a_screen(**changes))
+
+
 def a_request_for_rules(**changes):
     message = {
         "spec": {"id": JOB, "dataset": {"fingerprint": TABLE}},
@@ -152,7 +175,7 @@ def test_a_request_for_rules_that_makes_no_sense_is_refused(changes):
         Mine.read(a_request_for_rules(**changes))
 
 
-@pytest.mark.parametrize("kind", [Answer, Mined, Mine, Evaluate, Request])
+@pytest.mark.parametrize("kind", [Answer, Mined, Mine, Evaluate, Screen, Screened, Request])
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200), st.dictionaries(st.text(max_size=9), st.integers())))
 def test_whatever_comes_instead_of_a_message_is_refused_with_a_reason(kind, data):
     with pytest.raises(FormatError):

@@ -15,22 +15,23 @@ from scheduler.__main__ import main
 from scheduler.loop import Scheduler
 from scheduler.parts import Parts
 
-TIMES = 4
 STEPS = {
-    "write": ("ledger", "write", lambda values: bool(values.get("sent"))),
-    "publish": ("post", "evaluate", lambda _: True),
-    "commit": ("ledger", "write", lambda values: bool(values.get("new_results"))),
-    "ack": ("redis", "xdel", lambda _: True),
+    "write": ("_ledger", "write", lambda values: bool(values.get("sent")), 4),
+    "publish": ("_post", "evaluate", lambda _: True, 4),
+    "commit": ("_ledger", "write", lambda values: bool(values.get("new_results")), 4),
+    "ack": ("_redis", "xdel", lambda _: True, 4),
+    "block": ("_screens._ledger", "write_blocks", lambda _: True, 2),
+    "block-publish": ("_screens._post", "screen", lambda _: True, 2),
+    "screen": ("_screens._ledger", "write_screen", lambda _: True, 1),
 }
-"""Step → what does it, the method, and which of its calls are meant."""
+"""Step → what does it, the method, which of its calls are meant, and at how many of them to die."""
 
 
 class Dying:
     """An object one of whose methods kills the process before or after it has worked."""
 
-    def __init__(self, inner, when, method, meant):
-        self._inner, self._when, self._method, self._meant = inner, when, method, meant
-        self._left = TIMES
+    def __init__(self, inner, when, method, meant, times):
+        self._inner, self._when, self._method, self._meant, self._left = inner, when, method, meant, times
 
     def __getattr__(self, name):
         found = getattr(self._inner, name)
@@ -52,9 +53,11 @@ class Dying:
 
 def run_until(step):
     when, what = step.split()
-    part, method, meant = STEPS[what]
+    part, method, meant, times = STEPS[what]
     scheduler = Scheduler(Parts.connected(ClusterSettings.from_environment(os.environ)), f"dying {step}")
-    setattr(scheduler, f"_{part}", Dying(getattr(scheduler, f"_{part}"), when, method, meant))
+    *owner, name = part.split(".")
+    owner = getattr(scheduler, owner[0]) if owner else scheduler
+    setattr(owner, name, Dying(getattr(owner, name), when, method, meant, times))
     scheduler.run(Event())
 
 

@@ -7,9 +7,9 @@ NAME = "maabo_dist.contract.messages"
 
 spec = find_spec(NAME)
 source = spec.loader.get_source(NAME)
-assert "\nVERSION = 1\n" in source
+assert "\nVERSION = 2\n" in source
 module = module_from_spec(spec)
 sys.modules[NAME] = module
-exec(compile(source.replace("\nVERSION = 1\n", "\nVERSION = 2\n"), spec.origin, "exec"), module.__dict__)
+exec(compile(source.replace("\nVERSION = 2\n", "\nVERSION = 3\n"), spec.origin, "exec"), module.__dict__)
 
 from workers.app import app  # noqa: E402, F401 - after the change

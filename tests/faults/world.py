@@ -26,7 +26,8 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.mining import mine
-from maabo_dist.settings import MiningSettings
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.synthetic import Recipe, generate
 from scheduler.ledger import Ledger
 from tests import servers
 from tests.cluster import ask, cluster_settings, submit
@@ -34,12 +35,17 @@ from tests.proxy import Proxy
 
 MINING = {"trees": 3000, "batch": 32, "in_flight": 16, "seed": 1, "similarity": 0.4, "subset_size": 4}
 LEASE = 3.0
-SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0}
-"""Small tasks and a short lease: much to lose at every moment, and quick to come back."""
+SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0, "screen_seconds": 0.0}
+"""Small tasks and a short lease: much to lose at every moment, and quick to come back. Screens are the workers'."""
+ORDINARY = "tests.faults.ordinary_app"
 
 
 @cache
 def table(name="breast_cancer"):
+    """A bundled table, or one with so many features in which rules are planted: `planted 200`."""
+    if name.startswith("planted "):
+        frame, _ = generate(Recipe(rows=300, features=int(name.split()[1]), xor=1, seed=4))
+        return prepare(frame, TableSettings(target="y")).columns
     return prepare(*load_bundled(name)).columns
 
 
@@ -175,12 +181,12 @@ class World:
         process.ordinary = module == "scheduler" and not settings
         return process.ready("ready as") if wait else process
 
-    def worker(self, app="workers.app", *options, environment=None, wait=True, **settings):
+    def worker(self, app=ORDINARY, *options, environment=None, wait=True, **settings):
         """One more worker main with two processes, with settings that differ from the others'."""
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", "-n", f"{uuid4().hex}@here"]
         command += ["--without-mingle", "--without-gossip"]
         process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings)
-        process.ordinary = app == "workers.app" and not settings and not options
+        process.ordinary = app == ORDINARY and not settings and not options
         return process.ready(" ready.") if wait else process
 
     def _start(self, command, name, environment, settings):

@@ -14,13 +14,16 @@ from sqlalchemy.engine import make_url
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError, SettingsError
 from scheduler.database import DuplicateError, LedgerError
-from scheduler.ledger import BatchRow, FencedError, Lease, Ledger, ResultRow, Segment, TaskRow
+from scheduler.ledger import BatchRow, BlockRow, FencedError, Lease, Ledger, ResultRow, Segment, TaskRow
 from scheduler.schema import jobs
 from tests import servers
 
 TABLE = "0123456789abcdef" * 4
 CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
-TABLES = ("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results")
+TABLES = (
+    *("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results"),
+    *("maabo_screen_blocks", "maabo_screens"),
+)
 
 
 # Where ledgers are.
@@ -367,6 +370,8 @@ WRITES = {
     "a batch": lambda ledger, lease: ledger.write(lease, 113.0, new_batches=[BatchRow(1, b"late")]),
     "an answer": lambda ledger, lease: ledger.write(lease, 113.0, new_results=[ResultRow(0, 5, 9, b"late")]),
     "a task": lambda ledger, lease: ledger.write(lease, 113.0, sent=[TaskRow(0, 0, 5, 1), TaskRow(1, 0, 5, 0)]),
+    "blocks": lambda ledger, lease: ledger.write_blocks(lease, 113.0, [BlockRow(0, 5, 1), BlockRow(5, 9)]),
+    "a screen": lambda ledger, lease: ledger.write_screen(lease, 113.0, b"late"),
     "segments": lambda ledger, lease: ledger.write_segments(lease, 113.0, [Segment(TABLE, 1)]),
     "the end": lambda ledger, lease: ledger.end(lease, 113.0, JobState.DONE, digest="d" * 64),
 }
@@ -404,6 +409,49 @@ def test_what_was_written_is_there_after_a_restart(ledger, url):
 
     assert (row.state, row.trees, row.best_score, row.planned) == (JobState.RUNNING, 5, 0.8, 9)
     assert (row.started, row.ran, row.stop_after, row.fence) == (101.0, 2.5, 3, lease.fence)
+
+
+def test_a_screen_under_way_is_there_after_a_restart(ledger, url):
+    lease = held(ledger)
+    ledger.write_blocks(lease, 101.0, [BlockRow(5, 9), BlockRow(0, 5), BlockRow(9, 11)])
+    ledger.write_blocks(lease, 102.0, [BlockRow(0, 5, 0), BlockRow(5, 9, 0)])
+    ledger.write_blocks(lease, 103.0, [BlockRow(0, 5, 0, b"pairs", 0.25)], {"ran": 2.5})
+    ledger.write_blocks(lease, 104.0, [BlockRow(5, 9, 1)])
+    ledger.write_blocks(lease, 105.0, [])
+
+    with opened(url) as again:
+        assert again.blocks(lease.job) == [BlockRow(0, 5, 0, b"pairs", 0.25), BlockRow(5, 9, 1), BlockRow(9, 11)]
+        assert (again.screen(lease.job), again.job(lease.job).ran) == (None, 2.5)
+        assert again.blocks(a_job(2).id) == []
+
+
+def test_a_screen_takes_the_place_of_its_blocks(ledger):
+    lease = held(ledger)
+    ledger.add([a_job(2)], 101.0)
+    (other,) = ledger.acquire("one", 101.0, seconds=10, most=1)
+    for one in (lease, other):
+        ledger.write_blocks(one, 101.0, [BlockRow(0, 5)])
+    ledger.write_screen(lease, 102.0, b"screen", {"ran": 9.0})
+
+    assert (ledger.screen(lease.job), ledger.blocks(lease.job), ledger.job(lease.job).ran) == (b"screen", [], 9.0)
+    assert (ledger.screen(other.job), ledger.blocks(other.job)) == (None, [BlockRow(0, 5)])
+    with pytest.raises(DuplicateError):
+        ledger.write_screen(lease, 103.0, b"another")
+
+
+@pytest.mark.parametrize("way", ["end", "cancel", "purge"])
+def test_nothing_of_a_screen_is_left_when_its_job_has_ended(ledger, url, way):
+    lease = held(ledger)
+    ledger.write_screen(lease, 101.0, b"screen")
+    ledger.write_blocks(lease, 102.0, [BlockRow(0, 5, 0, b"pairs")])
+    if way == "cancel":
+        ledger.ask(lease.job, "cancel", 1000.0)
+    else:
+        ledger.end(lease, 103.0, JobState.FAILED)
+    if way == "purge":
+        ledger.purge(before=200.0)
+
+    assert (contents(url)["maabo_screens"], contents(url)["maabo_screen_blocks"]) == ([], [])
 
 
 def test_segments_are_replaced_as_a_whole(ledger):
@@ -649,14 +697,39 @@ def test_a_ledger_of_version_1_is_brought_up_to_date_with_its_jobs(url):
         assert ledger.purge(before=10.0) == [done.id]
 
 
-def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url):
-    make_version_1(url)
+def make_version_2(url):
+    """As the version before screens left it, with a job under way."""
+    with opened(url) as ledger:
+        with_search(ledger, held(ledger))
+    with connected(url) as connection:
+        for name in ("maabo_screen_blocks", "maabo_screens"):
+            connection.execute(text(f"DROP TABLE {name}"))
+        connection.execute(text("UPDATE maabo_meta SET value = '2' WHERE key = 'schema'"))
+
+
+def test_a_ledger_of_version_2_is_brought_up_to_date_with_its_jobs(url):
+    make_version_2(url)
+
+    with opened(url) as ledger:
+        (lease,) = ledger.acquire("two", 1000.0, seconds=10, most=9)
+        assert len(rows_of_search(ledger, lease.job)) == 4
+        assert (ledger.blocks(lease.job), ledger.screen(lease.job)) == ([], None)
+        ledger.write_blocks(lease, 1001.0, [BlockRow(0, 5, 0)])
+        ledger.write_screen(lease, 1002.0, b"screen")
+        assert ledger.screen(lease.job) == b"screen"
+        assert contents(url)["maabo_meta"] == ["('schema', '3')"]
+
+
+@pytest.mark.parametrize("make_old", [make_version_1, make_version_2])
+def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url, make_old):
+    make_old(url)
+    jobs = {make_version_1: {"queued": 3, "done": 1}, make_version_2: {"running": 1}}[make_old]
 
     def start():
         with opened(url) as ledger:
             return ledger.counts()
 
-    assert side_by_side(*[start] * 4) == [{"queued": 3, "done": 1}] * 4
+    assert side_by_side(*[start] * 4) == [jobs] * 4
 
 
 def test_a_migrated_ledger_has_the_columns_and_indexes_of_a_new_one(url, tmp_path):
@@ -689,7 +762,7 @@ def test_a_ledger_of_a_newer_schema_is_refused_and_left_as_it_is(url):
         connection.execute(text("UPDATE maabo_meta SET value = '99' WHERE key = 'schema'"))
     before = contents(url)
 
-    with pytest.raises(SettingsError, match=r"schema version 99; this scheduler knows 2\. Use a newer"):
+    with pytest.raises(SettingsError, match=r"schema version 99; this scheduler knows 3\. Use a newer"):
         Ledger(url)
 
     assert contents(url) == before

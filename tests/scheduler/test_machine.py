@@ -23,6 +23,7 @@ from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.active import open_job
 from scheduler.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
 from scheduler.machine import MOST_STRIKES, JobMachine, TaskKey
+from scheduler.preparation import prepare
 from tests import factories
 
 # Patience that nothing exhausts: with it a job pools its trees where they can be looked at.
@@ -122,9 +123,9 @@ def outcome(machine):
 def books(machine):
     """Every subset that a machine holds, and where."""
     held = {
-        "unsent": [key for key, _ in machine._unsent],
-        "sent": list(machine._sent),
-        "later": [key for _, key, _ in machine._later],
+        "unsent": [key for key, _ in machine._outbox.unsent],
+        "sent": list(machine._outbox.sent),
+        "later": [key for _, key, _ in machine._outbox.later],
     }
     return [
         (key.batch, place, where)
@@ -207,7 +208,7 @@ def test_a_failure_is_heard_once():
     world.send(1)
 
     assert world.machine.strike(task.key, 0) is None
-    assert world.machine._sent[task.key].attempt == 1
+    assert world.machine._outbox.sent[task.key].attempt == 1
 
 
 def test_a_single_subset_that_cannot_be_had_is_named_after_some_strikes():
@@ -345,7 +346,7 @@ def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_
     world.machine.adopt(TaskKey(0, 0, 2), 0, 0.0)
     world.machine.adopt(TaskKey(0, 0, 5), 0, 0.0)
 
-    assert list(world.machine._sent) == [TaskKey(0, 0, 2)]
+    assert list(world.machine._outbox.sent) == [TaskKey(0, 0, 2)]
     assert world.send().key == TaskKey(0, 2, 8)
 
 
@@ -408,9 +409,9 @@ class JobLife(RuleBasedStateMachine):
     What was ever sent may be answered at any time, any number of times: late twins and repetitions are just answers.
     """
 
-    def __init__(self, directory, cache):
+    def __init__(self, directory, prepared):
         super().__init__()
-        self.cache, self.now = cache, 1000.0
+        self.prepared, self.now = prepared, 1000.0
         self.ledger = Ledger(f"sqlite:///{directory}/{uuid4().hex}.db")
         self.submit()
 
@@ -422,7 +423,7 @@ class JobLife(RuleBasedStateMachine):
 
     def open(self):
         (self.lease,) = self.ledger.acquire("any", self.now, seconds=10, most=1)
-        self.job = open_job(self.ledger, self.lease, self.cache, self.now, tick=lambda: None)
+        self.job = open_job(self.ledger, self.lease, self.prepared, self.now, tick=lambda: None)
 
     @property
     def machine(self):
@@ -490,7 +491,7 @@ class JobLife(RuleBasedStateMachine):
         self.advance(dies, self.answered(task))
 
     def is_under_way(self, task, attempt):
-        sent = self.machine._sent.get(task.key)
+        sent = self.machine._outbox.sent.get(task.key)
         return sent is not None and sent.attempt == attempt
 
     def strike(self, pick, off_by, dies):
@@ -595,10 +596,11 @@ def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, num
     store = FileStore(f"file://{tmp_path}/store")
     columns().save(tmp_path / "table")
     store.put(f"columns/{columns().fingerprint}", tmp_path / "table")
-    tables = TableCache(tmp_path / "cache", store, limit=1 << 30)
+    spec = JobSpec.parse({"id": "0" * 32, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING})
+    prepared = prepare(spec, TableCache(tmp_path / "cache", store, limit=1 << 30), screen_seconds=1.0)
 
     # Several short runs: after some examples hypothesis goes on with variations of those that it has.
     run_state_machine_as_test(
-        seed(number)(lambda: JobLife(tmp_path, tables)),
+        seed(number)(lambda: JobLife(tmp_path, prepared)),
         settings=settings(max_examples=10, stateful_step_count=60, suppress_health_check=list(HealthCheck)),
     )

@@ -5,7 +5,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.tables import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.probes import with_probes
 from maabo_dist.settings import MiningSettings
@@ -89,6 +89,31 @@ def test_a_damaged_layout_in_the_cache_is_made_anew(store, tmp_path):
     found = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT)
 
     assert np.array_equal(found.entries, expected)
+
+
+def test_bits_for_screens_are_made_once_for_all_processes_of_a_host_and_anew_when_damaged(store, tmp_path):
+    columns = stored(store, tmp_path)
+    first = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
+    expected = first.bits.copy()
+    (path,) = (tmp_path / "cache").glob("*.bits")
+    made = path.stat().st_ino
+
+    again = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
+    kept = path.stat().st_ino
+    damage(path)
+    anew = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
+
+    assert (made == kept, path.stat().st_ino != made) == (True, True)
+    assert np.array_equal(again.bits, expected)
+    assert np.array_equal(anew.bits, expected)
+
+
+def test_a_process_keeps_few_tables_of_bits_mapped(store, tmp_path):
+    cache = a_cache(store, tmp_path)
+    for seed in range(OPEN_TABLES + 2):
+        cache.bits(stored(store, tmp_path, seed).fingerprint, SPLIT)
+
+    assert len(cache._bits) == OPEN_TABLES
 
 
 def test_a_damaged_table_in_the_store_is_taken_away_so_that_it_can_be_put_there_again(store, tmp_path):

@@ -13,12 +13,13 @@ import pytest
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED, open_redis, results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer, Mined, Request, pack_subsets
+from maabo_dist.contract.messages import Answer, Mined, Request, Screened, pack_subsets
 from maabo_dist.data.split import split_rows
 from maabo_dist.mining import mine, split_for
 from maabo_dist.report import result_document
+from maabo_dist.screens import BitTable, screen_block, unpack_pairs
 from maabo_dist.settings import MiningSettings
 from maabo_dist.store import FileStore
 from maabo_dist.trees import TrainingTable, depth_search
@@ -37,19 +38,33 @@ class Cluster:
 
     def send(self, subsets, **changes):
         message = {
-            "version": 1,
+            "version": 2,
             "job": JOB,
             "batch": 0,
             "start": 0,
             "stop": len(subsets),
             "attempt": 0,
             "columns": self.columns.fingerprint,
-            "split": SPLIT | {"version": 1, "min_samples_leaf": 1},
+            "split": SPLIT | {"version": 2, "min_samples_leaf": 1},
             "max_depth": 4,
             "subset_size": subsets.shape[1],
             "subsets": pack_subsets(subsets),
         }
         self.app.send_task(names.EVALUATE, kwargs=message | changes, queue=names.EVALUATE_QUEUE)
+
+    def screen(self, start, stop, **changes):
+        message = {
+            "job": JOB,
+            "number": 1,
+            "blocks": 1,
+            "start": start,
+            "stop": stop,
+            "attempt": 0,
+            "columns": self.columns.fingerprint,
+            "split": SPLIT | {"min_samples_leaf": 1},
+            "most": 4,
+        }
+        self.app.send_task(names.SCREEN, kwargs=message | changes, queue=names.EVALUATE_QUEUE)
 
     def entries(self, count):
         stream = results_stream(self.settings, JOB)
@@ -121,6 +136,37 @@ def test_a_message_of_another_version_is_refused_in_that_version_and_brings_no_w
     assert (refused["kind"], refused["version"]) == ("unavailable", 7)
     assert "version 7" in refused["reason"]
     assert (done["kind"], done["batch"]) == ("done", 5)
+
+
+def test_a_worker_screens_as_one_process_does(cluster):
+    split = split_rows(cluster.columns.labels, test_size=0.3, seed=1)
+    expected = screen_block(BitTable.build(cluster.columns, split), 1, 3, 4)
+
+    cluster.screen(1, 3)
+
+    (fields,) = cluster.entries(1)
+    answer, pairs = Screened.read(fields[SCREENED]), unpack_pairs(fields[BODY], 1, 3, cluster.columns.count, 4)
+    assert (answer.kind, answer.job, answer.start, answer.stop) == ("done", JOB, 1, 3)
+    assert np.array_equal(pairs.features, expected.features)
+    assert np.array_equal(pairs.strengths, expected.strengths)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({"columns": "f" * 64}, "unavailable", "holds no columns/ffff"),
+        ({"version": 7}, "unavailable", "version 7"),
+        ({"start": 2, "stop": 99}, "failed", "no block of 6 features"),
+        ({"start": 2, "stop": 2}, "failed", "no block of 6 features"),
+    ],
+)
+def test_a_block_that_cannot_be_screened_is_said_to_be_so(cluster, changes, kind, reason):
+    cluster.screen(**{"start": 1, "stop": 3} | changes)
+
+    (fields,) = cluster.entries(1)
+    answer = json.loads(fields[SCREENED])
+    assert (answer["kind"], answer["version"]) == (kind, changes.get("version", 2))
+    assert reason in answer["reason"]
 
 
 def mine_message(cluster, trees=12, **changes):

@@ -1,0 +1,66 @@
+"""Pairs and screens as bytes, for answers of workers and for the ledger. What comes in is checked before it is used.
+
+    pairs:   (first, second) of each pair, int32 | strength of each pair, float64       all little-endian
+    screen:  features, pairs: two uint32 | features, int32 | (first, second) of each pair, int32
+
+An answer is that of one block, the ledger keeps the screen of a whole table.
+"""
+
+import numpy as np
+
+from maabo_dist.errors import FormatError
+from maabo_dist.screens.pairs import Pairs, count_pairs
+from maabo_dist.screens.screen import Screen
+
+PAIR_BYTES = 16
+HEAD_BYTES = 8
+
+
+def pack_pairs(pairs: Pairs) -> bytes:
+    """Features, then strengths."""
+    return pairs.features.astype("<i4").tobytes() + pairs.strengths.astype("<f8").tobytes()
+
+
+def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -> Pairs:
+    """The `most` strongest pairs of a block, as `screen_block` gives them for a table of so many features."""
+    count = min(most, count_pairs(start, stop, features))
+    if len(data) != count * PAIR_BYTES:
+        raise FormatError(f"Packed pairs are {len(data)} bytes long, which are not {count} pairs.")
+    found = np.frombuffer(data, "<i4", 2 * count).reshape(count, 2).astype(np.int32)
+    strengths = np.frombuffer(data, "<f8", offset=8 * count).astype(np.float64)
+    first, second = found[:, 0], found[:, 1]
+    if not ((start <= first) & (first < stop) & (first < second) & (second < features)).all():
+        raise FormatError(f"Packed pairs hold one that is not of the block of features {start} to {stop - 1}.")
+    if not np.isfinite(strengths).all():
+        raise FormatError("Packed pairs hold a strength that is not finite.")
+    pairs = Pairs(found, strengths)
+    _check_order(pairs)
+    return pairs
+
+
+def _check_order(pairs: Pairs) -> None:
+    """Strongest first, equals in the order of their features: so none is there twice."""
+    strengths, (first, second) = pairs.strengths, pairs.features.T.astype(np.int64)
+    later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
+    if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():
+        raise FormatError("Packed pairs are not in order.")
+
+
+def pack_screen(screen: Screen) -> bytes:
+    """All that a search needs of a screen."""
+    head = np.array([len(screen.features), len(screen.pairs)], "<u4")
+    return head.tobytes() + screen.features.astype("<i4").tobytes() + screen.pairs.astype("<i4").tobytes()
+
+
+def unpack_screen(data: bytes, features: int) -> Screen:
+    """Inverse of `pack_screen`, for a table of so many features."""
+    head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(2, "<u4")
+    count, pairs = int(head[0]), int(head[1])
+    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pairs:
+        raise FormatError(f"A packed screen of {len(data)} bytes is not one of {features} features.")
+    order = np.frombuffer(data, "<i4", count, HEAD_BYTES).astype(np.int32)
+    found = np.frombuffer(data, "<i4", offset=HEAD_BYTES + 4 * count).reshape(pairs, 2).astype(np.int32)
+    ascending = (found[:, 0] >= 0) & (found[:, 0] < found[:, 1]) & (found[:, 1] < features)
+    if not np.array_equal(np.sort(order), np.arange(features)) or not ascending.all():
+        raise FormatError("A packed screen names features that the table does not have, or one of them twice.")
+    return Screen(order, found)

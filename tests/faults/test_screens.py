@@ -1,0 +1,149 @@
+"""Screens on workers: whatever is killed or emptied in their middle, the digest is that of one process."""
+
+import os
+import signal
+
+import pytest
+
+from maabo_dist.cluster.streams import BODY, SCREENED
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.messages import Screened
+from tests import servers
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+SCREENED_MINING = {
+    "trees": 120,
+    "batch": 16,
+    "in_flight": 4,
+    "seed": 1,
+    "preset": "auto",
+    "min_samples": 10,
+    "literals": "paper",  # else too few rules to tell one search from another
+}
+PLANTED = "planted 200"
+
+
+def submit(world, **more):
+    return world.submit(SCREENED_MINING | more, name=PLANTED)
+
+
+def halfway(world, job, least=3):
+    """Some blocks are answered and others are not."""
+
+    def look():
+        blocks = world.ledger.blocks(job)
+        answered = sum(block.pairs is not None for block in blocks)
+        return blocks if least <= answered < len(blocks) else None
+
+    return servers.wait_for(look, 30, what="a screen that is half made")
+
+
+def done(world, job, seconds=30):
+    row = world.done(job, SCREENED_MINING, name=PLANTED, seconds=seconds)
+    assert row.rules > 20
+    return row
+
+
+def test_a_screen_made_by_workers_changes_no_rule_and_its_progress_is_seen(world):
+    job = submit(world)
+    halfway(world, job)
+    record = servers.wait_for(
+        lambda: (seen := world.record(job)) and seen.pairs_screened and seen, 10, what="a record of the screen"
+    )
+
+    row = done(world, job)
+    assert (record.state, record.pairs, record.trees) == (JobState.RUNNING, 200 * 199 // 2, 0)
+    assert 0 < record.pairs_screened < record.pairs
+    assert (world.record(job).pairs_screened, row.trees) == (None, 120)
+
+
+def test_a_worker_child_killed_in_the_middle_of_a_screen_changes_no_rule(world):
+    job, before = submit(world), len(world.first_scheduler.log)
+    halfway(world, job)
+    for child in world.first_worker.children:
+        os.kill(child, signal.SIGKILL)
+
+    done(world, job)
+    assert "block lost" in world.first_scheduler.log[before:]
+    assert world.first_worker.alive
+
+
+def test_a_redis_emptied_in_the_middle_of_a_screen_changes_no_rule(world):
+    job = submit(world)
+    halfway(world, job)
+    world.client.flushall()
+
+    done(world, job)
+
+
+@pytest.mark.soak
+def test_a_job_paused_in_the_middle_of_a_screen_goes_on_from_there(world):
+    job = submit(world)
+    halfway(world, job)
+    world.ask("pause", job)
+    servers.wait_for(lambda: world.row(job).state is JobState.PAUSED, 10, what="a job that is paused")
+    world.ask("resume", job)
+
+    done(world, job)
+
+
+def test_a_job_cancelled_in_the_middle_of_a_screen_leaves_nothing_behind(world):
+    job = submit(world)
+    halfway(world, job)
+    world.ask("cancel", job)
+
+    assert world.ended(job).state is JobState.CANCELLED
+    assert (world.ledger.blocks(job), world.ledger.screen(job)) == ([], None)
+    servers.wait_for(lambda: world.record(job).state is JobState.CANCELLED, 10, what="the job's record")
+    assert world.record(job).pairs_screened is None
+
+
+def test_a_time_budget_spent_on_the_screen_leaves_time_for_the_first_batches_only(world):
+    job = submit(world, time_limit=0.3)
+
+    row = world.ended(job)
+    assert (row.state, row.reason) == (JobState.DONE, "time")
+    assert 0 < row.trees < SCREENED_MINING["trees"]
+
+
+def test_an_answer_that_is_no_block_s_is_refused(world):
+    world.first_worker.signal(signal.SIGSTOP)
+    job, before = submit(world), len(world.first_scheduler.log)
+    block = servers.wait_for(lambda: world.ledger.blocks(job), 20, what="blocks")[0]
+    header = {"kind": "done", "job": job, "attempt": 0, "worker": "nobody"}
+    for start, stop, body in [(block.start, block.stop, b"short"), (0, 1000, b"")]:
+        answer = Screened.read(header | {"start": start, "stop": stop})
+        world.client.xadd(world.stream(job), {SCREENED: answer.model_dump_json(), BODY: body})
+    servers.wait_for(lambda: world.first_scheduler.log[before:].count("answer refused") >= 2, 15, what="two refusals")
+    world.first_worker.signal(signal.SIGCONT)
+
+    done(world, job)
+
+
+@pytest.mark.soak
+def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
+    steps = [f"{when} {what}" for what in ("block", "block-publish", "screen") for when in ("before", "after")]
+    world.first_scheduler.signal(signal.SIGTERM)
+    world.first_scheduler.exit_code(15)
+    dying = world.scheduler("tests.faults.dying_scheduler", *steps, lease_seconds=1.0)
+    jobs = [submit(world), submit(world)]  # a screen is written once
+    for step in steps:
+        servers.wait_for(lambda step=step: f"died: {step}, by signal 9" in dying.log, 30, what=f"a death {step}")
+
+    for job in jobs:
+        done(world, job)
+
+
+def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_that_goes_on_from_there(world):
+    job = submit(world)
+    halfway(world, job)
+    world.first_scheduler.signal(signal.SIGKILL)
+    world.first_scheduler.exit_code(10)
+    kept = {block.start for block in world.ledger.blocks(job) if block.pairs is not None}
+    second = world.scheduler()
+
+    done(world, job)
+    assert len(kept) >= 3
+    assert f"job screens pairs job={job} screened=0 " not in second.log
+    assert f"job screens pairs job={job} screened=" in second.log

@@ -1,0 +1,228 @@
+"""Screens as the scheduler sees them, on a real Redis and ledger; the test itself is the worker."""
+
+from contextlib import closing
+from functools import cache
+from threading import Event
+
+import numpy as np
+import pytest
+
+from maabo_dist.cluster.streams import BODY, SCREENED, open_redis, results_stream
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.messages import Screened
+from maabo_dist.data import prepare
+from maabo_dist.mining import split_for
+from maabo_dist.screens import MOST_PAIRS, BitTable, pack_pairs, screen, screen_block, unpack_screen
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.synthetic import Recipe, generate
+from maabo_dist.trees import TrainingTable
+from scheduler import loop
+from scheduler.loop import Scheduler
+from scheduler.parts import Parts
+from scheduler.preparation import Workshop
+from scheduler.screening import FEWEST_BLOCKS, MOST_STRIKES
+from tests import servers
+from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
+
+MINING = {"trees": 40, "batch": 8, "seed": 2, "preset": "auto"}
+
+
+@cache
+def columns():
+    frame, _ = generate(Recipe(rows=200, features=60, xor=1, seed=2))
+    return prepare(frame, TableSettings(target="y")).columns
+
+
+@cache
+def split():
+    return split_for(columns(), MiningSettings.parse(MINING))
+
+
+@cache
+def bits():
+    return BitTable.build(columns(), split())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture
+def cluster(server, tmp_path):
+    return cluster_settings(server, tmp_path, prefix=f"{tmp_path.name[-40:]}:", lease_seconds=1, screen_seconds=0.0)
+
+
+@pytest.fixture(autouse=True)
+def brisk(monkeypatch):
+    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+
+
+class Worker:
+    """Takes whatever is in the queue, and answers for a job as it is told to."""
+
+    def __init__(self, cluster, ledger, job):
+        self.cluster, self.ledger, self.job = cluster, ledger, job
+
+    def sent(self):
+        """Blocks on their way."""
+        return servers.wait_for(self._take, 20, what="a block to screen")
+
+    def _take(self):
+        with open_redis(self.cluster) as client:
+            client.delete(self.cluster.key(names.EVALUATE_QUEUE))
+        return [block for block in self.ledger.blocks(self.job) if block.attempt is not None and block.pairs is None]
+
+    def say(self, block, kind, body=b"", reason=""):
+        key = {"job": self.job, "start": block.start, "stop": block.stop, "attempt": block.attempt}
+        header = Screened.read(key | {"kind": kind, "reason": reason, "worker": "the test"})
+        with open_redis(self.cluster) as client:
+            client.xadd(results_stream(self.cluster, self.job), {SCREENED: header.model_dump_json(), BODY: body})
+
+    def answer(self, block):
+        self.say(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MOST_PAIRS)))
+
+    def answer_all(self):
+        """Until the search has begun."""
+        while not list(self.ledger.batches(self.job)):
+            for block in self._take():
+                self.answer(block)
+
+
+def test_a_screen_of_all_blocks_is_that_of_one_process(cluster, tmp_path):
+    table = TrainingTable.build(columns(), split())
+    expected = screen(columns(), split(), table.root_scores)
+    with a_scheduler(cluster) as ledger:
+        worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+        blocks = len(worker.sent()) and len(ledger.blocks(worker.job))
+        worker.answer_all()
+        found = unpack_screen(ledger.screen(worker.job), columns().count)
+
+    assert blocks == pytest.approx(FEWEST_BLOCKS, abs=2)
+    assert np.array_equal(found.features, expected.features)
+    assert np.array_equal(found.pairs, expected.pairs)
+
+
+def test_a_small_screen_is_made_by_the_scheduler_itself_and_gives_the_same_search(cluster, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+        worker.answer_all()
+        first = list(ledger.batches(worker.job))
+        ask(cluster, "cancel", worker.job)
+        ended(ledger, worker.job)
+    with a_scheduler(cluster.model_copy(update={"screen_seconds": 1.0})) as ledger:
+        job = submit(cluster, tmp_path, columns(), **MINING)
+        servers.wait_for(lambda: list(ledger.batches(job)), 20, what="a search")
+
+        assert (ledger.blocks(job), ledger.screen(job)) == ([], None)
+        assert list(ledger.batches(job)) == first
+
+
+def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_again(cluster, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+        answered = worker.sent()[0]
+        worker.answer(answered)
+        servers.wait_for(lambda: ledger.blocks(worker.job)[0].pairs, 20, what="an answer in the ledger")
+        cut = [(block.start, block.stop) for block in ledger.blocks(worker.job)]
+    with a_scheduler(cluster.model_copy(update={"task_seconds": 1e-6}), "second") as ledger:
+        worker.ledger = ledger
+        assert answered.start not in {block.start for block in worker.sent()}
+        assert [(block.start, block.stop) for block in ledger.blocks(worker.job)] == cut
+        worker.answer_all()
+        made, batches = ledger.screen(worker.job), list(ledger.batches(worker.job))
+    with a_scheduler(cluster, "third") as ledger:
+        servers.wait_for(lambda: ledger.job(worker.job).fence >= 3, 20, what="a third holder")
+
+        assert (ledger.screen(worker.job), ledger.blocks(worker.job)) == (made, [])
+        assert list(ledger.batches(worker.job)) == batches
+
+
+@pytest.mark.parametrize("kind", ["failed", "lost"])
+def test_a_block_that_cannot_be_had_fails_the_job_and_says_why(cluster, tmp_path, kind):
+    with a_scheduler(cluster) as ledger:
+        worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+        for attempt in range(MOST_STRIKES):
+            block = servers.wait_for(
+                lambda attempt=attempt: next(
+                    (one for one in worker._take() if (one.start, one.attempt) == (0, attempt)), 0
+                ),
+                20,
+                what=f"attempt {attempt}",
+            )
+            worker.say(block, kind, reason="It burns.")
+        row = ended(ledger, worker.job)
+
+    assert row.state is JobState.FAILED
+    assert row.reason == f"The pairs of features 0 to {block.stop - 1} could not be screened: It burns."
+
+
+def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
+    with a_scheduler(cluster.model_copy(update={"stuck_seconds": 0.5})) as ledger:
+        worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+
+        def refuse():
+            for block in worker._take():
+                worker.say(block, "unavailable", reason="No room.")
+            return (row := ledger.job(worker.job)) is not None and row.state.ended and row
+
+        row = servers.wait_for(refuse, 20, what="the end of the job")
+
+    assert (row.state, row.reason) == (JobState.FAILED, "No worker could begin: No room.")
+
+
+@pytest.mark.parametrize(("priority", "least"), [("normal", 5), ("high", 10)])
+def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(cluster, tmp_path, priority, least):
+    screened = submit(cluster, tmp_path, columns(), document={"priority": priority}, **MINING)
+    other = submit(cluster, tmp_path, columns(), **MINING | {"preset": "paper", "batch": 1, "in_flight": 40})
+    with closing(Parts.connected(cluster)) as parts:
+        scheduler = Scheduler(parts, "one")
+        while len(scheduler._jobs) < 2:
+            scheduler.turn()
+        chosen = scheduler._choose(14, parts.clock())
+
+    assert least <= len(chosen[screened]) < 14
+    assert len(chosen[screened]) + len(chosen[other]) == 14
+
+
+# Tables are made ready beside the loop.
+
+
+def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, monkeypatch):
+    ready, right = Event(), loop.prepare
+
+    def slow(spec, *rest):
+        assert spec.priority != "low" or ready.wait(30)
+        return right(spec, *rest)
+
+    monkeypatch.setattr(loop, "prepare", slow)
+    with a_scheduler(cluster) as ledger:
+        first = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
+        first.sent()
+        slow_job = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
+        cancelled = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
+        servers.wait_for(lambda: ledger.job(cancelled), 20, what="a job that is taken in")
+        ask(cluster, "cancel", cancelled)
+        first.answer_all()
+        before = (ledger.job(slow_job).state, ledger.job(slow_job).started)
+        ready.set()
+        servers.wait_for(lambda: ledger.blocks(slow_job), 20, what="a job that was made ready")
+        row = ended(ledger, cancelled)
+
+    assert before == (JobState.QUEUED, None)
+    assert row.state is JobState.CANCELLED
+
+
+def test_a_workshop_gives_what_was_found_or_raised_and_passes_over_what_was_cancelled():
+    shop, go = Workshop(), Event()
+    held = shop.order(lambda: go.wait(10))
+    failing, cancelled, last = shop.order(lambda: 1 // 0), shop.order(lambda: 1), shop.order(lambda: "made")
+    cancelled.cancel()
+    go.set()
+
+    assert held.result(10)
+    assert isinstance(failing.exception(10), ZeroDivisionError)
+    assert (last.result(10), cancelled.cancelled()) == ("made", True)
+    shop.close()

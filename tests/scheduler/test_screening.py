@@ -1,0 +1,168 @@
+"""The state machine of a screen: whatever happens on the way, the strongest pairs are the same."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maabo_dist.data.split import split_rows
+from maabo_dist.screens import BitTable, pair_blocks, screen_block, screen_pairs
+from scheduler.screening import FEWEST_BLOCKS, MOST_BLOCKS, MOST_STRIKES, Screening, cut_blocks
+from tests import factories
+
+FEATURES, MOST, ALLOWANCE = 14, 12, 3.0
+
+
+@cache
+def table():
+    columns = factories.make_columns(np.random.default_rng(3), 90, FEATURES, 2)
+    return BitTable.build(columns, split_rows(columns.labels, test_size=0.3, seed=3))
+
+
+@cache
+def found(block):
+    return screen_block(table(), block.start, block.stop, MOST)
+
+
+def a_screening(pieces=5):
+    return Screening(FEATURES, pair_blocks(FEATURES, pieces), MOST)
+
+
+def send(screening, now=0.0):
+    task = screening.next_task(now)
+    if task is not None:
+        screening.sent(task.key, task.attempt, now)
+    return task
+
+
+def finish(screening, now=1e9):
+    while (task := send(screening, now)) is not None:
+        screening.answer(task.key, found(task.key))
+    assert screening.finished
+
+
+def outcome(screening):
+    return screening.best.features.tolist(), screening.best.strengths.tolist(), screening.screened
+
+
+@cache
+def undisturbed():
+    pairs = screen_pairs(table(), MOST)
+    return pairs.features.tolist(), pairs.strengths.tolist(), FEATURES * (FEATURES - 1) // 2
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["send", "send", "send", "answer", "answer", "lost", "unavailable", "silence", "restart"]),
+        st.integers(0, 100),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 20), EVENTS)
+def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, events):
+    screening, letters, now = a_screening(pieces), [], 0.0
+    for name, pick in events:
+        now += 1.0
+        letter = letters[pick % len(letters)] if letters else None
+        if name == "send" and (task := send(screening, now)) is not None:
+            letters.append(task)
+        elif name == "silence":
+            screening.taken(now, now)
+            now += 100 * ALLOWANCE
+            screening.resend_silent(now, lambda block: ALLOWANCE)
+        elif name == "restart":
+            screening = restarted(screening, letters, pieces, now)
+        elif letter is not None and name == "answer":
+            was_open = screening.is_open(letter.key)
+            assert screening.answer(letter.key, found(letter.key)) == was_open
+        elif letter is not None and name == "lost" and letter.attempt + 1 < MOST_STRIKES:
+            assert not screening.strike(letter.key, letter.attempt)
+        elif letter is not None and name == "unavailable":
+            screening.postpone(letter.key, letter.attempt, now + 1)
+        check_books(screening)
+    screening.taken(now, now)
+    screening.resend_silent(now + 1e6, lambda block: ALLOWANCE)
+    finish(screening)
+
+    assert outcome(screening) == undisturbed()
+
+
+def restarted(before, letters, pieces, now):
+    """As from a ledger that has every answer and every letter."""
+    after = a_screening(pieces)
+    for letter in letters:
+        if not before.is_open(letter.key):
+            after.answer(letter.key, found(letter.key))
+    for letter in {letter.key: letter for letter in letters}.values():
+        after.adopt(letter.key, letter.attempt, now)
+    return after
+
+
+def check_books(screening):
+    """Each open block is in one place, each answered one in none."""
+    box = screening._outbox
+    held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.later), *box.sent]
+    assert sorted(held) == sorted(screening._open)
+    assert screening.in_flight == sum(block.size for block in box.sent)
+
+
+def test_a_block_that_fails_too_often_cannot_be_had():
+    screening = a_screening(1)
+
+    verdicts = []
+    while not verdicts or not verdicts[-1]:
+        task = send(screening)
+        verdicts.append(screening.strike(task.key, task.attempt))
+
+    assert verdicts == [False] * (MOST_STRIKES - 1) + [True]
+
+
+def test_a_late_report_of_an_earlier_attempt_does_not_count():
+    screening = a_screening(1)
+    task = send(screening)
+    screening.strike(task.key, task.attempt)
+    send(screening)
+
+    assert not screening.strike(task.key, task.attempt)
+    assert screening.in_flight == task.key.size
+
+
+def test_a_block_that_no_worker_could_begin_is_sent_again_later_without_a_strike():
+    screening = a_screening(1)
+    task = send(screening)
+    screening.postpone(task.key, task.attempt, until=5.0)
+
+    assert send(screening, now=4.0) is None
+    assert send(screening, now=5.0) == task
+
+
+def test_a_block_that_is_not_of_the_cut_is_not_known():
+    screening = a_screening(5)
+
+    assert screening.block(0, FEATURES) is None
+    assert screening.block(*pair_blocks(FEATURES, 5)[1]) is not None
+
+
+def test_progress_is_counted_in_pairs():
+    screening = a_screening(5)
+    task = send(screening)
+    screening.answer(task.key, found(task.key))
+
+    assert (screening.screened, screening.pairs) == (task.key.size, FEATURES * (FEATURES - 1) // 2)
+    assert (screening.number(task.key), screening.blocks) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("features", "seconds", "blocks"),
+    [(20_000, 40.0, 40), (20_000, 0.5, FEWEST_BLOCKS), (20_000, 1e9, MOST_BLOCKS), (5, 40.0, 4)],
+)
+def test_a_screen_is_cut_into_blocks_of_about_a_second(features, seconds, blocks):
+    found = cut_blocks(features, seconds, 1.0)
+
+    assert len(found) == pytest.approx(blocks, rel=0.02)
+    assert [found[0][0], found[-1][1]] == [0, features - 1]
