@@ -153,7 +153,7 @@ def mine(
             return "asked"
         return "time" if settings.time_limit is not None and seconds >= settings.time_limit else None
 
-    stopped = _drive(run, table, settings.max_depth, jobs, watch)
+    stopped = _drive(run, table, settings, jobs, watch)
     result = conclude(columns, split, table, settings, plan, pool, SearchEnd(stopped, clock() - started))
     return replace(result, forest=Forest.joined(forests)) if keep_trees else result
 
@@ -178,7 +178,7 @@ def split_for(columns: Columns, settings: MiningSettings) -> Split:
 
 
 def _drive(
-    run: SearchRun, table: TrainingTable, max_depth: int, jobs: int, watch: Callable[[Forest], str | None]
+    run: SearchRun, table: TrainingTable, settings: MiningSettings, jobs: int, watch: Callable[[Forest], str | None]
 ) -> str:
     """Grow what the run proposes until it is finished or `watch` gives a reason to leave it; returns why it ended."""
     waiting: deque[Subsets] = deque()
@@ -190,7 +190,7 @@ def _drive(
                 if subsets is not None:
                     waiting.append(subsets)
                 elif waiting:
-                    forest = _grow(table, waiting.popleft(), max_depth, pool, jobs)
+                    forest = _grow(table, waiting.popleft(), settings, pool, jobs)
                     run.observe(forest)
                     if reason := watch(forest):
                         return reason
@@ -199,8 +199,9 @@ def _drive(
     return run.reason
 
 
-def _grow(table: TrainingTable, subsets: Subsets, max_depth: int, pool: Executor | None, jobs: int) -> Forest:
-    return depth_search(table, subsets, max_depth, pool=pool, pieces=jobs * PIECES_PER_THREAD if pool else 1)
+def _grow(table: TrainingTable, subsets: Subsets, settings: MiningSettings, pool: Executor | None, jobs: int) -> Forest:
+    pieces = jobs * PIECES_PER_THREAD if pool else 1
+    return depth_search(table, subsets, settings.max_depth, whole=settings.whole_trees, pool=pool, pieces=pieces)
 
 
 @dataclass(frozen=True, slots=True)

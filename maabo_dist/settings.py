@@ -242,6 +242,15 @@ class MiningSettings(_Settings):
         return tuple(range(int(smallest), int(largest or smallest) + 1))
 
     @property
+    def whole_trees(self) -> bool:
+        """Whether leaves of every depth are candidates for rules, and not those of the best depth alone.
+
+        The best depth is that of the whole tree's predictions. A leaf may be right where the rest of its tree is not;
+        with conditions that must be supported, a tree that is too deep does no harm.
+        """
+        return self.prunes
+
+    @property
     def prunes(self) -> bool:
         """Whether conditions must be supported to stay."""
         return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"

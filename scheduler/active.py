@@ -223,6 +223,7 @@ class ActiveJob(HeldJob):
             columns=self.spec.dataset.fingerprint,
             split=TableSplit.of(self.spec.settings),
             max_depth=self.spec.settings.max_depth,
+            whole=self.spec.settings.whole_trees,
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
             smallest_size=self.plan.sizes[0],

@@ -27,7 +27,7 @@ class EvaluateTask(ClusterTask):
             return self._answer(message, "unavailable", reason_of(error))
         started = time.perf_counter()
         try:
-            forest = self.grow(table, subsets, task.max_depth)
+            forest = self.grow(table, subsets, task.max_depth, whole=task.whole)
             packed = pack_forest(forest)
         except (
             MaaboError,
@@ -40,9 +40,9 @@ class EvaluateTask(ClusterTask):
         trees = "tree" if len(forest) == 1 else "trees"
         return f"{len(forest)} {trees} · best F1 {best} · {seconds * 1000:.0f} ms"
 
-    def grow(self, table: TrainingTable, subsets: Any, max_depth: int) -> Forest:
+    def grow(self, table: TrainingTable, subsets: Any, max_depth: int, *, whole: bool) -> Forest:
         """The work itself."""
-        return depth_search(table, subsets, max_depth)
+        return depth_search(table, subsets, max_depth, whole=whole)
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Called in the worker's main process when the one that ran the task is gone."""

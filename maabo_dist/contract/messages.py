@@ -93,6 +93,8 @@ class Evaluate(_Message):
     columns: Fingerprint
     split: TableSplit
     max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
+    whole: bool = False
+    """Whether trees are sent whole, or cut at their best depth."""
     subset_size: Annotated[int, Field(ge=1)]
     subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
     """Feature indices, packed by `pack_subsets`."""

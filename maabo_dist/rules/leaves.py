@@ -29,6 +29,8 @@ class LeafFilter:
     """A leaf's Gini index must be below this: γ · (1 − 1/C)."""
     weights: npt.NDArray[np.float64]
     """(C): the weight of one row of each class."""
+    every_depth: bool = False
+    """Whether the inner nodes of a tree count too: each is a leaf of the tree cut at its depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,19 @@ _ARRAYS = ("logic", "bounds", "counts", "gini", "tree", "score")
 def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, width: int | None = None) -> Leaves:
     """The leaves of a forest that are large and pure. Tree t of the forest gets the number first_tree + t."""
     width = width or literal_width(forest.subsets.shape[1], forest.scores.shape[1])
-    room = int((forest.feature == LEAF).sum())
+    looked_at = (forest.feature == LEAF) & forest.counts.any(axis=1)
+    if wanted.every_depth:
+        inner = forest.feature != LEAF
+        inner[forest.offsets[:-1]] = False
+        looked_at |= inner
+    room = int(looked_at.sum())
     logic = np.full((room, width), NO_LITERAL, np.int32)
     bounds = np.zeros((room, width))
     counts = np.empty((room, forest.counts.shape[1]), np.int32)
     gini, tree = np.empty(room), np.empty(room, np.int64)
     kept, large = _extract(
         (forest.offsets, forest.feature, forest.threshold, forest.left, forest.counts),
-        (wanted.min_samples, wanted.max_gini, wanted.weights),
+        (wanted.min_samples, wanted.max_gini, wanted.weights, wanted.every_depth),
         (logic, bounds, counts, gini, tree),
     )
     return Leaves(
@@ -95,7 +102,7 @@ def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, wid
         gini=gini[:kept].copy(),
         tree=tree[:kept] + first_tree,
         score=forest.best_scores[tree[:kept]],
-        seen=int(((forest.feature == LEAF) & forest.counts.any(axis=1)).sum()),
+        seen=room,
         large=large,
     )
 
@@ -122,7 +129,7 @@ def weighted_gini(counts: Any, weights: Any) -> float:
 def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
     """Write the reliable leaves; returns how many, and how many leaves were large enough."""
     offsets, feature, threshold, left, node_counts = forest
-    min_samples, max_gini, weights = wanted
+    min_samples, max_gini, weights, every_depth = wanted
     logic, bounds, counts, gini, tree = out
     most = 0
     for t in range(len(offsets) - 1):
@@ -135,7 +142,8 @@ def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
             if feature[base + node] != LEAF:
                 parent[left[base + node]] = node
                 parent[left[base + node] + 1] = node
-                continue
+                if not every_depth or node == 0:
+                    continue
             rows = 0
             for c in range(node_counts.shape[1]):
                 rows += node_counts[base + node, c]

@@ -18,7 +18,7 @@ class TreePool:
 
     def __init__(self, settings: MiningSettings, subset_size: int, weights: npt.NDArray[np.float64]) -> None:
         classes = len(weights)
-        self.wanted = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights)
+        self.wanted = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights, settings.whole_trees)
         """What makes a leaf reliable."""
         width = literal_width(subset_size, settings.max_depth)
         self.leaves = LeafPool(width, classes, by_bounds=settings.similarity_by == "rows")

@@ -7,6 +7,7 @@ them. One condition after another, until nothing moves. A rule that would lose i
 it was.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,14 @@ NO_CUT = -1.0
 
 def refit(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter) -> Leaves:
     """The same rules with fitted thresholds, measured anew."""
+    # Of many leaves the same is left once conditions were dropped: each is fitted once.
+    rules = np.concatenate([leaves.logic.astype(np.float64), leaves.bounds], axis=1)
+    _, first, place = np.unique(rules, axis=0, return_index=True, return_inverse=True)
+    fitted = _refitted(leaves.take(first), columns, split, wanted).take(place.ravel())
+    return replace(leaves, bounds=fitted.bounds, counts=fitted.counts, gini=fitted.gini)
+
+
+def _refitted(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter) -> Leaves:
     used = used_features(leaves)
     places = np.zeros(columns.count, np.int64)
     places[used] = np.arange(len(used))
@@ -41,7 +50,7 @@ def refit(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter) ->
     worse = (counts.sum(axis=1) < wanted.min_samples) | ~(gini < wanted.max_gini)
     worse |= (counts * wanted.weights).argmax(axis=1) != heaviest
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
-    return Leaves(leaves.logic, bounds, counts, gini, leaves.tree, leaves.score, leaves.seen, leaves.large)
+    return replace(leaves, bounds=bounds, counts=counts, gini=gini)
 
 
 class _Table(NamedTuple):

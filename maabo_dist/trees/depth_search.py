@@ -1,4 +1,4 @@
-"""Depth search: for each subset one CART tree, kept at the depth with the best macro F1 on the validation rows.
+"""Depth search: for each subset one CART tree, and the depth at which its macro F1 on the validation rows is best.
 
 A pure function of the training table, the subsets and the greatest depth: how a block is cut into pieces and how many
 threads work on them changes nothing.
@@ -26,10 +26,13 @@ def depth_search(
     subsets: npt.NDArray[np.int32],
     max_depth: int,
     *,
+    whole: bool = False,
     pool: Executor | None = None,
     pieces: int = 1,
 ) -> Forest:
     """Grow the trees of a block of subsets (rows of ascending feature indices, see `subset_rows`).
+
+    Each tree is kept at its best depth, or `whole`, down to `max_depth`.
 
     With a `pool`, at least `pieces` pieces of the block run on it side by side; the kernels hold no GIL.
     """
@@ -38,8 +41,8 @@ def depth_search(
     if not blocks:
         return empty_forest(subsets.shape[1], max_depth, len(table.totals))
     if pool is None or len(blocks) == 1:
-        return Forest.joined([_grow(table, block, max_depth) for block in blocks])
-    return Forest.joined(list(pool.map(lambda block: _grow(table, block, max_depth), blocks)))
+        return Forest.joined([_grow(table, block, max_depth, whole) for block in blocks])
+    return Forest.joined(list(pool.map(lambda block: _grow(table, block, max_depth, whole), blocks)))
 
 
 def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.int32]:
@@ -63,7 +66,7 @@ def _cut(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int)
     return [subsets[start : start + length] for start in range(0, len(subsets), length)]
 
 
-def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int) -> Forest:
+def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, whole: bool) -> Forest:
     room = len(subsets) * growth.most_nodes(table.entries.shape[1], max_depth)
     block = growth.Block(
         scores=np.empty((len(subsets), max_depth)),
@@ -74,7 +77,8 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int) 
         left=np.empty(room, np.int32),
         counts=np.empty((room, len(table.totals)), np.int32),
     )
-    used = growth.grow_block(table, subsets, *growth.roots_of(table.root_scores, subsets), max_depth, block)
+    roots, turns = growth.roots_of(table.root_scores, subsets)
+    used = growth.grow_block(table, subsets, roots, turns, max_depth, whole, block)
     return Forest(
         subsets=subsets,
         scores=block.scores,

@@ -143,8 +143,8 @@ def roots_of(
 
 
 @kernel
-def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int, block: Block) -> int:
-    """Grow and score one tree per row of `subsets`, keep each at its best depth in `block`; returns the nodes used.
+def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int, whole: bool, block: Block) -> int:
+    """Grow and score one tree per row of `subsets`, keep each at its best depth, or whole; returns the nodes used.
 
     The block has room for `most_nodes` nodes per subset. `roots` and `turns` come from `roots_of`.
     """
@@ -168,8 +168,9 @@ def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int,
         for p in range(2, max_depth + 1):
             if block.scores[t, p - 1] > block.scores[t, depth - 1]:
                 depth = p
-        _keep(grown, depth, block, t * most)
-        block.depths[t], block.sizes[t] = depth, grown.levels[depth + 1]
+        kept = max_depth if whole else depth
+        _keep(grown, kept, block, t * most)
+        block.depths[t], block.sizes[t] = depth, grown.levels[kept + 1]
     return _close_gaps(block, most)
 
 

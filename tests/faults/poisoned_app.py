@@ -20,12 +20,12 @@ from workers.evaluate import EvaluateTask
 class PoisonedTask(EvaluateTask):
     """Grows trees, except where the poison is."""
 
-    def grow(self, table, subsets, max_depth):
+    def grow(self, table, subsets, max_depth, *, whole):
         path = Path(os.environ["POISON"])
         poison = json.loads(path.read_text()) if path.exists() else None
         if poison is not None and poison["subset"] in subsets.tolist():
             DEEDS[poison["deed"]]()
-        return super().grow(table, subsets, max_depth)
+        return super().grow(table, subsets, max_depth, whole=whole)
 
 
 def _raise():
