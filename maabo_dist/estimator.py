@@ -60,7 +60,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         gini: float = 0.3,
         similarity: float = 0.7,
         similarity_by: str = "logic",
-        preset: str = "paper",
+        preset: str = "auto",
         seeded: float = 0.8,
         neighbours: float = 0.3,
         completions: float = 0.2,

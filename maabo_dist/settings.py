@@ -174,8 +174,8 @@ class MiningSettings(_Settings):
     similarity_by: Literal["logic", "rows"] = Field(
         "logic", description="Compare rules by their conditions (the paper's way) or by the training rows they cover."
     )
-    preset: Literal["paper", "auto"] = Field(
-        "paper",
+    preset: Literal["auto", "paper"] = Field(
+        "auto",
         description="paper is the paper's method to the letter; auto searches spaces that are too large to cover with "
         "the help of screens, and keeps only conditions that the rows support.",
     )

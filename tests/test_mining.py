@@ -23,7 +23,7 @@ def bundled(name):
 
 
 def mined(name="diabetes", jobs=1, progress=None, keep_trees=False, **settings):
-    mining = MiningSettings(**{"split_seed": 2, "max_depth": 3, **settings})
+    mining = MiningSettings(**{"preset": "paper", "split_seed": 2, "max_depth": 3, **settings})
     return mine(bundled(name), mining, jobs=jobs, progress=progress, keep_trees=keep_trees)
 
 

@@ -82,7 +82,7 @@ def test_where_no_rule_uses_a_probe_the_rules_are_those_of_the_same_leaves():
 
 
 def test_where_there_is_nothing_to_find_the_probes_say_so():
-    result = mined(a_table(signal=0.2), gini=0.9)
+    result = mined(a_table(signal=0.2), gini=0.9, literals="paper")
 
     assert result.rules
     assert result.noise.high == 1.0

@@ -42,7 +42,7 @@ def mined():
     """The hostile table, a result document of it, and how many of its rows each rule covers."""
     frame = hostile_table()
     table = prepare(frame, TableSettings(target="y", missing_indicator=True))
-    settings = MiningSettings(min_samples=5, gini=0.9, similarity=1.0, subset_size=3, trees="100%")
+    settings = MiningSettings(preset="paper", min_samples=5, gini=0.9, similarity=1.0, subset_size=3, trees="100%")
     result = mine(table.columns, settings)
     covered = {rule.id: rule.train.n + rule.validation.n for rule in result.rules}
     return frame, result_document(result, {"name": "hostile"}), covered

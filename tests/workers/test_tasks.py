@@ -179,7 +179,8 @@ def mine_message(cluster, trees=12, **changes):
         subsets = result.forest.subsets[part]
         table = TrainingTable.build(cluster.columns, split_for(cluster.columns, mining))
         path = Path(cluster.settings.cache_dir) / f"part{len(digests)}"
-        digests.append(write_segment(path, [(subsets, pack_forest(depth_search(table, subsets, 4)))]))
+        forest = depth_search(table, subsets, 4, whole=mining.whole_trees)
+        digests.append(write_segment(path, [(subsets, pack_forest(forest))]))
         FileStore(cluster.settings.store_url).put(f"trees/{digests[-1]}", path)
     document = {
         "id": JOB,
