@@ -102,7 +102,7 @@ def _spin(count: int) -> int:
 
 
 def _subsets_of_a_run(columns: Columns, count: int) -> np.ndarray:
-    forest = mine(columns, MiningSettings(trees=count, max_depth=DEPTH), keep_trees=True).forest
+    forest = mine(columns, MiningSettings(preset="paper", trees=count, max_depth=DEPTH), keep_trees=True).forest
     return forest.subsets
 
 

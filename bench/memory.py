@@ -48,7 +48,7 @@ def _proposer(history: int) -> dict[str, float]:
     from maabo_dist.settings import MiningSettings, SearchPlan
 
     def propose(total: int) -> tuple[SubsetProposer, float]:
-        settings = MiningSettings(trees=total, batch=4096)
+        settings = MiningSettings(preset="paper", trees=total, batch=4096)
         proposer = SubsetProposer(settings, SearchPlan.settle(settings, 1000))
         random, start, done = np.random.default_rng(0), perf_counter(), 0
         while done < total:
@@ -70,7 +70,7 @@ def _search(features: int) -> dict[str, float]:
     from maabo_dist.mining import mine
     from maabo_dist.settings import MiningSettings, TableSettings
 
-    settings = MiningSettings(trees=2000)
+    settings = MiningSettings(preset="paper", trees=2000)
     mine(tables.generated(200, 50), settings)  # compiles
     frame = tables.generated_frame(2000, features)
     before, start = resident_megabytes(), perf_counter()

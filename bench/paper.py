@@ -20,7 +20,7 @@ def run(options) -> None:
 
 def _titanic_tree(path) -> list[tuple]:
     columns = prepare(tables.titanic_frame(path), TableSettings(target="survived", impute="mean")).columns
-    result = mine(columns, MiningSettings(strategy="single", split_seed=5))
+    result = mine(columns, MiningSettings(preset="paper", strategy="single", split_seed=5))
     return [
         ("Titanic, one tree, split seed 5: leaves", str(result.funnel.leaves), "16", ""),
         ("  rules, with their Gini indices", _rules(result), "n 108 (0.012)\nn 103 (0.114)", ""),
@@ -29,7 +29,9 @@ def _titanic_tree(path) -> list[tuple]:
 
 def _diabetes() -> list[tuple]:
     frame, settings = load_bundled("diabetes")
-    result = mine(prepare(frame, settings).columns, MiningSettings(strategy="single", split_seed=2, max_depth=3))
+    result = mine(
+        prepare(frame, settings).columns, MiningSettings(preset="paper", strategy="single", split_seed=2, max_depth=3)
+    )
     return [
         ("diabetes, one tree, split seed 2: leaves", str(result.funnel.leaves), "8", ""),
         ("  rules, with their Gini indices", _rules(result), "n 89 (0.06)", ""),
@@ -48,7 +50,10 @@ def _titanic_seeds(path, seeds: int) -> list[tuple]:
     for name, wanted, printed in cases:
 
         def all_seeds(name=name, wanted=wanted):
-            results = [mine(columns, MiningSettings(seed=seed, split_seed=seed, **wanted)) for seed in range(seeds)]
+            results = [
+                mine(columns, MiningSettings(preset="paper", seed=seed, split_seed=seed, **wanted))
+                for seed in range(seeds)
+            ]
             means[name] = fmean(len(result.rules) for result in results)
 
         seconds = stopwatch(all_seeds)

@@ -29,7 +29,7 @@ def run(options) -> None:
 
 
 def _rounds(columns, rounds: int) -> tuple[float, float, float]:
-    settings = MiningSettings(trees=BATCH * (rounds + 5), batch=BATCH)
+    settings = MiningSettings(preset="paper", trees=BATCH * (rounds + 5), batch=BATCH)
     proposer = SubsetProposer(settings, SearchPlan.settle(settings, columns.count))
     table = tables.training(columns)
     seconds = []

@@ -45,7 +45,9 @@ def _measure(leaves: Leaves, rounds: int) -> tuple[tuple, float]:
     distinct, selections = best_of_each(leaves), []
 
     def select():
-        selections.append(choose(distinct, None, None, MiningSettings()))  # by logic, without a look at the table
+        selections.append(
+            choose(distinct, None, None, MiningSettings(preset="paper"))
+        )  # by logic, without a look at the table
 
     taken = interleaved({"group": lambda: best_of_each(leaves), "select": select}, rounds, warm_up=rounds > 1)
     group, chosen = taken["group"].best, taken["select"].best

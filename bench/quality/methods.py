@@ -95,7 +95,9 @@ def searched(columns: Columns, settings: MiningSettings, searcher: Searcher) -> 
         if len(subset) < plan.subset_size:
             searcher.tell(0.0)
             continue
-        forest = depth_search(training, subset[None, :].astype(np.int32), settings.max_depth)
+        forest = depth_search(
+            training, subset[None, :].astype(np.int32), settings.max_depth, whole=settings.whole_trees
+        )
         pool.add(forest)
         searcher.tell(float(forest.best_scores[0]))
     return conclude(columns, split, training, settings, plan, pool, SearchEnd("budget", 0.0))

@@ -1,118 +1,136 @@
-"""What probes say against the truth: on generated tables, the share of published rules with a noise column is known.
+"""What probes say against the truth: on generated tables, the share of published rules with a noise column is known."""
 
-python -m bench.quality.probes [SEEDS]
-"""
+from collections.abc import Iterator, Sequence
 
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
-
+from bench.quality.experiment import Check, Experiment, Record, Run, Summary
+from bench.quality.figure import Panel, Series
+from bench.quality.statistics import Estimate, column, grouped, mean, ratio, share
+from bench.show import Goal
 from maabo_dist.data import prepare
 from maabo_dist.mining import mine
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.synthetic import MinedRule, Recipe, generate, score
 
+USUAL_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000
+
 CASES = {
     # name: (recipe, settings); wide and narrow tables, few and many probes, few and many rules of chance
     "paper, 50 + 50": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "paper", "probes": 50, "trees": 2000, "gini": 0.4},
+        {"preset": "paper", "probes": 50, "trees": 2000, "gini": 0.4},
     ),
     "paper, 50 + 20": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "paper", "probes": 20, "trees": 2000, "gini": 0.4},
+        {"preset": "paper", "probes": 20, "trees": 2000, "gini": 0.4},
     ),
     "paper, 12 + 24": (
         {"features": 12, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "paper", "probes": 24, "trees": 2000, "gini": 0.4},
+        {"preset": "paper", "probes": 24, "trees": 2000, "gini": 0.4},
     ),
     "paper, 200 + 200": (
         {"features": 200, "conjunctions": (2, 3, 2), "coverage": (0.15,), "imbalance": 0.7},
-        {"literals": "paper", "probes": 200, "trees": 4000, "gini": 0.4, "min_samples": 30},
+        {"preset": "paper", "probes": 200, "trees": 4000, "gini": 0.4, "min_samples": 30},
     ),
     "paper, XOR, 200 + 200": (
         {"features": 200, "xor": 1, "xor_share": 0.5},
-        {"literals": "paper", "preset": "auto", "probes": 200, "trees": 1000, "gini": 0.4},
+        {"literals": "paper", "probes": 200, "trees": 1000, "gini": 0.4},
     ),
     "supported, 50 + 50": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "supported", "probes": 50, "trees": 2000, "gini": 0.4},
+        {"probes": 50, "trees": 2000, "gini": 0.4},
     ),
     "supported, 50 + 500": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "supported", "preset": "auto", "probes": 500, "trees": 2000, "gini": 0.4},
+        {"probes": 500, "trees": 2000, "gini": 0.4},
     ),
     "supported at 0.9, 50 + 50": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
-        {"literals": "supported", "significance": 0.9, "probes": 50, "trees": 2000, "gini": 0.5},
+        {"significance": 0.9, "probes": 50, "trees": 2000, "gini": 0.5},
     ),
     "supported, XOR, 200 + 200": (
         {"features": 200, "conjunctions": (2, 3), "xor": 1},
-        {"literals": "supported", "preset": "auto", "probes": 200, "trees": 1000, "gini": 0.4},
+        {"probes": 200, "trees": 1000, "gini": 0.4},
     ),
 }
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One table."""
-
-    case: str
-    seed: int
-    rules: int
-    noisy: int
-    """Rules with a noise column, in truth."""
-    with_probe: int
-    share: float
-    low: float
-    high: float
-
-    @property
-    def truth(self) -> float:
-        return self.noisy / self.rules
-
-    @property
-    def held(self) -> bool:
-        return self.low - 1e-9 <= self.truth <= self.high + 1e-9
+def measure(run: Run) -> Iterator[Record]:
+    """Of each table that gave rules."""
+    for case in list(CASES)[: 1 if run.quick else None]:
+        for seed in run.seeds_of(USUAL_SEEDS):
+            yield from _trial(case, FIRST_SEED + seed, run.jobs)
 
 
-def run(seeds: Iterable[int], cases: Iterable[str] = tuple(CASES)) -> list[Trial]:
-    """All trials that published a rule."""
-    seeds = tuple(seeds)
-    trials = (trial(case, seed) for case in cases for seed in seeds)
-    return [found for found in trials if found is not None]
-
-
-def trial(case: str, seed: int) -> Trial | None:
-    """One table, generated, mined and scored; None where no rule was published."""
+def _trial(case: str, seed: int, jobs: int) -> Iterator[Record]:
     recipe, settings = CASES[case]
-    table = generate(Recipe(rows=2000, seed=seed, **recipe))
+    table = generate(Recipe(rows=ROWS, seed=seed, **recipe))
     columns = prepare(table.frame, TableSettings(target="y")).columns
-    result = mine(columns, MiningSettings(seed=seed, **settings))
+    result = mine(columns, MiningSettings(seed=seed, **settings), jobs=jobs)
     if not result.rules:
-        return None
+        return
     rules = [MinedRule(rule.id, rule.conditions, result.classes[rule.label]) for rule in result.rules]
-    noisy = score(rules, table.truth, fresh=0).totals["with_noise"]
-    noise = result.noise
-    return Trial(case, seed, len(rules), noisy, noise.with_probe, noise.share, noise.low, noise.high)
+    noisy, noise = score(rules, table.truth, fresh=0).totals["with_noise"], result.noise
+    found: Record = {"case": case, "seed": seed, "rules": len(rules), "noisy": noisy, "with_probe": noise.with_probe}
+    yield {**found, "estimate": noise.share, "low": noise.low, "high": noise.high}
 
 
-def show(trials: list[Trial]) -> None:
-    print(f"{'literals, columns + probes':28}  tables  rules  noisy  with probe  estimate    interval  holds the truth")
-    for case in dict.fromkeys(trial.case for trial in trials):
-        of = [trial for trial in trials if trial.case == case]
-        mean = {
-            name: sum(getattr(trial, name) for trial in of) / len(of)
-            for name in Trial.__annotations__
-            if name != "case"
-        }
-        truth, held = sum(trial.truth for trial in of) / len(of), sum(trial.held for trial in of)
-        print(
-            f"{case:28}  {len(of):6}  {mean['rules']:5.1f}  {100 * truth:3.0f} %  {mean['with_probe']:10.1f}  "
-            f"{100 * mean['share']:6.0f} %  {100 * mean['low']:3.0f}–{100 * mean['high']:3.0f} %  {held} of {len(of)}"
-        )
-    print(f"{'all':28}  {len(trials):6}{'':54}{sum(trial.held for trial in trials)} of {len(trials)}")
+def summarise(records: Sequence[Record]) -> Summary:
+    groups = grouped(records, "case")
+    columns = [
+        "literals, columns + probes",
+        "tables",
+        "rules",
+        "noisy %",
+        "estimate %",
+        "interval %",
+        "holds the truth %",
+    ]
+    held = _held(records)
+    return Summary(
+        columns,
+        [_row(str(case), of) for case, of in groups.items()],
+        [Check("interval holds the truth", 100 * held.value, Goal(least=95), " %")],
+        ["An interval that is wide says little: read the share of those that hold the truth beside its width."],
+    )
 
 
-if __name__ == "__main__":
-    show(run(range(int(sys.argv[1]) if len(sys.argv) > 1 else 20)))
+def _row(case: str, of: Sequence[Record]) -> list[str]:
+    low, high = (100 * mean(column(of, name)).value for name in ("low", "high"))
+    return [
+        case,
+        str(len(of)),
+        mean(column(of, "rules")).shown(".1f"),
+        ratio(column(of, "noisy"), column(of, "rules")).percent,
+        mean(column(of, "estimate")).percent,
+        f"{low:.0f}–{high:.0f}",
+        f"{100 * _held(of).value:.0f}",
+    ]
+
+
+def _held(records: Sequence[Record]) -> Estimate:
+    return share([r["low"] - 1e-9 <= r["noisy"] / r["rules"] <= r["high"] + 1e-9 for r in records])
+
+
+def panels(records: Sequence[Record]) -> list[Panel]:
+    groups = grouped(records, "case")
+
+    def bars(estimate) -> list[Series]:
+        made = ((str(case), estimate(of)) for case, of in groups.items())
+        return [Series(case, [100 * e.value], [100 * e.error]) for case, e in made]
+
+    return [
+        Panel("rules with a noise column", "%", bars(lambda of: ratio(column(of, "noisy"), column(of, "rules")))),
+        Panel("as probes estimate it", "%", bars(lambda of: mean(column(of, "estimate")))),
+        Panel("intervals that hold the truth", "%", bars(_held), goal=95),
+    ]
+
+
+PROBES = Experiment(
+    name="probes",
+    title="What probes say, and the truth",
+    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's way publishes many rules with "
+    "a column that decides nothing, and ours few. Tables without any rule are left out.",
+    measure=measure,
+    summarise=summarise,
+    panels=panels,
+)

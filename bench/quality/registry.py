@@ -3,10 +3,11 @@
 from bench.quality.experiment import Experiment
 from bench.quality.growth import GROWTH
 from bench.quality.planted import PLANTED, WIDE
+from bench.quality.probes import PROBES
 from bench.quality.shuffled import SHUFFLED
 from bench.quality.titanic import TITANIC
 from bench.quality.top_subsets import TOP_SUBSETS
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, TOP_SUBSETS)
+    experiment.name: experiment for experiment in (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, PROBES, TOP_SUBSETS)
 }

@@ -62,13 +62,13 @@ def meet(searcher: Searcher, scores: Mapping[Subset, float], best: set[Subset]) 
 
 
 def _enumerated(columns: Columns, seed: int, jobs: int) -> dict[Subset, float]:
-    settings = MiningSettings(strategy="exhaustive", trees="100%", seed=seed)
+    settings = MiningSettings(preset="paper", strategy="exhaustive", trees="100%", seed=seed)
     return _scores(mine(columns, settings, jobs=jobs, keep_trees=True).forest)
 
 
 def _searched(columns: Columns, strategy: str, seed: int) -> set[Subset]:
     """One subset at a time, as the paper does."""
-    settings = MiningSettings(strategy=strategy, trees=TREES, batch=1, seed=seed)
+    settings = MiningSettings(preset="paper", strategy=strategy, trees=TREES, batch=1, seed=seed)
     return set(_scores(mine(columns, settings, keep_trees=True).forest))
 
 
