@@ -128,8 +128,8 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 PROBES = Experiment(
     name="probes",
     title="What probes say, and the truth",
-    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's way publishes many rules with "
-    "a column that decides nothing, and ours few. Tables without any rule are left out.",
+    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's way publishes many rules "
+    "with a column that decides nothing, and ours few. Tables without any rule are left out.",
     measure=measure,
     summarise=summarise,
     panels=panels,
