@@ -64,7 +64,7 @@ def test_a_killed_scheduler_is_succeeded_by_another(world):
 def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(world):
     job = world.submit()
     fence = world.under_way(job).fence
-    world.first_scheduler.signal(signal.SIGSTOP)
+    world.freeze(world.first_scheduler)
     second = world.scheduler()
     servers.wait_for(lambda: world.row(job).fence > fence, LEASE + 10, what="another holder of the job")
     world.first_scheduler.signal(signal.SIGCONT)

@@ -10,8 +10,11 @@ Processes reach Redis through a proxy (`world.proxy`), the test itself does not.
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
@@ -33,7 +36,15 @@ from tests import servers
 from tests.cluster import ask, cluster_settings, submit
 from tests.proxy import Proxy
 
-MINING = {"trees": 3000, "batch": 32, "in_flight": 16, "seed": 1, "similarity": 0.4, "subset_size": 4}
+MINING = {
+    "preset": "paper",
+    "trees": 3000,
+    "batch": 32,
+    "in_flight": 16,
+    "seed": 1,
+    "similarity": 0.4,
+    "subset_size": 4,
+}
 LEASE = 3.0
 SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0, "screen_seconds": 0.0}
 """Small tasks and a short lease: much to lose at every moment, and quick to come back. Screens are the workers'."""
@@ -204,6 +215,25 @@ class World:
             process.end()
             self.processes.remove(process)
 
+    def freeze(self, scheduler):
+        """Stop a scheduler between two writes: in the middle of one it would hold SQLite's lock, and all others up."""
+        for _ in range(100):
+            scheduler.signal(signal.SIGSTOP)
+            if self._ledger_can_be_written():
+                return
+            scheduler.signal(signal.SIGCONT)
+            time.sleep(0.05)
+        raise AssertionError("the scheduler is always writing")
+
+    def _ledger_can_be_written(self):
+        path = self.settings.ledger_url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=0.2, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+        return True
+
     def revive(self):
         """A Redis, an ordinary scheduler and an ordinary worker, all well, and no other process."""
         if not self.redis.alive:
@@ -211,6 +241,8 @@ class World:
         self.first_scheduler = self._living("scheduler") or self.scheduler(wait=False)
         self.first_worker = self._living("worker") or self.worker(wait=False)
         kept = (self.first_scheduler, self.first_worker)
+        for process in kept:
+            process.signal(signal.SIGCONT)  # a test that failed may have left it frozen
         self.end(*[other for other in self.processes if other not in kept])
         self.first_scheduler.ready("ready as")
         self.first_worker.ready(" ready.")
