@@ -35,7 +35,7 @@ def test_a_large_space_is_screened():
     assert told["probes"] == "200 of the features are permuted columns (--probes)"
     assert told["trees"] == "10,000, the most by default"
     assert told["screens"].startswith("single features and pairs, as the space is too large to cover")
-    assert told["initial"].startswith("100 trees before scores guide the search (a fifth of all, at most 100); ")
+    assert told["initial"].startswith("300 trees before scores guide the search (a fifth of all, at most 300); ")
     assert told["initial"].endswith("80 % of them by the screens, the others by chance")
     assert told["top features"].endswith("200 most used features (a fifth of all, as the space is large)")
     assert told["candidates"].startswith("1,000 subsets are compared at each step (the space is large); 30 % of them")
