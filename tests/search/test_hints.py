@@ -153,7 +153,9 @@ def test_a_plan_and_a_screen_belong_together():
         SubsetProposer(WIDE, SearchPlan.settle(WIDE, 100))
 
 
-@pytest.mark.parametrize(("settings", "features"), [(MiningSettings(), 100), (MiningSettings(preset="auto"), 20)])
+@pytest.mark.parametrize(
+    ("settings", "features"), [(MiningSettings(preset="paper"), 100), (MiningSettings(preset="auto"), 20)]
+)
 def test_the_paper_and_small_spaces_are_not_screened(settings, features):
     assert not SearchPlan.settle(settings, features).screened
 
