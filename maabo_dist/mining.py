@@ -228,7 +228,7 @@ def conclude(
     pruned = None
     if settings.prunes:
         pruned = prune(distinct, columns, split, pool.wanted, table.shares, settings.significance)
-        pruned = replace(pruned, leaves=refit(pruned.leaves, columns, split, pool.wanted))
+        pruned = replace(pruned, leaves=refit(pruned.leaves, columns, split, pool.wanted, table.shares))
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
     published = probe_free(supported, probes)
     selection = choose(published, columns, split, settings)

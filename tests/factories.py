@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 
 from maabo_dist.data import Columns, Feature, FeatureKind, Split
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.coverage import covered_rows
+from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
 from maabo_dist.trees import TrainingTable, depth_search
 from tests.reference import gs_mrm
 
@@ -37,6 +38,14 @@ def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal
     ranks = np.array([np.unique(column, return_inverse=True)[1] for column in matrix])
     told = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
     labels = np.where(rng.random(rows) < signal, told, rng.integers(0, classes, rows))
+    return columns_of(matrix, labels, classes)
+
+
+def make_planted(rng, rows=90, features=4, classes=2, kinds=("continuous", "rounded", "few"), signal=0.85):
+    """A table whose class is how many of its first two columns are large, modulo the classes: with two, their XOR."""
+    matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
+    above = matrix[:2] > np.sort(matrix[:2], axis=1)[:, rows // 2, None]
+    labels = np.where(rng.random(rows) < signal, above.sum(axis=0) % classes, rng.integers(0, classes, rows))
     return columns_of(matrix, labels, classes)
 
 
@@ -88,6 +97,25 @@ def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_
         seen=count,
         large=count,
     )
+
+
+def make_rules(rng, columns, split, count, *, weights, width=4):
+    """Leaves whose conditions are drawn, intervals among them, with the training rows that satisfy them."""
+    logic, bounds = np.full((count, width), NO_LITERAL, np.int32), np.zeros((count, width))
+    for row in range(count):
+        chosen = np.sort(rng.choice(2 * columns.count, rng.integers(1, width + 1), replace=False))
+        logic[row, : len(chosen)] = chosen
+        for place, literal in enumerate(chosen):  # wide conditions, so that some rows satisfy all
+            values, share = np.sort(columns.column(literal // 2)), rng.uniform(0, 0.5)
+            at = int((share if literal % 2 else 1 - share) * (len(values) - 1))
+            bounds[row, place] = rng.choice([values[at], values[at - 1] / 2 + values[at] / 2])
+    covered = covered_rows(columns, split.train, logic, bounds)
+    labels = columns.labels[split.train]
+    counts = np.array([np.bincount(labels[rows], minlength=len(columns.classes)) for rows in covered], np.int32)
+    gini = np.array([weighted_gini(row, weights) if row.any() else 1.0 for row in counts])
+    trees, scores = np.arange(count), np.zeros(count)
+    leaves = Leaves(logic, bounds, counts, gini, trees, scores, seen=count, large=count)
+    return leaves.take(np.flatnonzero(counts.any(axis=1)))
 
 
 def reference_leaves(leaves):

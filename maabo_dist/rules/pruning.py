@@ -121,11 +121,13 @@ def product_bar(level: float) -> float:
 def _ln(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The natural logarithm by a series: that of a library may differ between machines in its last bit."""
     mantissa, exponent = np.frexp(values)  # mantissa from 0.5 on, below 1
-    ratio = (mantissa - 0.75) / (mantissa + 0.75)
+    small = mantissa < 0.75  # brought near 1, where the series is all there is: nothing cancels
+    mantissa, exponent = np.where(small, 2 * mantissa, mantissa), exponent - small
+    ratio = (mantissa - 1) / (mantissa + 1)
     square, series = ratio * ratio, np.zeros_like(ratio)
     for term in range(LN_TERMS, -1, -1):
         series = series * square + 1.0 / (2 * term + 1)
-    logarithm: npt.NDArray[np.float64] = exponent * LN_2 + (2 * ratio * series - 0.2876820724517809)  # ln 0.75
+    logarithm: npt.NDArray[np.float64] = exponent * LN_2 + 2 * ratio * series
     return logarithm
 
 

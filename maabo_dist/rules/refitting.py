@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
@@ -22,16 +23,18 @@ MOST_ROUNDS = 8
 NO_CUT = -1.0
 
 
-def refit(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter) -> Leaves:
-    """The same rules with fitted thresholds, measured anew."""
+def refit(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter, shares: npt.NDArray[np.int64]) -> Leaves:
+    """The same rules with fitted thresholds, measured anew. `shares` are the training table's."""
     # Of many leaves the same is left once conditions were dropped: each is fitted once.
     rules = np.concatenate([leaves.logic.astype(np.float64), leaves.bounds], axis=1)
     _, first, place = np.unique(rules, axis=0, return_index=True, return_inverse=True)
-    fitted = _refitted(leaves.take(first), columns, split, wanted).take(place.ravel())
+    fitted = _refitted(leaves.take(first), columns, split, wanted, shares).take(place.ravel())
     return replace(leaves, bounds=fitted.bounds, counts=fitted.counts, gini=fitted.gini)
 
 
-def _refitted(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter) -> Leaves:
+def _refitted(
+    leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter, shares: npt.NDArray[np.int64]
+) -> Leaves:
     used = used_features(leaves)
     places = np.zeros(columns.count, np.int64)
     places[used] = np.arange(len(used))
@@ -44,13 +47,22 @@ def _refitted(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter
         weights=wanted.weights,
     )
     bounds, counts = leaves.bounds.copy(), np.zeros_like(leaves.counts)
-    heaviest = (leaves.counts * wanted.weights).argmax(axis=1)
+    heaviest = _heaviest(leaves.counts, shares)
     _refit(table, leaves.logic, heaviest, wanted.min_samples, bounds, counts)
     gini = np.array([weighted_gini(row, wanted.weights) if row.any() else 1.0 for row in counts])
     worse = (counts.sum(axis=1) < wanted.min_samples) | ~(gini < wanted.max_gini)
-    worse |= (counts * wanted.weights).argmax(axis=1) != heaviest
+    worse |= _heaviest(counts, shares) != heaviest
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
     return replace(leaves, bounds=bounds, counts=counts, gini=gini)
+
+
+def _heaviest(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(leaves): the class of greatest weighted count, exactly; ties to the first. It is the one that is published."""
+    many, every = counts.astype(np.int64), np.arange(len(counts))
+    best = np.zeros(len(counts), np.int64)
+    for c in range(1, counts.shape[1]):
+        best = np.where(many[:, c] * shares[best] > many[every, best] * shares[c], c, best)
+    return best
 
 
 class _Table(NamedTuple):

@@ -148,7 +148,8 @@ class SubsetProposer:
         wanted = round(self._settings.seeded * count)
         if self._hints is None or not wanted:
             return np.empty((0, self._plan.subset_size), np.int32)
-        return self._fresh(self._hints.seeds(4 * wanted, len(self._proposed), self._stream(Purpose.SEEDS)))[:wanted]
+        before = int(self._settings.seeded * len(self._proposed))  # the others were by chance
+        return self._fresh(self._hints.seeds(4 * wanted, before, self._stream(Purpose.SEEDS)))[:wanted]
 
     def _fresh(self, subsets: Subsets) -> Subsets:
         """Those that were not proposed, each once, in order."""

@@ -35,7 +35,7 @@ def test_a_large_space_is_screened():
     assert told["probes"] == "200 of the features are permuted columns (--probes)"
     assert told["trees"] == "10,000, the most by default"
     assert told["screens"].startswith("single features and pairs, as the space is too large to cover")
-    assert told["initial"].startswith("100 trees before scores guide the search (a fifth of all, at most 100); ")
+    assert told["initial"].startswith("300 trees before scores guide the search (a fifth of all, at most 300); ")
     assert told["initial"].endswith("80 % of them by the screens, the others by chance")
     assert told["top features"].endswith("200 most used features (a fifth of all, as the space is large)")
     assert told["candidates"].startswith("1,000 subsets are compared at each step (the space is large); 30 % of them")
@@ -49,7 +49,7 @@ def test_a_large_space_is_screened():
         ({"trees": 10**6}, "trees", "4,060, all of the space: --trees asks for as many or more"),
         ({"subset_size": 1}, "trees", "30, all of the space: no more than this are grown by default"),
         ({"subset_size": 2}, "trees", "217, half of the space"),
-        ({}, "screens", "none, as --preset paper knows none"),
+        ({"preset": "paper"}, "screens", "none, as --preset paper knows none"),
         ({"preset": "auto", "strategy": "random"}, "screens", "none, as --strategy random is not guided"),
         ({"strategy": "random"}, "order", "at random, guided by nothing"),
         ({"strategy": "exhaustive"}, "order", "one after another, guided by nothing"),
@@ -61,7 +61,7 @@ def test_a_large_space_is_screened():
         ),
         ({"candidates": 70}, "candidates", "70 subsets are compared at each step (--candidates)"),
         ({"batch": 1, "trees": 9}, "batch", "1 subset is proposed at a time (--batch), 1 such under way at most"),
-        ({}, "conditions", "all are kept (as --preset paper does)"),
+        ({"preset": "paper"}, "conditions", "all are kept (as --preset paper does)"),
         ({"literals": "supported"}, "conditions", "kept only if the rows support them at p ≤ 0.05 (--literals)"),
     ],
 )

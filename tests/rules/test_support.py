@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2, hypergeom
+from scipy.stats import hypergeom
 
 from maabo_dist.mining import mine
-from maabo_dist.rules.support import combined, condition_test, fisher
+from maabo_dist.rules import LeafFilter, reliable_leaves
+from maabo_dist.rules.pruning import Multiplicity, prune
+from maabo_dist.rules.support import condition_test, fisher, reasons
 from maabo_dist.settings import MiningSettings
+from maabo_dist.trees import TrainingTable, depth_search
 from tests import factories
 from tests.reference import pruning as slow
 
@@ -41,42 +44,70 @@ def test_a_test_on_many_rows_neither_overflows_nor_drowns():
     )
 
 
-@given(st.floats(1e-12, 1), st.floats(1e-12, 1))
-def test_two_p_values_are_combined_by_fishers_method(first, second):
-    expected = chi2.sf(-2 * (np.log(first) + np.log(second)), 4)
-
-    assert combined(first, second) == pytest.approx(expected, rel=1e-6)
-
-
-def test_nothing_is_less_likely_than_impossible():
-    assert combined(0.0, 0.5) == 0.0
-
-
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_a_condition_is_tested_as_the_slow_twin_does(seed, size):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_columns(rng, 80, 5, kinds=("rounded", "few")), factories.make_split(rng, 80)
     literals = np.sort(rng.choice(10, size, replace=False)).tolist()
     premise = [(literal, float(np.median(columns.column(literal // 2)))) for literal in literals]
+    once = Multiplicity(np.zeros(columns.count), 1.0)
 
     for index, part in enumerate(premise):
         others = premise[:index] + premise[index + 1 :]
-        expected = slow.p_of(columns, split, premise, index, 1)
-        if not np.isnan(expected):  # SciPy says nothing of no rows
-            assert condition_test(columns, split, 1, others, part).p == pytest.approx(expected, rel=1e-6)
+        training, validation = slow.both_p_values(columns, split, premise, index, 1)
+        test = condition_test(columns, split, 1, others, part, once)
+        assert (test.training, test.validation) == pytest.approx((training, validation), rel=1e-6)
+        assert test.p == pytest.approx(slow.combined(training, validation), rel=1e-6)
 
 
-def test_what_was_kept_is_supported_and_what_was_dropped_is_said_with_its_p_value():
+def test_a_p_value_is_adjusted_for_the_number_of_tests_and_for_its_feature():
+    rng = np.random.default_rng(5)
+    columns, split = a_table(), factories.make_split(rng, 600)
+    feature_q = np.array([1e-3, 0.2, *[1.0] * 6])
+    known, condition = (2, 0.3), (1, 0.2)
+
+    once, often = (
+        condition_test(columns, split, 1, [known], condition, Multiplicity(q, factor))
+        for q, factor in ((np.zeros(8), 1.0), (feature_q, 1e6))
+    )
+    beside = condition_test(columns, split, 1, [condition], known, Multiplicity(feature_q, 1e6))
+
+    assert (once.training, once.validation) == (often.training, often.validation)
+    assert often.p == max(1e-3, min(1.0, 1e6 * once.p))
+    assert beside.p >= 0.2
+
+
+def test_what_was_kept_is_supported():
     result = mined(a_table())
 
-    lost = [rule for rule in result.rules if rule.dropped]
-    assert lost
+    assert result.rules
     assert result.dropping.conditions > 0
     for rule in result.rules:
         assert len(rule.tests) == len(rule.conditions)
         assert len(rule.dropped_tests) == len(rule.dropped)
         assert all(test.p <= 0.05 * (1 + 1e-9) for test in rule.tests)
-    assert np.mean([test.p > 0.05 for rule in lost for test in rule.dropped_tests]) > 0.9
+
+
+def test_what_was_dropped_is_said_with_its_p_value():
+    columns = a_table()
+    split = factories.make_split(np.random.default_rng(1), columns.rows)
+    table = TrainingTable.build(columns, split)
+    wanted = LeafFilter(15, 0.45, table.weights)
+    before = reliable_leaves(depth_search(table, factories.every_subset(columns.count, 3), 4, whole=True), wanted)
+    pruned = prune(before, columns, split, wanted, table.shares, 0.05)
+    labels = [slow.heaviest(counts, table.shares) for counts in pruned.leaves.counts]
+
+    found = reasons(pruned, before, pruned.leaves, labels, columns, split)
+
+    kept = [test.p for why in found for test in why.tests]
+    dropped = [test.p for why in found for test in why.dropped_tests]
+    assert len(dropped) == sum(len(why.dropped) for why in found) > 50
+    assert max(kept) <= 0.05 * (1 + 1e-9)
+    assert np.mean([p > 0.05 for p in dropped]) > 0.9
+    leaves = [{*rule} for rule in slow.rules_of(before.take(pruned.source))]
+    for why, rule in zip(found, slow.rules_of(pruned.leaves), strict=True):
+        assert len(why.tests) == len(rule)
+        assert {*why.dropped, *rule} in leaves
 
 
 def test_a_condition_on_a_probe_is_dropped_in_silence():

@@ -305,7 +305,7 @@ def test_hints_have_every_size_and_are_well_formed(sizes):
     hints = MixedHints(MixedSpace(100, sizes), SCREEN)
     high = rows_of([(5, 6), (1, 2, 3), (50, 60, 70)], sizes[-1])
 
-    seeds, completions, near = hints.seeds(90, 1), hints.completions(90, 2), hints.neighbours(high, 120, 3)
+    seeds, completions, near = hints.seeds(90, 0, 1), hints.completions(90, 2), hints.neighbours(high, 120, 3)
 
     for rows in (seeds, completions, near):
         assert rows.shape[1] == sizes[-1]
@@ -315,6 +315,16 @@ def test_hints_have_every_size_and_are_well_formed(sizes):
     assert {*sizes_of(completions).tolist()} == {*sizes} - {1}
     assert all({3, 7} <= {*f} or {20, 40} <= {*f} for f in named(completions))
     assert {min(maabo.mismatches(f, u) for u in named(high)) for f in named(near)} <= {0, 1}
+
+
+@pytest.mark.parametrize(("first", "rank"), [(0, 0), (8, 0), (9, 1), (27, 3)])
+def test_seeds_of_each_size_come_in_turn_and_go_on_where_those_before_ended(first, rank):
+    seeds = named(MixedHints(MixedSpace(100, (2, 3, 4)), SCREEN).seeds(90, first, 1))
+
+    assert [len(f) for f in seeds[:30]] == [2, 3, 4] * 10
+    for size, f in zip((2, 3, 4), seeds, strict=False):
+        together = sorted(combinations(range(9), size), key=lambda places: places[::-1])
+        assert sorted(99 - feature for feature in f) == list(together[rank])
 
 
 def test_without_high_subsets_there_are_no_neighbours():

@@ -1,0 +1,66 @@
+"""Thresholds fitted anew, slow and obvious: every midpoint is tried, and every row is looked at for each.
+
+What it shares with the kernel is only what the method fixes: a cut's purity as an expression of the weighted class
+counts, its ties, and the number of rounds.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from maabo_dist.rules.refitting import MOST_ROUNDS
+from tests.reference.pruning import all_hold, class_counts, gini, heaviest
+
+
+def refitted(columns, split, rule, wanted, shares):
+    """(the rule with its new bounds, whether it came to rest); as it was where it would lose size, purity or class."""
+    label = heaviest(class_counts(columns, split.train, rule), shares)
+    fitted, rests = list(rule), False
+    for _ in range(MOST_ROUNDS):
+        before = list(fitted)
+        for j, (literal, _) in enumerate(rule):
+            fitted[j] = (literal, best_bound(columns, split.train, fitted, j, label, wanted))
+        rests = fitted == before
+        if rests:
+            break
+    counts = class_counts(columns, split.train, fitted)
+    good = sum(counts) >= wanted.min_samples and gini(counts, wanted.weights) < wanted.max_gini
+    return (fitted if good and heaviest(counts, shares) == label else rule), rests
+
+
+def best_bound(columns, rows, rule, j, label, wanted):
+    """The purest cut of the rows that satisfy the others; of equals the one there is, then the lowest."""
+    literal, bound = rule[j]
+    rows = rows[all_hold(columns, rows, rule[:j] + rule[j + 1 :])]
+    cuts = []
+    for low, high in pairwise(np.unique(columns.column(literal // 2)[rows]).tolist()):
+        there = low <= bound < high
+        at = bound if there else midpoint(low, high)
+        purity = purity_of(columns, rows, (literal, at), label, wanted)
+        if purity is not None:
+            cuts.append((purity, there, -at, at))
+    return max(cuts)[-1] if cuts else bound
+
+
+def midpoint(low, high):
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+def purity_of(columns, rows, condition, label, wanted):
+    """None where too few rows are left, or the class is no more frequent than beside them."""
+    inside = class_counts(columns, rows, [condition])
+    outside = (np.bincount(columns.labels[rows], minlength=len(inside)) - inside).tolist()
+    (weight_in, squares_in), (weight_out, squares_out) = (_sums(side, wanted.weights) for side in (inside, outside))
+    if sum(inside) < wanted.min_samples or inside[label] * weight_out <= outside[label] * weight_in:
+        return None
+    return squares_in / weight_in + squares_out / weight_out
+
+
+def _sums(counts, weights):
+    """Weights and their squares, added class by class: `sum` may round otherwise."""
+    total, squares = 0.0, 0.0
+    for count, weight in zip(counts, weights.tolist(), strict=True):
+        total += weight * count
+        squares += (weight * count) * (weight * count)
+    return total, squares
