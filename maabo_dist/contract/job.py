@@ -1,12 +1,29 @@
 """The job document: what is to be mined, how, and for whom. The same model wherever a job comes in."""
 
+import json
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializationInfo,
+    Tag,
+    ValidationError,
+    field_serializer,
+)
 
-from maabo_dist.errors import SettingsError
+from maabo_dist.contract.names import OWN_QUEUES
+from maabo_dist.contract.problem import invalid_document
 from maabo_dist.settings import MiningSettings, TableSettings
+
+_REVEAL = "secrets"
+"""In the context of a serialization: secrets stand in what is written."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -43,6 +60,10 @@ class Priority(StrEnum):
         return {Priority.LOW: 1, Priority.NORMAL: 4, Priority.HIGH: 16}[self]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class _Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -57,11 +78,54 @@ class DatasetRef(_Document):
     notes: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
 
 
+def _checked_queue(queue: str) -> str:
+    if queue.startswith(OWN_QUEUES):
+        raise ValueError(f"a queue of another service is needed; those that begin with {OWN_QUEUES} are ours")
+    return queue
+
+
 class Callback(_Document):
     """A Celery task to call when the job has ended, with `job`, `state` and `digest` as its keywords."""
 
     task: Name
-    queue: Name
+    queue: Annotated[Name, AfterValidator(_checked_queue)]
+
+
+def _checked_url(url: str) -> str:
+    """An address to which something can be posted, with nothing secret where it would be shown."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("an address that begins with http:// or https:// and names a host is needed")
+    if "@" in parts.netloc:
+        raise ValueError("an address without user and password is needed; `secret` signs what is sent")
+    if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
+        raise ValueError("spaces and characters beyond ASCII have to be written as %XX")
+    if parts.port == 0:  # reading it also refuses what is no port
+        raise ValueError("port 0 is none that can be reached")
+    return url
+
+
+class Webhook(_Document):
+    """An address that gets a POST when the job has ended, signed with the secret (see docs/cluster.md)."""
+
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_checked_url)]
+    secret: Annotated[str, Field(min_length=8, max_length=200)] | None = Field(None, repr=False)
+    """For HMAC-SHA256; without one, nothing is signed. It stands in the ledger and in what `to_json` gives only."""
+
+    @property
+    def place(self) -> str:
+        """Scheme and host, for logs: a path may be as good as a password."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @field_serializer("secret")
+    def _kept_secret(self, secret: str | None, info: SerializationInfo) -> str | None:
+        return secret if info.context and info.context.get(_REVEAL) else None
+
+
+def _kind_of_callback(value: object) -> str:
+    of_webhook = isinstance(value, Webhook) or (isinstance(value, dict) and "url" in value)
+    return "webhook" if of_webhook else "task"
 
 
 class JobSpec(_Document):
@@ -73,7 +137,17 @@ class JobSpec(_Document):
     settings: MiningSettings = MiningSettings()
     priority: Priority = Priority.NORMAL
     tenant: Name = "default"
-    callback: Callback | None = None
+    callback: (
+        Annotated[
+            Annotated[Callback, Tag("task")] | Annotated[Webhook, Tag("webhook")], Discriminator(_kind_of_callback)
+        ]
+        | None
+    ) = None
+    # Left out where there is none: programs that do not know them yet read all other documents.
+    dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=_is_none)
+    """Of the raw table that the columns were made of, where it was uploaded."""
+    correlation: Name | None = Field(None, exclude_if=_is_none)
+    """Whatever the one who asked calls this; it stands in the logs."""
 
     @classmethod
     def parse(cls, document: object) -> Self:
@@ -81,17 +155,14 @@ class JobSpec(_Document):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise SettingsError(_explain(error)) from None
+            raise invalid_document(error) from None
+
+    @property
+    def work(self) -> str:
+        """SHA-256 of what decides the result: the table's fingerprint and the settings, with the seed."""
+        settings = json.dumps(self.settings.model_dump(mode="json"), sort_keys=True)
+        return sha256(f"{self.dataset.fingerprint} {settings}".encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as `parse` takes them."""
-        return self.model_dump(mode="json")
-
-
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        where = ".".join(str(part) for part in problem["loc"]) or "document"
-        shown = repr(problem["input"])
-        lines.append(f"{where}: {problem['msg']} (got {shown[:200]}).")
-    return "\n".join(dict.fromkeys(lines))
+        """Plain values, as `parse` takes them: with the secret of a webhook, which other ways of writing leave out."""
+        return self.model_dump(mode="json", context={_REVEAL: True})

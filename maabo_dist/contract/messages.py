@@ -213,6 +213,12 @@ class Request(_Message):
     document: dict[str, Any] | None = None
     """The job document of a `submit`, not yet checked."""
 
+    @property
+    def correlation(self) -> str:
+        """What whoever asked calls this; the job's id if they said nothing."""
+        found = (self.document or {}).get("correlation")
+        return found[:200] if isinstance(found, str) and found else self.job
+
 
 def pack_subsets(subsets: npt.NDArray[np.int32]) -> str:
     """Feature indices as base64 of little-endian integers: two bytes each where they fit, else four."""
