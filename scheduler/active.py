@@ -81,8 +81,8 @@ class HeldJob(ABC):
 
     @property
     @abstractmethod
-    def load(self) -> float:
-        """Seconds of work that are under way, for its share."""
+    def under_way(self) -> float:
+        """Seconds of work that were sent and not answered."""
 
     @property
     def trees(self) -> int:
@@ -124,9 +124,9 @@ class ScreeningJob(HeldJob):
     """What the screening knows and the ledger does not yet."""
 
     @property
-    def load(self) -> float:
-        """Seconds of work that are under way, for its share."""
-        return self.speed.expected(self.screening.in_flight) / self.spec.priority.share
+    def under_way(self) -> float:
+        """Seconds of work that were sent and not answered."""
+        return self.speed.expected(self.screening.in_flight)
 
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """The next block to send."""
@@ -180,9 +180,9 @@ class ActiveJob(HeldJob):
     next_partial: float = 0.0
 
     @property
-    def load(self) -> float:
-        """Seconds of work that are under way, for its share."""
-        return self.speed.expected(self.machine.in_flight) / self.spec.priority.share
+    def under_way(self) -> float:
+        """Seconds of work that were sent and not answered."""
+        return self.speed.expected(self.machine.in_flight)
 
     @property
     def trees(self) -> int:

@@ -2,18 +2,21 @@
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.streams import results_stream
-from maabo_dist.contract.job import JobState
+from maabo_dist.contract.job import Callback, JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.store import collect_garbage
 from scheduler.active import record_of
 from scheduler.ledger import JobRow
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
-from scheduler.post import Post
+from scheduler.post import Post, PostError
+from scheduler.webhooks import Webhooks
 
 journal = Journal("maabo.scheduler.housekeeping")
 
 PURGE_EVERY, COLLECT_EVERY = 60.0, 3600.0
+CLAIM = 30.0
+"""Seconds, beside what a webhook may take, for which nobody else calls back for a job."""
 _UNDER_WAY = {JobState.RUNNING, JobState.MINING}
 
 
@@ -22,6 +25,7 @@ class Housekeeping:
 
     def __init__(self, parts: Parts, mirror: Mirror, post: Post) -> None:
         self._parts, self._mirror, self._post = parts, mirror, post
+        self._webhooks = Webhooks(parts)
         self._next_purge = 0.0
         self._next_collection = 0.0
 
@@ -45,19 +49,29 @@ class Housekeeping:
         """Look through what Redis shows at the next opportunity: the end of a job may not have reached it."""
         self._next_purge = 0.0
 
+    def close(self) -> None:
+        """Nothing more will be done."""
+        self._webhooks.close()
+
     def _call_back(self, now: float) -> None:
         """At least once: noted after it was sent."""
-        rows = self._parts.ledger.uncalled()
-        for row in rows:
-            self._call(row)
-        if rows:
-            self._parts.ledger.note_called([row.id for row in rows], now)
+        seconds = CLAIM + 2 * self._parts.settings.webhook_seconds
+        for row in self._parts.ledger.claim_calls(now, seconds):
+            callback = row.spec.callback
+            if isinstance(callback, Callback):
+                self._call(row, callback, now)
+            elif callback is not None:
+                self._webhooks.deliver(row, callback, now + seconds)
 
-    def _call(self, row: JobRow) -> None:
-        callback = row.spec.callback
-        if callback is not None:
+    def _call(self, row: JobRow, callback: Callback, now: float) -> None:
+        try:
             self._post.call(callback, {"job": row.id, "state": row.state.value, "digest": row.digest})
-            journal.tell("called back", job=row.id, task=callback.task, queue=callback.queue)
+        except PostError:
+            self._parts.ledger.note_uncalled([row.id], now)
+            raise
+        self._parts.ledger.note_called([row.id], now)
+        facts = {"task": callback.task, "queue": callback.queue, "correlation": row.spec.correlation}
+        journal.tell("called back", job=row.id, **facts)
 
     def _purge(self, now: float) -> None:
         gone = self._parts.ledger.purge(now - self._parts.settings.retention)

@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.streams import HEADER
-from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.job import Callback, JobSpec, JobState, Webhook
 from maabo_dist.contract.messages import Request
+from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.active import record_of
+from scheduler.database import LedgerError
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
+from scheduler.post import Post, PostError
+from scheduler.webhooks import check_place
 
 journal = Journal("maabo.scheduler.intake")
 
@@ -21,8 +27,8 @@ Entry = tuple[bytes, dict[bytes, bytes]]
 class Intake:
     """Takes jobs in and notes what their owners want. Refusals are answered, and kept with their reason."""
 
-    def __init__(self, parts: Parts, mirror: Mirror) -> None:
-        self._ledger, self._mirror = parts.ledger, mirror
+    def __init__(self, parts: Parts, mirror: Mirror, post: Post) -> None:
+        self._ledger, self._settings, self._mirror, self._post = parts.ledger, parts.settings, mirror, post
 
     def take_in(self, entries: Sequence[Entry], now: float) -> None:
         """Deal with requests."""
@@ -48,20 +54,54 @@ class Intake:
             return Request.read(data)
         except MaaboError as error:
             journal.warn("request refused", reason=error)
-            self._mirror.refuse(data, str(error))
+            self._mirror.refuse(data, problem_of(error))
             return None
 
     def _checked(self, request: Request, now: float) -> JobSpec | None:
         try:
-            spec = JobSpec.parse(request.document)
-            if spec.id != request.job:
-                raise SettingsError(f"id: the document is of job {spec.id}, the request of {request.job}.")
+            spec = self._admitted(request, now)
+        except LedgerError:
+            raise
         except MaaboError as error:
-            journal.warn("job refused", job=request.job, reason=error)
-            self._mirror.refuse(request.model_dump_json().encode(), str(error))
-            if not self._mirror.has_record(request.job):  # never over a job that was taken in
-                refused = JobRecord(id=request.job, state=JobState.FAILED, created=now, finished=now, reason=str(error))
-                self._mirror.show([refused])
+            self._refuse(request, problem_of(error, request.correlation), now)
             return None
-        journal.tell("job queued", job=spec.id, dataset=spec.dataset.name, priority=spec.priority.value)
+        facts = {"dataset": spec.dataset.name, "priority": spec.priority.value, "correlation": spec.correlation}
+        journal.tell("job queued", job=spec.id, **facts)
         return spec
+
+    def _admitted(self, request: Request, now: float) -> JobSpec:
+        spec = JobSpec.parse(request.document)
+        if spec.id != request.job:
+            raise SettingsError(f"id: the document is of job {spec.id}, the request of {request.job}.", field="id")
+        if isinstance(spec.callback, Webhook):
+            check_place(spec.callback, self._settings)
+        if self._ledger.registry.quota(spec.tenant).queued is not None:  # counted one by one; else all go in together
+            self._ledger.registry.submit(spec, now, fresh=True)
+        return spec
+
+    def _refuse(self, request: Request, problem: Problem, now: float) -> None:
+        journal.warn("job refused", job=request.job, reason=problem.detail, correlation=request.correlation)
+        self._mirror.refuse(request.model_dump_json().encode(), problem)
+        if not self._mirror.has_record(request.job):  # never over a job that was taken in
+            told = {"state": JobState.FAILED, "created": now, "finished": now, "reason": problem.detail}
+            self._mirror.show([JobRecord.model_validate({"id": request.job} | told)])
+        callback = _callback(request)
+        if callback is not None:
+            said: dict[str, object] = {
+                "job": request.job,
+                "state": "refused",
+                "digest": None,
+                "problem": problem.to_json(),
+            }
+            try:
+                self._post.call(callback, said)
+            except PostError as error:  # other requests must not wait; the dead letter is there
+                journal.warn("refusal not called back", job=request.job, reason=error)
+
+
+def _callback(request: Request) -> Callback | None:
+    """The task that a document names, whatever else is wrong with it."""
+    try:
+        return Callback.model_validate((request.document or {}).get("callback"))
+    except ValidationError:
+        return None

@@ -8,7 +8,7 @@ SQLite (in WAL mode) or PostgreSQL, by URL.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,16 +17,41 @@ from sqlalchemy import Connection, Table, delete, func, insert, or_, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
-from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.errors import MaaboError
 from scheduler.database import Database, DuplicateError
-from scheduler.schema import batches, blocks, jobs, results, screens, tasks
+from scheduler.job_rows import (
+    JOB_COLUMNS,
+    OPEN,
+    JobRow,
+    Segment,
+    forget_jobs,
+    forget_search,
+    new_row,
+    read_job,
+    readable_jobs,
+)
+from scheduler.registry import Registry
+from scheduler.schema import batches, blocks, datasets, jobs, results, screens, tasks
+from scheduler.shares import Wanted, any_free, is_free, next_jobs
 
-OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
+__all__ = [
+    "BatchRow",
+    "BlockRow",
+    "FencedError",
+    "JobRow",
+    "Lease",
+    "Ledger",
+    "ResultRow",
+    "Segment",
+    "TaskRow",
+]
+
 LAST = 2**31 - 1
 IDS_AT_ONCE = 500
+GIVEN_UP = -1.0
+"""In the place of the time of a call that nobody took."""
 _IN_PIECES = {"yield_per": 50}
 """Rows read at once where all of them are too many for memory."""
-_RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
 class FencedError(MaaboError):
@@ -42,38 +67,6 @@ class Lease:
     """A scheduler's hold on a job."""
 
     job: str
-    fence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Trees in the store: those of all batches before `until` that earlier segments do not hold."""
-
-    digest: str
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as the ledger has it."""
-
-    id: str
-    state: JobState
-    wanted: str
-    spec: JobSpec
-    created: float
-    started: float | None
-    finished: float | None
-    ran: float
-    trees: int
-    planned: int | None
-    failed: int
-    best_score: float | None
-    rules: int | None
-    stop_after: int | None
-    segments: tuple[Segment, ...]
-    reason: str | None
-    digest: str | None
     fence: int
 
 
@@ -125,6 +118,8 @@ class Ledger:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
+        self.registry = Registry(self._database)
+        """What belongs to tenants."""
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -140,7 +135,7 @@ class Ledger:
             with self._database.write() as connection:
                 ids = [spec.id for spec in specs]
                 known = set(connection.execute(select(jobs.c.id).where(jobs.c.id.in_(ids))).scalars())
-                rows = {spec.id: _new_row(spec, now) for spec in specs if spec.id not in known}
+                rows = {spec.id: new_row(spec, now) for spec in specs if spec.id not in known}
                 if rows:
                     connection.execute(insert(jobs), [rows[job] for job in sorted(rows)])
         except DuplicateError:  # another scheduler took one of them in at this moment
@@ -166,13 +161,13 @@ class Ledger:
             settled = update(jobs).where(jobs.c.id == job, jobs.c.state.in_(states), unheld)
             settled = settled.values(fence=jobs.c.fence + 1, **at_once[wanted])
             if connection.execute(settled).rowcount and wanted == "cancel":
-                _forget_search(connection, [job])
+                forget_search(connection, [job])
 
     def job(self, job: str) -> JobRow | None:
         """One job."""
         with self._database.read() as connection:
-            row = connection.execute(select(*_JOB_COLUMNS).where(jobs.c.id == job)).mappings().first()
-        return None if row is None else _job(row)
+            row = connection.execute(select(*JOB_COLUMNS).where(jobs.c.id == job)).mappings().first()
+        return None if row is None else read_job(row)
 
     def jobs(self, ids: Collection[str]) -> list[JobRow]:
         """Those of these jobs that are there."""
@@ -180,7 +175,7 @@ class Ledger:
         with self._database.read() as connection:
             for start in range(0, len(asked), IDS_AT_ONCE):
                 some = jobs.c.id.in_(asked[start : start + IDS_AT_ONCE])
-                found += _readable(connection.execute(select(*_JOB_COLUMNS).where(some)).mappings())
+                found += readable_jobs(connection.execute(select(*JOB_COLUMNS).where(some)).mappings())
         return found
 
     def document(self, job: str) -> str | None:
@@ -197,28 +192,34 @@ class Ledger:
 
     # Leases.
 
-    def acquire(self, owner: str, now: float, seconds: float, most: int, least: Priority = Priority.LOW) -> list[Lease]:
-        """Take over up to `most` open jobs that nobody holds, of a priority not below `least`: urgent and old first."""
-        free = (
-            select(jobs.c.id, jobs.c.fence)
-            .where(jobs.c.finished.is_(None), jobs.c.rank <= _RANKS[least])
-            .where(jobs.c.state.in_(OPEN), jobs.c.lease_until < now)
-            .order_by(jobs.c.rank, jobs.c.created, jobs.c.id)
-            .limit(most)
-        )
+    def acquire(
+        self,
+        owner: str,
+        now: float,
+        seconds: float,
+        most: int,
+        least: Priority = Priority.LOW,
+        *,
+        guests: bool = False,
+    ) -> list[Lease]:
+        """Take over up to `most` open jobs that nobody holds, of a priority not below `least`.
+
+        Tenants get alike, each its urgent and old jobs first; `guests` are tenants of whom nobody holds a job, and get
+        one each.
+        """
+        wanted = Wanted(most, least, guests)
         with self._database.read() as connection:  # most often there is nothing; then nothing is locked
-            if most < 1 or connection.execute(free.limit(1)).first() is None:
+            if most < 1 or not any_free(connection, now, wanted):
                 return []
-        taken = []
+        taken: list[Lease] = []
+        tried: list[str] = []
         with self._database.write() as connection:
-            for row in connection.execute(free.with_for_update(skip_locked=True)).all():
-                done = connection.execute(
-                    update(jobs)
-                    .where(jobs.c.id == row.id, jobs.c.fence == row.fence)
-                    .values(owner=owner, fence=row.fence + 1, lease_until=now + seconds)
-                )
-                if done.rowcount == 1:
-                    taken.append(Lease(row.id, row.fence + 1))
+            while len(taken) < most:
+                chosen = next_jobs(connection, now, Wanted(most - len(taken), least, guests), tried)
+                if not chosen:
+                    break
+                tried += chosen
+                taken += _take(connection, chosen, owner, now, seconds)
         return taken
 
     def renew(self, leases: Collection[Lease], now: float, seconds: float) -> dict[str, str]:
@@ -305,7 +306,7 @@ class Ledger:
     def end(self, lease: Lease, now: float, state: JobState, **values: object) -> None:
         """The job has ended; what only its search needed goes."""
         with self._fenced(lease, now, state=state.value, finished=now, lease_until=0.0, **values) as connection:
-            _forget_search(connection, [lease.job])
+            forget_search(connection, [lease.job])
 
     # Recovery.
 
@@ -353,16 +354,31 @@ class Ledger:
 
     # Callbacks and retention.
 
-    def uncalled(self) -> list[JobRow]:
-        """Ended jobs whose callback was not called yet."""
-        query = select(*_JOB_COLUMNS).where(jobs.c.finished.is_not(None), jobs.c.called.is_(None))
+    def claim_calls(self, now: float, seconds: float, most: int = 100) -> list[JobRow]:
+        """Ended jobs whose callback is due. For so many seconds nobody else is given them."""
+        due = (jobs.c.finished.is_not(None), jobs.c.called.is_(None), jobs.c.call_next <= now)
+        query = select(*JOB_COLUMNS).where(*due).order_by(jobs.c.call_next).limit(most)
         with self._database.read() as connection:
-            return _readable(connection.execute(query.order_by(jobs.c.finished).limit(100)).mappings())
-
-    def note_called(self, ids: Collection[str], now: float) -> None:
-        """These jobs' callbacks were called, or there was none to call."""
+            if connection.execute(query.limit(1)).first() is None:
+                return []
         with self._database.write() as connection:
-            connection.execute(update(jobs).where(jobs.c.id.in_(list(ids))).values(called=now))
+            found = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
+            ids = [row["id"] for row in found]
+            connection.execute(update(jobs).where(jobs.c.id.in_(ids)).values(call_next=now + seconds))
+        return readable_jobs(found)
+
+    def note_called(self, ids: Collection[str], now: float) -> int:
+        """These jobs' callbacks were called; of how many that is news."""
+        called = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called.is_(None))
+        with self._database.write() as connection:
+            return connection.execute(called.values(called=now, calls=jobs.c.calls + 1)).rowcount
+
+    def note_uncalled(self, ids: Collection[str], until: float | None) -> None:
+        """These jobs' callbacks could not be called: to be tried again at a time, or never."""
+        values = {"called": GIVEN_UP} if until is None else {"call_next": until}
+        missed = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called.is_(None))
+        with self._database.write() as connection:
+            connection.execute(missed.values(calls=jobs.c.calls + 1, **values))
 
     def purge(self, before: float) -> list[str]:
         """Forget jobs that ended before a time; returns their ids."""
@@ -370,16 +386,16 @@ class Ledger:
             old = list(connection.execute(select(jobs.c.id).where(jobs.c.finished < before).limit(1000)).scalars())
         if old:
             with self._database.write() as connection:
-                _forget_search(connection, old)
-                connection.execute(delete(jobs).where(jobs.c.id.in_(old)))
+                forget_jobs(connection, old)
         return old
 
     def artifacts(self) -> set[str]:
-        """Names of everything in the store that some job refers to."""
+        """Names of everything in the store that some job refers to, and of all raw tables."""
         with self._database.read() as connection:
             rows = connection.execute(select(jobs.c.spec, jobs.c.segments)).all()
+            raw = {f"tables/{digest}" for digest in connection.execute(select(datasets.c.digest)).scalars()}
         tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
-        return tables | {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
+        return raw | tables | {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
 
     @contextmanager
     def _fenced(self, lease: Lease, now: float, **values: object) -> Iterator[Connection]:
@@ -389,15 +405,6 @@ class Ledger:
             if connection.execute(held.values(updated=now, **values)).rowcount != 1:
                 raise FencedError(lease.job)
             yield connection
-
-
-_JOB_COLUMNS = [
-    jobs.c[name]
-    for name in (
-        *("id", "state", "wanted", "spec", "created", "started", "finished", "ran", "trees", "planned", "failed"),
-        *("best_score", "rules", "stop_after", "segments", "reason", "digest", "fence"),
-    )
-]
 
 
 def _upsert(table: Table, *changing: str) -> dict[str, Any]:
@@ -414,47 +421,20 @@ _UPSERT_TASK = _upsert(tasks, "attempt", "issued")
 _UPSERT_BLOCK = _upsert(blocks, "attempt", "pairs", "seconds")
 
 
-def _new_row(spec: JobSpec, now: float) -> dict[str, Any]:
-    return {
-        "id": spec.id,
-        "tenant": spec.tenant,
-        "priority": spec.priority.value,
-        "rank": _RANKS[spec.priority],
-        "state": JobState.QUEUED.value,
-        "wanted": "run",
-        "spec": spec.model_dump_json(),
-        "created": now,
-        "updated": now,
-        "trees": 0,
-        "called": None if spec.callback else 0.0,
-        "fence": 0,
-        "lease_until": 0.0,
-    }
+def _take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
+    """Those of these jobs that are still free and that nobody else reaches for at this moment."""
+    query = select(jobs.c.id, jobs.c.fence).where(jobs.c.id.in_(ids), is_free(now))
+    fences = {row.id: row.fence for row in connection.execute(query.with_for_update(skip_locked=True))}
+    taken = [Lease(job, fences[job] + 1) for job in ids if job in fences]
+    for lease in taken:
+        values = {"owner": owner, "fence": lease.fence, "lease_until": now + seconds}
+        connection.execute(update(jobs).where(jobs.c.id == lease.job).values(values))
+    return taken
 
 
 def _in_order(leases: Collection[Lease]) -> list[Lease]:
     """So that two schedulers never wait for each other's locks."""
     return sorted(leases, key=lambda lease: lease.job)
-
-
-def _readable(rows: Iterable[Any]) -> list[JobRow]:
-    """Without jobs of another version's making, which this one cannot read and need not serve."""
-    found = []
-    for row in rows:
-        with suppress(FormatError):
-            found.append(_job(row))
-    return found
-
-
-def _job(row: Any) -> JobRow:
-    values = dict(row)
-    try:
-        values["state"] = JobState(row["state"])
-        values["spec"] = JobSpec.model_validate_json(row["spec"])
-    except ValueError as error:
-        raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
-    values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
-    return JobRow(**values)
 
 
 def _block(row: Any) -> BlockRow:
@@ -463,8 +443,3 @@ def _block(row: Any) -> BlockRow:
 
 def _plain(row: ResultRow | TaskRow | BlockRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}
-
-
-def _forget_search(connection: Connection, ids: list[str]) -> None:
-    for table in (batches, tasks, results, blocks, screens):
-        connection.execute(delete(table).where(table.c.job.in_(ids)))

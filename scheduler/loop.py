@@ -5,7 +5,6 @@
 What is in memory is never ahead of the ledger for long: a job whose write failed is dropped and opened anew.
 """
 
-import heapq
 import json
 import random
 import traceback
@@ -40,13 +39,16 @@ from scheduler.mirror import Mirror
 from scheduler.parts import Parts
 from scheduler.post import LEAST_AHEAD, POSTPONED, Post, PostError
 from scheduler.preparation import Preparations, Prepared, prepare
+from scheduler.registry import QuotaError
 from scheduler.screen_desk import ScreenDesk
+from scheduler.turns import Entrant, Turns
 
 journal = Journal("maabo.scheduler")
 
 MOST_JOBS = 50
 """Jobs that run side by side; others wait in the ledger."""
-URGENT_SEATS = 10
+URGENT_SEATS, GUEST_SEATS = 10, 25
+"""Beside those: for urgent jobs, and for one job each of tenants who have none running."""
 LISTEN, LISTEN_IDLE = 0.05, 0.5
 """Seconds to wait for something to happen, with jobs and without."""
 LINGER = 0.01
@@ -67,10 +69,11 @@ class Scheduler:
         self._parts, self._owner = parts, owner
         self._settings, self._ledger, self._redis = parts.settings, parts.ledger, parts.redis
         self._post, self._mirror = Post(parts), Mirror(parts)
-        self._intake, self._rules = Intake(parts, self._mirror), RulesDesk(parts, self._post)
+        self._intake, self._rules = Intake(parts, self._mirror, self._post), RulesDesk(parts, self._post)
         self._screens = ScreenDesk(parts, self._post)
         self._housekeeping = Housekeeping(parts, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
+        self._guests: set[str] = set()
         self._preparations = Preparations(self._prepared)
         self._next_upkeep = self._next_look = self._horizon = 0.0
         self._ample = False
@@ -127,11 +130,16 @@ class Scheduler:
         return [*(job.lease for job in self._jobs.values()), *self._preparations.leases]
 
     def _free_jobs(self, now: float) -> list[Lease]:
-        """As many as there is room for; urgent ones find a seat when all others are taken."""
-        room, urgent = MOST_JOBS - len(self._leases), Priority.LOW
-        if room <= 0:
-            room, urgent = room + URGENT_SEATS, Priority.HIGH
-        return self._ledger.acquire(self._owner, now, self._settings.lease_seconds, room, urgent)
+        """As many as there is room for; urgent ones and guests find a seat when all others are taken."""
+        held = {lease.job for lease in self._leases}
+        self._guests &= held
+        room = MOST_JOBS - len(held - self._guests)
+        take = partial(self._ledger.acquire, self._owner, now, self._settings.lease_seconds)
+        if room > 0:
+            return take(room)
+        guests = take(GUEST_SEATS - len(self._guests), guests=True)
+        self._guests |= {lease.job for lease in guests}
+        return guests + take(room + URGENT_SEATS, Priority.HIGH)
 
     def _renew_in_between(self, opening: Lease) -> None:
         """While a long job is opened, no lease must run out."""
@@ -158,7 +166,11 @@ class Scheduler:
         row = self._ledger.job(lease.job)
         if row is None:
             raise FormatError(f"The ledger has no job {lease.job}.")
-        return prepare(row.spec, self._parts.cache, self._settings.screen_seconds)
+        prepared = prepare(row.spec, self._parts.cache, self._settings.screen_seconds)
+        limit = self._ledger.registry.quota(row.spec.tenant).trees
+        if limit is not None and prepared.plan.trees is not None and prepared.plan.trees > limit:
+            raise QuotaError("trees", limit, prepared.plan.trees)
+        return prepared
 
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are ready."""
@@ -203,12 +215,13 @@ class Scheduler:
                 self._ledger.write(job.lease, now, {"ran": job.ran(now)})
         self._ledger.release(self._leases, now)
         self._preparations.close()
+        self._housekeeping.close()
         journal.tell("jobs given back", jobs=len(self._jobs))
 
     # Dispatch.
 
     def _dispatch(self, now: float) -> bool:
-        """Keep the queue a little filled, each time from the job that has least under way for its share."""
+        """Keep the queue a little filled: tenants alike, and each tenant's jobs by their shares."""
         self._ample = False
         if not self._jobs:
             return False
@@ -232,17 +245,16 @@ class Scheduler:
 
     def _choose(self, room: int, now: float) -> dict[str, list[Any]]:
         chosen: dict[str, list[Any]] = {}
-        heap = [(job.load, name) for name, job in self._jobs.items() if job.state is JobState.RUNNING]
-        heapq.heapify(heap)
-        while heap and room > 0:
-            load, name = heapq.heappop(heap)
+        turns = Turns(_entrant(job) for job in self._jobs.values() if job.state is JobState.RUNNING)
+        while room > 0 and (name := turns.next()) is not None:
             job = self._jobs[name]
             task = job.next_task(self._settings.task_seconds, now)
-            if task is not None:
-                chosen.setdefault(name, []).append(task)
-                room -= 1
-                more = max(LEAST_LOAD, job.speed.expected(task.key.size)) / job.spec.priority.share
-                heapq.heappush(heap, (load + more, name))
+            if task is None:
+                turns.passed()
+                continue
+            chosen.setdefault(name, []).append(task)
+            room -= 1
+            turns.sent(max(LEAST_LOAD, job.speed.expected(task.key.size)))
         return chosen
 
     def _send(self, job: ActiveJob | ScreeningJob, tasks: Sequence[Any], now: float) -> None:
@@ -464,6 +476,10 @@ class Scheduler:
             journal.tell("outage over")
             self._outage = ""
             self._housekeeping.after_outage()
+
+
+def _entrant(job: HeldJob) -> Entrant:
+    return Entrant(job.lease.job, job.spec.tenant, job.spec.priority.share, job.under_way)
 
 
 def _tell_beginning(job: ActiveJob | ScreeningJob) -> None:

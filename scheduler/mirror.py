@@ -1,5 +1,6 @@
 """`Mirror`: records and documents in Redis, for clients that have only the queue. The ledger stays the truth."""
 
+import json
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
+from maabo_dist.contract.problem import Problem, without_secrets
 from maabo_dist.contract.record import ClusterRecord, JobRecord
 from scheduler.parts import Parts
 
@@ -61,9 +63,10 @@ class Mirror:
         record = ClusterRecord(version=__version__, store=store, host=socket.gethostname())
         self._redis.set(self._settings.key(names.CLUSTER), record.model_dump_json(), px=int(lifetime * 1000))
 
-    def refuse(self, request: bytes, reason: str) -> None:
-        """Keep a refused request with its reason, among the last thousand."""
-        entry = {"request": request[:65536], "reason": reason}
+    def refuse(self, request: bytes, problem: Problem) -> None:
+        """Keep a refused request with its reason, but without its secrets, among the last thousand."""
+        kept = _without_secrets(request)[:65536]
+        entry = {"request": kept, "reason": problem.detail, "problem": json.dumps(problem.to_json())}
         self._redis.xadd(self._settings.key(names.REFUSED_STREAM), entry, maxlen=1000, approximate=True)
 
     def _key(self, kind: str, job: str) -> str:
@@ -72,3 +75,12 @@ class Mirror:
     @property
     def _lifetime(self) -> int:
         return max(1, int(self._settings.retention))
+
+
+def _without_secrets(request: bytes) -> bytes:
+    try:
+        read = json.loads(request)
+    except (ValueError, RecursionError):  # it is nothing of ours
+        return request
+    clean = without_secrets(read)
+    return request if clean == read else json.dumps(clean).encode()

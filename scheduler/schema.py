@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-VERSION = 3
+VERSION = 4
 
 
 class _Told(TypeDecorator[str]):
@@ -79,13 +79,22 @@ jobs = Table(
     Column("reason", _ToldAtLength),  # of a failure, or of an end before the budget
     Column("digest", String(64)),
     Column("document", Text),  # the result
-    Column("called", Double),  # when the callback was called; 0 if there is none
+    Column("called", Double),  # when the callback was called; 0 if there is none, -1 if it was given up
+    Column("calls", Integer, nullable=False, server_default=text("0")),  # attempts to call back
+    Column("call_next", Double, nullable=False, server_default=text("0")),  # when to try (again)
+    Column("same", String(64)),  # SHA-256 of what decides the result
+    Column("dataset", String(64)),  # the raw table, where it was uploaded
+    Column("correlation", _Told(200)),  # what the one who asked calls it
     Column("owner", String(80)),
     Column("fence", BigInteger, nullable=False),
     Column("lease_until", Double, nullable=False),
-    _partial_index("maabo_jobs_next", "rank", "created", "id", where="finished IS NULL"),
+    _partial_index("maabo_jobs_waiting", "tenant", "rank", "created", "id", where="finished IS NULL"),
+    _partial_index("maabo_jobs_held", "lease_until", "tenant", where="finished IS NULL"),
     _partial_index("maabo_jobs_finished", "finished", where="finished IS NOT NULL"),
-    _partial_index("maabo_jobs_uncalled", "finished", where="finished IS NOT NULL AND called IS NULL"),
+    _partial_index("maabo_jobs_to_call", "call_next", where="finished IS NOT NULL AND called IS NULL"),
+    Index("maabo_jobs_newest", "created", "id"),
+    Index("maabo_jobs_of_tenant", "tenant", "created", "id"),
+    Index("maabo_jobs_same", "tenant", "same", "created", "id"),
 )
 
 batches = Table(
@@ -137,6 +146,54 @@ screens = Table(
     Column("screen", LargeBinary, nullable=False),  # packed; of all blocks
 )
 
+datasets = Table(
+    "maabo_datasets",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("tenant", _Told(200), nullable=False),
+    Column("name", _Told(200), nullable=False),
+    Column("digest", String(64), nullable=False),  # SHA-256 of the raw file, tables/<digest> in the store
+    Column("format", String(20), nullable=False),
+    Column("size", BigInteger, nullable=False),  # bytes
+    Column("rows", BigInteger, nullable=False),
+    Column("columns", BigInteger, nullable=False),
+    Column("description", Text, nullable=False),  # as JSON
+    Column("created", Double, nullable=False),
+    Index("maabo_datasets_of_tenant", "tenant", "id"),
+)
+
+tokens = Table(
+    "maabo_tokens",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("tenant", _Told(200), nullable=False),
+    Column("name", _Told(200), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),  # SHA-256 of the secret
+    Column("scopes", Text, nullable=False),  # names with spaces between
+    Column("created", Double, nullable=False),
+    Column("expires", Double),
+    Column("revoked", Double),
+)
+
+quotas = Table(
+    "maabo_quotas",
+    metadata,
+    Column("tenant", _Told(200), primary_key=True),
+    Column("queued", BigInteger),  # null for no limit, as below
+    Column("running", BigInteger),
+    Column("bytes", BigInteger),
+    Column("trees", BigInteger),
+)
+
+keys = Table(
+    "maabo_idempotency_keys",
+    metadata,
+    Column("tenant", _Told(200), primary_key=True),
+    Column("key", _Told(200), primary_key=True),
+    Column("body", String(64), nullable=False),  # SHA-256 of what was asked for
+    Column("job", String(32), nullable=False, index=True),
+)
+
 
 def create(connection: Connection) -> None:
     """Make the tables that are not there."""
@@ -145,18 +202,10 @@ def create(connection: Connection) -> None:
 
 def _to_2(connection: Connection) -> None:
     """Jobs can be paused and timed, report rules so far, keep their trees in the store and call back."""
-    known = {column["name"] for column in inspect(connection).get_columns("maabo_jobs")}
-    compiler = connection.dialect.ddl_compiler(connection.dialect, None)  # type: ignore[arg-type]  # columns need no statement
-    for column in jobs.columns:
-        if column.name not in known:
-            definition = compiler.get_column_specification(column)
-            connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {definition}"))
+    _add_columns(connection)
     rank = case((jobs.c.priority == "high", 0), (jobs.c.priority == "low", 2), else_=1)
     connection.execute(update(jobs).values(called=0, rank=rank))
-    for name in ("maabo_jobs_open", "maabo_jobs_created"):
-        connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
-    for index in jobs.indexes:
-        index.create(connection, checkfirst=True)
+    _renew_indexes(connection, "maabo_jobs_open", "maabo_jobs_created")
 
 
 def _to_3(connection: Connection) -> None:
@@ -165,5 +214,30 @@ def _to_3(connection: Connection) -> None:
         table.create(connection, checkfirst=True)
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}
+def _to_4(connection: Connection) -> None:
+    """Tenants have tables, tokens, quotas and fair shares; callbacks are tried again in time."""
+    for table in (datasets, tokens, quotas, keys):
+        table.create(connection, checkfirst=True)
+    _add_columns(connection)
+    _renew_indexes(connection, "maabo_jobs_next", "maabo_jobs_uncalled")
+
+
+def _add_columns(connection: Connection) -> None:
+    """Whatever jobs have now and had not then."""
+    known = {column["name"] for column in inspect(connection).get_columns("maabo_jobs")}
+    compiler = connection.dialect.ddl_compiler(connection.dialect, None)  # type: ignore[arg-type]  # columns need no statement
+    for column in jobs.columns:
+        if column.name not in known:
+            definition = compiler.get_column_specification(column)
+            connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {definition}"))
+
+
+def _renew_indexes(connection: Connection, *outdated: str) -> None:
+    for name in outdated:
+        connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
+    for index in jobs.indexes:
+        index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4}
 """From a version to the one after it; run in the transaction that notes the new version."""

@@ -22,6 +22,10 @@ _VARIABLES = {
     "lease_seconds": "MAABO_LEASE_SECONDS",
     "partial_seconds": "MAABO_PARTIAL_SECONDS",
     "stuck_seconds": "MAABO_STUCK_SECONDS",
+    "webhook_hosts": "MAABO_WEBHOOK_HOSTS",
+    "webhook_attempts": "MAABO_WEBHOOK_ATTEMPTS",
+    "webhook_pause": "MAABO_WEBHOOK_PAUSE",
+    "webhook_seconds": "MAABO_WEBHOOK_SECONDS",
     "log": "MAABO_LOG",
 }
 
@@ -54,6 +58,13 @@ class ClusterSettings(BaseModel):
     """Rules so far are mined this often, or seldomer where that takes long."""
     stuck_seconds: float = Field(300.0, gt=0)
     """A job fails when for so long no worker could even begin its tasks."""
+    webhook_hosts: str = Field("", max_length=10_000)
+    """Hosts beside public ones that webhooks may call: names, *.names, addresses and networks, by commas; * for all."""
+    webhook_attempts: int = Field(12, ge=1, le=1000)
+    webhook_pause: float = Field(5.0, gt=0)
+    """Seconds before a webhook is called a second time; each pause is twice the one before, up to an hour."""
+    webhook_seconds: float = Field(10.0, gt=0, le=600)
+    """A receiver that has not answered after so long has not answered."""
     log: Literal["text", "json"] = "text"
 
     @classmethod

@@ -108,6 +108,7 @@ def no_seats(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(loop, "MOST_JOBS", 0)
         patch.setattr(loop, "URGENT_SEATS", 0)
+        patch.setattr(loop, "GUEST_SEATS", 0)
         yield
 
 
@@ -294,6 +295,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client
     with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
         if state is JobState.QUEUED:
             patch.setattr(loop, "MOST_JOBS", 0)
+            patch.setattr(loop, "GUEST_SEATS", 0)
         job = submit(cluster, tmp_path, columns, **(QUICK if state is JobState.MINING else SLOW))
         if state is JobState.PAUSED:
             some_trees(ledger, job, 5)

@@ -1,14 +1,10 @@
 """The ledger's contract, on SQLite and on a real PostgreSQL: leases with fencing, writes in one piece, recovery."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from tempfile import TemporaryDirectory
-from threading import Barrier
 
 import pytest
-from sqlalchemy import NullPool, create_engine, event, text
+from sqlalchemy import event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
@@ -17,66 +13,24 @@ from scheduler.database import DuplicateError, LedgerError
 from scheduler.ledger import BatchRow, BlockRow, FencedError, Lease, Ledger, ResultRow, Segment, TaskRow
 from scheduler.schema import jobs
 from tests import servers
+from tests.ledgers import connected, opened, side_by_side
 
 TABLE = "0123456789abcdef" * 4
 CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
 TABLES = (
     *("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results"),
     *("maabo_screen_blocks", "maabo_screens"),
+    *("maabo_datasets", "maabo_tokens", "maabo_quotas", "maabo_idempotency_keys"),
 )
 
 
 # Where ledgers are.
 
 
-@pytest.fixture(scope="session")
-def postgres():
-    if servers.postgres_programs() is None:
-        complain = pytest.fail if os.environ.get("MAABO_TEST_POSTGRES") == "1" else pytest.skip
-        complain("PostgreSQL is not installed; `apt-get install postgresql` brings it.")
-    # Not below pytest's own directories: those are closed to the user that PostgreSQL runs as.
-    with TemporaryDirectory(prefix="maabo-postgres-") as directory, servers.postgres_server(directory) as url:
-        yield url
-
-
-@pytest.fixture
-def postgres_url(postgres):
-    with connected(postgres) as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    return postgres
-
-
-@pytest.fixture
-def sqlite_url(tmp_path):
-    return f"sqlite:///{tmp_path}/ledger.db"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request):
-    return request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-
-
 @pytest.fixture
 def ledger(url):
     with opened(url) as ledger:
         yield ledger
-
-
-@contextmanager
-def opened(url):
-    ledger = Ledger(url)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
-
-
-@contextmanager
-def connected(url):
-    """A transaction past the ledger."""
-    with create_engine(url, poolclass=NullPool).begin() as connection:
-        yield connection
 
 
 def contents(url):
@@ -116,18 +70,6 @@ def with_search(ledger, lease, now=101.0):
 
 def rows_of_search(ledger, job):
     return [*ledger.batches(job), *ledger.results(job), *ledger.tasks(job)]
-
-
-def side_by_side(*calls):
-    """Call all at the same moment, each in a thread; gives what they return."""
-    barrier = Barrier(len(calls))
-
-    def run(call):
-        barrier.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))
 
 
 # Jobs, as their owners see them.
@@ -536,11 +478,44 @@ def test_ended_jobs_are_called_back_once(ledger):
         if number != 2:
             ledger.end(lease, 101.0, JobState.DONE)
 
-    assert [row.id for row in ledger.uncalled()] == [a_job(1).id]
-    ledger.note_called([a_job(1).id], 105.0)
-    assert ledger.uncalled() == []
+    assert [row.id for row in ledger.claim_calls(102.0, seconds=10)] == [a_job(1).id]
+    assert [ledger.note_called([a_job(1).id], now) for now in (105.0, 106.0)] == [1, 0]
+    assert (ledger.claim_calls(200.0, seconds=10), ledger.job(a_job(1).id).called) == ([], 105.0)
     ledger.ask(a_job(2).id, "cancel", 500.0)
-    assert [(row.id, row.state) for row in ledger.uncalled()] == [(a_job(2).id, JobState.CANCELLED)]
+    found = [(row.id, row.state) for row in ledger.claim_calls(501.0, seconds=10)]
+    assert found == [(a_job(2).id, JobState.CANCELLED)]
+
+
+def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
+    for number in range(1, 21):
+        ledger.end(held(ledger, number, **CALLBACK), 101.0, JobState.DONE)
+
+    def claim():
+        with opened(url) as mine:
+            return [row.id for row in mine.claim_calls(102.0, seconds=10, most=8)]
+
+    first = [job for some in side_by_side(claim, claim, claim) for job in some]
+    rest = [row.id for row in ledger.claim_calls(102.0, seconds=10)]
+
+    assert sorted([*first, *rest]) == [a_job(number).id for number in range(1, 21)]
+    assert ledger.claim_calls(111.0, seconds=10) == []
+    assert len(ledger.claim_calls(112.0, seconds=10)) == 20
+
+
+def test_a_callback_that_failed_is_tried_again_in_time_and_given_up_in_the_end(ledger):
+    job = held(ledger, 1, **CALLBACK)
+    ledger.end(job, 101.0, JobState.DONE)
+    ledger.claim_calls(102.0, seconds=10)
+
+    ledger.note_uncalled([job.job], until=150.0)
+    assert ledger.claim_calls(149.0, seconds=10) == []
+    assert [row.calls for row in ledger.claim_calls(150.0, seconds=10)] == [1]
+    ledger.note_uncalled([job.job], until=None)
+
+    row = ledger.job(job.job)
+    assert (ledger.claim_calls(1e9, seconds=10), row.called, row.calls) == ([], -1.0, 2)
+    ledger.note_called([job.job], 200.0)
+    assert ledger.job(job.job).called == -1.0
 
 
 def test_jobs_that_ended_long_ago_are_forgotten(ledger, url):
@@ -615,16 +590,17 @@ def test_no_call_that_comes_often_goes_through_all_jobs(ledger, url):
         ledger.ask(leases[0].job, "cancel", 20_002.0)
         ledger.release(leases, 20_002.0)
         ledger.end(lease, 20_003.0, JobState.DONE)
-        ledger.note_called([row.id for row in ledger.uncalled()[:5]], 20_004.0)
+        ledger.note_called([row.id for row in ledger.claim_calls(20_004.0, seconds=10, most=5)], 20_004.0)
+        ledger.registry.list_jobs("default", after=(15_000.0, "f"), most=20)
+        ledger.registry.submit(a_job(2), 20_005.0, key="key", body="b" * 64)
         ledger.purge(before=30_100.0)
 
     of_jobs = [plan for plan in plans if "maabo_jobs" in plan]
     assert len(of_jobs) > 100
     assert [plan for plan in of_jobs if "Seq Scan on maabo_jobs" in plan or "SCAN maabo_jobs" in plan] == []
     assert [plan for plan in of_jobs if "Sort" in plan or "TEMP B-TREE" in plan] == []
-    assert any("maabo_jobs_next" in plan for plan in of_jobs)
-    assert any("maabo_jobs_uncalled" in plan for plan in of_jobs)
-    assert any("maabo_jobs_finished" in plan for plan in of_jobs)
+    for index in ("waiting", "held", "to_call", "finished"):
+        assert any(f"maabo_jobs_{index}" in plan for plan in of_jobs), index
 
 
 # Schemas.
@@ -689,7 +665,7 @@ def test_a_ledger_of_version_1_is_brought_up_to_date_with_its_jobs(url):
         done = ledger.job(a_job(4).id)
         assert (done.state, done.finished, done.trees, done.digest) == (JobState.DONE, 9.0, 7, "d" * 64)
         assert (done.ran, done.failed, done.segments, done.stop_after, done.rules) == (0.0, 0, (), None, None)
-        assert (ledger.document(done.id), ledger.uncalled()) == ("{}", [])
+        assert (ledger.document(done.id), ledger.claim_calls(99.0, seconds=10)) == ("{}", [])
         leases = ledger.acquire("one", 100.0, seconds=10, most=9)
         assert numbers(leases) == [3, 2, 1]
         with_search(ledger, leases[0])
@@ -717,13 +693,44 @@ def test_a_ledger_of_version_2_is_brought_up_to_date_with_its_jobs(url):
         ledger.write_blocks(lease, 1001.0, [BlockRow(0, 5, 0)])
         ledger.write_screen(lease, 1002.0, b"screen")
         assert ledger.screen(lease.job) == b"screen"
-        assert contents(url)["maabo_meta"] == ["('schema', '3')"]
+        assert contents(url)["maabo_meta"] == ["('schema', '4')"]
 
 
-@pytest.mark.parametrize("make_old", [make_version_1, make_version_2])
+def make_version_3(url):
+    """As the version before tenants left it, with a job under way and one whose callback is due."""
+    with opened(url) as ledger:
+        ledger.end(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
+        with_search(ledger, held(ledger))
+    with connected(url) as connection:
+        for name in ("maabo_datasets", "maabo_tokens", "maabo_quotas", "maabo_idempotency_keys"):
+            connection.execute(text(f"DROP TABLE {name}"))
+        for name in ("waiting", "held", "to_call", "newest", "of_tenant", "same"):
+            connection.execute(text(f"DROP INDEX maabo_jobs_{name}"))
+        for name in ("calls", "call_next", "same", "dataset", "correlation"):
+            connection.execute(text(f"ALTER TABLE maabo_jobs DROP COLUMN {name}"))
+        where = "finished IS NOT NULL AND called IS NULL"
+        connection.execute(text(f"CREATE INDEX maabo_jobs_uncalled ON maabo_jobs (finished) WHERE {where}"))
+        connection.execute(text("CREATE INDEX maabo_jobs_next ON maabo_jobs (rank, created, id)"))
+        connection.execute(text("UPDATE maabo_meta SET value = '3' WHERE key = 'schema'"))
+
+
+def test_a_ledger_of_version_3_is_brought_up_to_date_with_its_jobs(url):
+    make_version_3(url)
+
+    with opened(url) as ledger:
+        assert [row.id for row in ledger.claim_calls(1000.0, seconds=10)] == [a_job(2).id]
+        (lease,) = ledger.acquire("two", 1000.0, seconds=10, most=9)
+        assert len(rows_of_search(ledger, lease.job)) == 4
+        assert [row.id for row in ledger.registry.list_jobs("default")] == [a_job(2).id, a_job(1).id]
+        assert ledger.registry.submit(a_job(3), 1001.0).created
+        assert not ledger.registry.any_token()
+
+
+@pytest.mark.parametrize("make_old", [make_version_1, make_version_2, make_version_3])
 def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url, make_old):
     make_old(url)
-    jobs = {make_version_1: {"queued": 3, "done": 1}, make_version_2: {"running": 1}}[make_old]
+    known = {make_version_1: {"queued": 3, "done": 1}, make_version_2: {"running": 1}}
+    jobs = known.get(make_old, {"running": 1, "done": 1})
 
     def start():
         with opened(url) as ledger:
@@ -732,7 +739,8 @@ def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url, mak
     assert side_by_side(*[start] * 4) == [jobs] * 4
 
 
-def test_a_migrated_ledger_has_the_columns_and_indexes_of_a_new_one(url, tmp_path):
+@pytest.mark.parametrize("make_old", [make_version_1, make_version_3])
+def test_a_migrated_ledger_has_the_columns_and_indexes_of_a_new_one(url, make_old):
     def shape(ledger):
         with ledger._database.read() as connection:
             if connection.dialect.name == "sqlite":
@@ -750,7 +758,7 @@ def test_a_migrated_ledger_has_the_columns_and_indexes_of_a_new_one(url, tmp_pat
     with connected(url) as connection:
         for name in TABLES:
             connection.execute(text(f"DROP TABLE {name}"))
-    make_version_1(url)
+    make_old(url)
 
     with opened(url) as ledger:
         assert shape(ledger) == fresh
@@ -762,7 +770,7 @@ def test_a_ledger_of_a_newer_schema_is_refused_and_left_as_it_is(url):
         connection.execute(text("UPDATE maabo_meta SET value = '99' WHERE key = 'schema'"))
     before = contents(url)
 
-    with pytest.raises(SettingsError, match=r"schema version 99; this scheduler knows 3\. Use a newer"):
+    with pytest.raises(SettingsError, match=r"schema version 99; this scheduler knows 4\. Use a newer"):
         Ledger(url)
 
     assert contents(url) == before
