@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery, signals
+from celery.app.backends import by_url
 
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.logs import Journal, log_handler
@@ -14,6 +15,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
+from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
@@ -25,6 +27,9 @@ from workers.task import ClusterTask
 
 journal = Journal("maabo.worker")
 
+ANSWERS_KEPT = 86400
+"""Seconds."""
+
 
 def make_app(
     settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask, screen: type[ScreenTask] = ScreenTask
@@ -34,9 +39,18 @@ def make_app(
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
     for task in (evaluate, screen, RulesTask, SubmitTask):
         application.register_task(task(settings, cache))
+    _keep_answers(application, settings)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
     return application
+
+
+def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
+    """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
+    options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
+    application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
+    backend, url = by_url(settings.redis_url, application.loader)
+    application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
 
 def _log_json(logger: logging.Logger, **_: Any) -> None:

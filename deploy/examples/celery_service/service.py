@@ -1,0 +1,47 @@
+"""A service that knows nothing of maabo but the address of its Redis: queues a job, and is called when it has ended."""
+
+import json
+import os
+import sys
+
+from celery import Celery
+from kombu.entity import Queue
+
+REDIS, PREFIX = os.environ["MAABO_REDIS"], os.environ.get("MAABO_PREFIX", "")
+
+app = Celery("billing", broker=REDIS, backend=REDIS)
+app.conf.update(
+    accept_content=["json"],
+    task_queues=[Queue("billing")],
+    task_default_queue="billing",
+    task_create_missing_queues=True,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={"global_keyprefix": PREFIX},
+    result_backend_transport_options={"global_keyprefix": PREFIX},
+)
+
+
+@app.task(name="billing.rules_ready", ignore_result=True)  # type: ignore[untyped-decorator]  # Celery ships no types
+def rules_ready(job: str, state: str, digest: str | None = None, problem: dict[str, object] | None = None) -> None:
+    """Called when the job has ended, at least once; or with what is wrong with the document, if it was refused."""
+    told = {"job": job, "state": state, "digest": digest, "problem": problem}
+    sys.stdout.write(f"called back: {json.dumps(told)}\n")
+    sys.stdout.flush()
+
+
+def queue_job(order: str, fingerprint: str, settings: dict[str, object]) -> str | dict[str, object]:
+    """The id of the job, or the problem with what was asked for. The same order is the same job, however often."""
+    document = {
+        "dataset": {"fingerprint": fingerprint, "name": "customers"},
+        "settings": settings,
+        "tenant": "billing",
+        "callback": {"task": "billing.rules_ready", "queue": "billing"},
+    }
+    answer: str | dict[str, object] = app.send_task(
+        "maabo.submit", kwargs=document, queue="maabo.jobs", task_id=order
+    ).get(timeout=30)
+    return answer
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(queue_job(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))) + "\n")
