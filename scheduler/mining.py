@@ -96,7 +96,7 @@ class RulesDesk:
         job.requests += 1
         run = job.machine.run
         message = Mine(
-            spec=job.spec,
+            spec=job.spec.model_copy(update={"callback": None, "dataset_id": None}),  # nothing of a worker's concern
             attempt=job.requests,
             final=final,
             segments=tuple(segment.digest for segment in job.segments),

@@ -1,0 +1,127 @@
+"""Tenants on a real Redis with a real scheduler, and no worker: who is taken in, who is refused, who gets a seat."""
+
+import json
+from base64 import b64decode
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
+from scheduler import loop
+from scheduler.registry import QuotaRow
+from tests import factories, servers
+from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
+
+SECRET = "hush-hush-4711"
+TASK = {"task": "orders.mined", "queue": "orders"}
+MINING = {"trees": 20, "batch": 4, "subset_size": 2}
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture
+def cluster(redis_url, tmp_path):
+    settings = cluster_settings(redis_url, tmp_path, lease_seconds=1)
+    with open_redis(settings) as client:
+        client.flushall()
+    return settings
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return factories.make_columns(np.random.default_rng(5), 60, 8)
+
+
+@pytest.fixture(autouse=True)
+def brisk(monkeypatch):
+    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+
+
+def refusal(cluster, **changes):
+    """Ask for a job; gives its record, its dead letter, the problem in it, and the calls of its callback."""
+    job = uuid4().hex
+    ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": "a" * 64}} | changes)
+    with open_redis(cluster) as client:
+        ((_, letter),) = servers.wait_for(
+            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a dead letter"
+        )
+        key = cluster.key(f"{names.JOB_RECORD}:{job}")
+        record = JobRecord.model_validate_json(servers.wait_for(lambda: client.get(key), what="a record"))
+        servers.wait_for(lambda: not client.xlen(cluster.key(names.INTAKE_STREAM)), what="an empty intake")
+        messages = [json.loads(message) for message in client.lrange(cluster.key("orders"), 0, -1)]
+    calls = [json.loads(b64decode(message["body"]))[1] for message in messages]
+    return record, letter, json.loads(letter[b"problem"]), calls
+
+
+def test_a_job_beyond_the_quota_is_refused_answered_and_kept(cluster):
+    with a_scheduler(cluster) as ledger:
+        ledger.registry.set_quota(QuotaRow("ann", queued=0))
+        record, letter, problem, calls = refusal(cluster, tenant="ann", callback=TASK, correlation="c1")
+
+    assert (problem["type"], problem["status"]) == ("https://maabo.dev/problems/quota-exceeded", 429)
+    assert (problem["instance"], "Wait" in problem["remedy"]) == ("c1", True)
+    assert calls == [{"job": record.id, "state": "refused", "digest": None, "problem": problem}]
+    assert (record.state, record.reason) == (JobState.FAILED, problem["detail"])
+    assert json.loads(letter[b"request"])["job"] == record.id
+
+
+def test_a_webhook_to_the_inside_is_refused_and_its_secret_kept_out_of_everything(cluster, caplog):
+    callback = {"url": "http://127.0.0.1:6379/", "secret": SECRET}
+    with a_scheduler(cluster):
+        record, letter, problem, calls = refusal(cluster, callback=callback)
+
+    assert (problem["status"], problem["field"], calls) == (422, "callback.url", [])
+    assert "MAABO_WEBHOOK_HOSTS" in problem["remedy"]
+    assert json.loads(letter[b"request"])["document"]["callback"]["secret"] == "…"
+    assert SECRET not in caplog.text + record.model_dump_json() + str(letter)
+
+
+def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
+    job = uuid4().hex
+    document = {"id": job, "dataset": {"fingerprint": "a" * 64}, "tenant": "ann"}
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
+        ledger.registry.set_quota(QuotaRow("ann", queued=1, running=0))
+        for _ in range(2):
+            ask(cluster, "submit", job, document=document)
+        servers.wait_for(lambda: not client.xlen(cluster.key(names.INTAKE_STREAM)), what="an empty intake")
+        refused = client.xlen(cluster.key(names.REFUSED_STREAM))
+        row = ledger.job(job)
+
+    assert (refused, row.state) == (0, JobState.QUEUED)
+
+
+def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_path):
+    with a_scheduler(cluster) as ledger:
+        ledger.registry.set_quota(QuotaRow("ann", trees=19))
+        job = submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING)
+        row = servers.wait_for(lambda: (found := ledger.job(job)) and found.state.ended and found, what="an end")
+
+    assert (row.state, "19 trees in a job" in row.reason) == (JobState.FAILED, True)
+
+
+def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, columns, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "MOST_JOBS", 2)
+    store_table(cluster, tmp_path, columns)
+    with a_scheduler(cluster) as ledger:
+        many = [submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING) for _ in range(5)]
+        servers.wait_for(lambda: len(running(ledger, many)) == 2, what="two jobs that run")
+        others = [
+            submit(cluster, tmp_path, columns, document={"tenant": tenant}, **MINING)
+            for tenant in ("bob", "bob", "cid")
+        ]
+        servers.wait_for(lambda: len(running(ledger, others)) == 2, what="a job of each that runs")
+        found = [len(running(ledger, jobs)) for jobs in (many, others[:2], others[2:])]
+
+    assert found == [2, 1, 1]
+
+
+def running(ledger, jobs):
+    return [row for row in ledger.jobs(jobs) if row.state is JobState.RUNNING]
