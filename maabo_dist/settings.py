@@ -92,7 +92,7 @@ CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, Befo
 Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_number_or_word)]
 
 
-class _Settings(BaseModel):
+class SettingsModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
@@ -116,7 +116,7 @@ def _explain(error: ValidationError) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-class TableSettings(_Settings):
+class TableSettings(SettingsModel):
     """How a table becomes columns."""
 
     target: str | None = Field(None, description="Column that holds the class.")
@@ -148,7 +148,7 @@ class TableSettings(_Settings):
         return self
 
 
-class MiningSettings(_Settings):
+class MiningSettings(SettingsModel):
     """The method's parameters, with the paper's defaults. The paper's sign stands in parentheses."""
 
     subset_size: SubsetSize = Field(
