@@ -4,9 +4,10 @@ from bench.quality.experiment import Experiment
 from bench.quality.growth import GROWTH
 from bench.quality.planted import PLANTED, WIDE
 from bench.quality.shuffled import SHUFFLED
+from bench.quality.stability import STABILITY
 from bench.quality.titanic import TITANIC
 from bench.quality.top_subsets import TOP_SUBSETS
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, TOP_SUBSETS)
+    experiment.name: experiment for experiment in (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, STABILITY, TOP_SUBSETS)
 }

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,7 @@ class Display:
         self.stopping = False
         self.searching = False
         self.activity = ""
+        self.heading = ""
         self.pace = Pace()
 
     def search_begins(self) -> None:
@@ -87,9 +88,15 @@ class Display:
         self.update(Standing(progress.trees, progress.planned, progress.seconds, findings))
         return self.stopping
 
+    def head(self, heading: str) -> None:
+        """What is shown from now on is of another search, under this heading."""
+        if heading != self.heading:
+            self.heading, self.pace = heading, Pace()
+
     def update(self, standing: Standing) -> None:
         """Show where the search stands."""
-        self.show(standing, self.pace.time_left(standing))
+        findings = ", ".join(filter(None, [self.heading, standing.findings]))
+        self.show(replace(standing, findings=findings), self.pace.time_left(standing))
 
     def turn_to(self, activity: str) -> None:
         """Something else goes on now, as when a job on a cluster passes from state to state."""
@@ -206,6 +213,11 @@ def duration_text(seconds: float) -> str:
 def best_text(score: float | None) -> str:
     """The best score so far; nothing before there is one."""
     return "" if score is None else f"best F1 {score:.3f}"
+
+
+def repeat_text(run: int, repeats: int) -> str:
+    """The heading of a run; that of the table itself, 0, has none."""
+    return f"repeat {run:,} of {repeats:,}" if run else ""
 
 
 def _bars(activity: "Callable[[Task], str]") -> "Bars":
