@@ -12,13 +12,13 @@ import click
 
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option
-from maabo_dist.cli.progress import INTERRUPTED, Display, polite_interrupt, repeat_text, shown_progress
+from maabo_dist.cli.progress import INTERRUPTED, Display, polite_interrupt, shown_progress
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.data import Columns
-    from maabo_dist.mining import MiningResult, Progress
+    from maabo_dist.mining import MiningResult
     from maabo_dist.report import Document
     from maabo_dist.settings import MiningSettings
 
@@ -87,13 +87,14 @@ class _Repeats:
 
             self.drawn = repeat_settings(source.mining, self.wanted.repeats)
             check_draws(columns, self.drawn)
+            display.repeats = len(self.drawn)
 
     def run(self) -> None:
         """Mine them one after another, until all are done or a Ctrl-C was heard."""
         if self.drawn and not self.display.stopping:
             from maabo_dist.stability import mine_repeats
 
-            self.documents.extend(mine_repeats(self.columns, self.drawn, self.jobs, self._report))
+            self.documents.extend(mine_repeats(self.columns, self.drawn, self.jobs, self.display.report_repeat))
 
     def added_to(self, document: "Document") -> "Document":
         """The document with what came back."""
@@ -102,10 +103,6 @@ class _Repeats:
         from maabo_dist.stability import with_repeats
 
         return with_repeats(document, self.documents, self.wanted)
-
-    def _report(self, run: int, progress: "Progress") -> bool:
-        self.display.head(repeat_text(run, len(self.drawn)))
-        return self.display.report(progress)
 
 
 def _threads(jobs: int | None) -> int:

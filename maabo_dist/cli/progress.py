@@ -77,6 +77,8 @@ class Display:
         self.activity = ""
         self.heading = ""
         self.pace = Pace()
+        self.repeats = self.run = 0
+        self.seconds, self.seconds_before = 0.0, 0.0
 
     def search_begins(self) -> None:
         """The table is read; from here on the search reports."""
@@ -85,8 +87,16 @@ class Display:
     def report(self, progress: "Progress") -> bool:
         """The callback for `mine`: show where the search stands; True asks it to stop."""
         findings = f"{best_text(progress.best_score)}, {progress.reliable:,} reliable"
-        self.update(Standing(progress.trees, progress.planned, progress.seconds, findings))
+        self.seconds = self.seconds_before + progress.seconds
+        done, planned = progress.planned * self.run + progress.trees, progress.planned * (1 + self.repeats)
+        self.update(Standing(done, planned, self.seconds, findings))
         return self.stopping
+
+    def report_repeat(self, run: int, progress: "Progress") -> bool:
+        """The same for repeats, from 1: one bar is for the search and all `repeats`, which have as many trees each."""
+        if run != self.run:
+            self.run, self.seconds_before, self.heading = run, self.seconds, repeat_text(run, self.repeats)
+        return self.report(progress)
 
     def head(self, heading: str) -> None:
         """What is shown from now on is of another search, under this heading."""
