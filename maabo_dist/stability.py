@@ -151,11 +151,18 @@ def _stability(returned: Sequence[Document], repeats: int) -> Document:
 def _consensus(
     document: Document, found: dict[Key, list[Document]], repeats: int, threshold: float
 ) -> list[dict[str, Any]]:
+    """Fewest conditions first; of equally many, what covers most rows over all repeats, none where it is not back."""
     own = {rule_key(rule): rule for rule in reversed(document["rules"])}
     enough = [key for key, returned in found.items() if len(returned) >= threshold * repeats - _ROUNDING]
     entries = {key: _entry(own.get(key), found[key], repeats, document) for key in enough}
-    order = sorted(enough, key=lambda key: (len(key[1]), -entries[key]["rows"], key[0], sorted(map(str, key[1]))))
+    covered = {key: sum(map(_table_rows, found[key])) for key in enough}
+    order = sorted(enough, key=lambda key: (len(key[1]), -covered[key], key[0], sorted(map(str, key[1]))))
     return [entries[key] for key in order]
+
+
+def _table_rows(rule: Document) -> int:
+    """Rows of the table that a rule of a repeat covers."""
+    return int(sum(rule[part]["n"] for part in ("train", "validation", "holdout")))
 
 
 def _entry(own: Document | None, returned: Sequence[Document], repeats: int, document: Document) -> Document:
@@ -165,7 +172,7 @@ def _entry(own: Document | None, returned: Sequence[Document], repeats: int, doc
         "rule": None if own is None else own["id"],
         "text": statement_text(conditions_of(rule), predicted_text(rule, document)),
         **rule,
-        "rows": median_low(sum(rule[part]["n"] for part in ("train", "validation", "holdout")) for rule in returned),
+        "rows": median_low(map(_table_rows, returned)),
         "stability": _stability(returned, repeats),
     }
 

@@ -156,6 +156,13 @@ def test_consensus_rules_are_the_simplest_first_then_those_of_most_rows_the_tabl
     ]
 
 
+def test_rows_count_over_all_repeats_so_that_of_equals_the_one_that_comes_back_more_often_is_first():
+    often, seldom = a_rule(condition("c"), train=20), a_rule(condition("b"), train=30)
+    repeated = [a_document(often, *([seldom] if number < 2 else [])) for number in range(4)]
+
+    assert consensus_of(combined(a_document(), repeated)) == ["IF c ≤ 1 THEN y = yes", "IF b ≤ 1 THEN y = yes"]
+
+
 def test_a_consensus_rule_has_the_median_of_its_thresholds_and_what_goes_with_it():
     values = [(5.0, {}), (1.0, {"or_missing": True}), (2.0, {"or_missing": True}), (9.0, {})]
     repeated = [

@@ -116,7 +116,7 @@ STABILITY = Experiment(
     title="Rules that come back",
     about=f"breast_cancer, {BOOTSTRAPS} bootstraps of its rows for each of {USUAL_SEEDS} seeds; on each, the first "
     f"{TOP} rules of a run in the order of selection, the same with the simplest first (fewest conditions, then most "
-    f"rows), and the first {TOP} consensus rules of {REPEATS} repeats, which are in that order too. *Dice*: mean over "
+    f"rows), and the first {TOP} consensus rules of {REPEATS} repeats, nearly in that order too. *Dice*: mean over "
     "the pairs of a seed's bootstraps, between the sets of their rules' feature sets; *unseen precision*: on the rows "
     "that the bootstrap did not draw.",
     measure=measure,
