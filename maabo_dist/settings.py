@@ -24,6 +24,7 @@ MOST_DEFAULT_TREES = 10_000
 MOST_SEEDED = 300
 FEWEST_DEFAULT_TREES = 100
 MOST_PROBES = 20_000
+MOST_REPEATS = 1000
 
 
 def _share_or_number(value: object) -> object:
@@ -93,6 +94,8 @@ Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_numbe
 
 
 class SettingsModel(BaseModel):
+    """What a user gives: checked, frozen, and with errors in the user's words."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
@@ -254,6 +257,20 @@ class MiningSettings(SettingsModel):
     def prunes(self) -> bool:
         """Whether conditions must be supported to stay."""
         return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"
+
+
+class RepeatSettings(SettingsModel):
+    """Whether a table is mined again on other draws of its rows, to see which rules come back."""
+
+    repeats: int = Field(
+        0,
+        ge=0,
+        le=MOST_REPEATS,
+        description="Mine so many halves of the rows besides, to tell how often each rule comes back.",
+    )
+    consensus: float = Field(
+        0.5, gt=0, le=1, description="Rules that come back in at least this share of the repeats are consensus rules."
+    )
 
 
 @dataclass(frozen=True, slots=True)
