@@ -294,6 +294,7 @@ def test_with_repeats_the_folder_holds_what_came_back(tmp_path, run):
     assert json.loads((folder / "rules.json").read_text(encoding="utf-8")) == json.loads(out)
 
 
+@pytest.mark.soak
 def test_ctrl_c_in_a_repeat_keeps_the_rules_and_the_repeats_before(tmp_path):
     path = write_csv(tmp_path, numbers(rows=300, columns=8))
     with started(path, "--target", "y", "--min-samples", "20", "--repeats", "1000", "--json") as (process, reader):
