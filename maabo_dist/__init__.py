@@ -16,16 +16,19 @@ if TYPE_CHECKING:
     from maabo_dist.errors import MaaboError
     from maabo_dist.estimator import RuleMiner
     from maabo_dist.mining import MiningResult, mine
-    from maabo_dist.settings import MiningSettings, TableSettings
+    from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
+    from maabo_dist.stability import mine_with_repeats
 
 _HOMES = {
     "Columns": "data",
     "MaaboError": "errors",
     "MiningResult": "mining",
     "MiningSettings": "settings",
+    "RepeatSettings": "settings",
     "RuleMiner": "estimator",
     "TableSettings": "settings",
     "mine": "mining",
+    "mine_with_repeats": "stability",
     "prepare": "data",
     "read_table": "data",
 }
@@ -35,10 +38,12 @@ __all__ = [
     "MaaboError",
     "MiningResult",
     "MiningSettings",
+    "RepeatSettings",
     "RuleMiner",
     "TableSettings",
     "__version__",
     "mine",
+    "mine_with_repeats",
     "prepare",
     "read_table",
 ]

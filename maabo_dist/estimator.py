@@ -4,6 +4,7 @@
     miner.get_rules()          one row per rule
     miner.transform(rows)      which rule covers which row
     miner.explain(rows)        the same, told in words
+    miner.get_consensus()      with repeats, the rules that come back on other draws of the rows
     miner.predict(rows)        by the rules that cover a row; by the base rate where none does
 
 DataFrames keep their column names, and may hold text, booleans, categories and missing values, as tables do. The
@@ -25,11 +26,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from maabo_dist.data import frame_from_arrays, prepare
 from maabo_dist.data.preparation import FEWEST_ROWS
-from maabo_dist.mining import Progress, mine
+from maabo_dist.mining import Progress
+from maabo_dist.report.document import Document
 from maabo_dist.report.wording import rule_text
-from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
+from maabo_dist.stability import mine_with_repeats
 
 TABLE_PARAMETERS = ("impute", "missing_indicator", "max_levels")
+REPEAT_PARAMETERS = ("repeats", "consensus")
 OTHER_PARAMETERS = ("n_jobs", "progress")
 
 
@@ -38,7 +42,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     `subset_size` is a number of features per tree, or a range such as "2-4". With no more features than that, one tree
     is grown on all of them. `n_jobs` threads grow trees; the rules do not depend on it. `progress` is called with a
-    `Progress` after every batch and may return True to stop.
+    `Progress` after every batch and may return True to stop. `repeats` halves of the rows are mined besides; rules that
+    come back in the share `consensus` of them are consensus rules.
 
     Attributes after `fit`: `classes_`, `rules_` (a tuple of `Rule`), `result_` (the whole `MiningResult`), `notes_`
     (sentences on what became of the table), `n_features_in_`, `feature_names_in_` (for DataFrames).
@@ -82,6 +87,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         impute: str = "median",
         missing_indicator: bool = False,
         max_levels: int = 50,
+        repeats: int = 0,
+        consensus: float = 0.5,
         n_jobs: int | None = None,
         progress: Callable[[Progress], bool | None] | None = None,
     ) -> None:
@@ -120,12 +127,17 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.impute = impute
         self.missing_indicator = missing_indicator
         self.max_levels = max_levels
+        self.repeats = repeats
+        self.consensus = consensus
         self.n_jobs = n_jobs
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
         """Mine the rules of a table `X` (DataFrame or array) with the classes `y`."""
-        settings = self._mining_settings()
+        settings, wanted = (
+            self._mining_settings(),
+            RepeatSettings.parse({name: getattr(self, name) for name in REPEAT_PARAMETERS}),
+        )
         frame = self._frame(X, reset=True)
         y = _checked_labels(y, frame)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -133,9 +145,14 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         columns = replace(table.columns, classes=tuple(str(name) for name in self.classes_), target="class")
         if columns.count <= settings.subset_sizes[-1]:
             settings = settings.model_copy(update={"strategy": "single"})
-        self.result_ = mine(columns, settings, jobs=effective_n_jobs(self.n_jobs), progress=self.progress)
+        progress = None if self.progress is None else self._progress
+        self.result_, document = mine_with_repeats(
+            columns, settings, wanted, jobs=effective_n_jobs(self.n_jobs), progress=progress
+        )
         self.rules_ = self.result_.rules
-        self.notes_ = (*table.notes, *self.result_.notes)
+        self.repeats_ = document["repeats"]
+        self.stability_ = [rule["stability"] for rule in document["rules"]]
+        self.notes_ = (*table.notes, *document["notes"])
         self._encoder = table.encoder
         return self
 
@@ -144,6 +161,12 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         rows = [self._summary(number) for number in range(len(self.rules_))]
         return pd.DataFrame(rows, columns=None if rows else ["id", "rule", "class", "n", "gini"])
+
+    def get_consensus(self) -> pd.DataFrame:
+        """One row per consensus rule of the repeats, the simplest first; `id` is None where `get_rules` has it not."""
+        check_is_fitted(self)
+        columns = ["id", "rule", "class", "rows", "stability", "precision"]
+        return pd.DataFrame(map(self._consensus_row, (self.repeats_ or {}).get("consensus", [])), columns=columns)
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """(rows, rules): 1 where a rule covers a row, else 0."""
@@ -186,10 +209,25 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True  # rules say nothing of rows that they do not cover
         return tags
 
+    def _progress(self, _run: int, progress: Progress) -> bool | None:
+        return None if self.progress is None else self.progress(progress)
+
+    def _consensus_row(self, entry: Document) -> dict[str, Any]:
+        stability = entry["stability"]
+        return {
+            "id": entry["rule"],
+            "rule": entry["text"],
+            "class": self.classes_[self.result_.classes.index(entry["class"])],
+            "rows": entry["rows"],
+            "stability": stability["share"],
+            "precision": stability["precision"],
+        }
+
     def _mining_settings(self) -> MiningSettings:
         given = self.get_params(deep=False)
         given["class_weight"] = given.pop("class_weighting")
-        return MiningSettings.parse({k: v for k, v in given.items() if k not in (*TABLE_PARAMETERS, *OTHER_PARAMETERS)})
+        others = (*TABLE_PARAMETERS, *REPEAT_PARAMETERS, *OTHER_PARAMETERS)
+        return MiningSettings.parse({k: v for k, v in given.items() if k not in others})
 
     def _with_target(self, frame: pd.DataFrame, codes: npt.NDArray[np.int64]) -> tuple[pd.DataFrame, TableSettings]:
         """The table as `prepare` takes it: the class is one more column, under a name that no other column has."""
@@ -242,6 +280,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
                 "holdout_p": rule.holdout.p,
                 "holdout_q": rule.holdout.q,
             }
+        if self.repeats_ is not None:
+            row["stability"] = self.stability_[number]["share"]
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 

@@ -24,6 +24,7 @@ MOST_DEFAULT_TREES = 10_000
 MOST_SEEDED = 300
 FEWEST_DEFAULT_TREES = 100
 MOST_PROBES = 20_000
+MOST_REPEATS = 1000
 
 
 def _share_or_number(value: object) -> object:
@@ -92,7 +93,9 @@ CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, Befo
 Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_number_or_word)]
 
 
-class _Settings(BaseModel):
+class SettingsModel(BaseModel):
+    """What a user gives: checked, frozen, and with errors in the user's words."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
@@ -116,7 +119,7 @@ def _explain(error: ValidationError) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-class TableSettings(_Settings):
+class TableSettings(SettingsModel):
     """How a table becomes columns."""
 
     target: str | None = Field(None, description="Column that holds the class.")
@@ -148,7 +151,7 @@ class TableSettings(_Settings):
         return self
 
 
-class MiningSettings(_Settings):
+class MiningSettings(SettingsModel):
     """The method's parameters, with the paper's defaults. The paper's sign stands in parentheses."""
 
     subset_size: SubsetSize = Field(
@@ -254,6 +257,20 @@ class MiningSettings(_Settings):
     def prunes(self) -> bool:
         """Whether conditions must be supported to stay."""
         return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"
+
+
+class RepeatSettings(SettingsModel):
+    """Whether a table is mined again on other draws of its rows, to see which rules come back."""
+
+    repeats: int = Field(
+        0,
+        ge=0,
+        le=MOST_REPEATS,
+        description="Mine so many halves of the rows besides, to tell how often each rule comes back.",
+    )
+    consensus: float = Field(
+        0.5, gt=0, le=1, description="Rules that come back in at least this share of the repeats are consensus rules."
+    )
 
 
 @dataclass(frozen=True, slots=True)

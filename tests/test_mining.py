@@ -310,7 +310,7 @@ def test_a_table_of_20000_features_is_searched_without_a_list_of_its_subsets():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(20_000, 200)).round(2)
     columns = factories.columns_of(matrix, matrix[17] + matrix[4711] > 0)
-    settings = MiningSettings(trees=120, batch=30, min_samples=20, split_seed=0)
+    settings = MiningSettings(preset="paper", trees=120, batch=30, min_samples=20, split_seed=0)
 
     tracemalloc.start()
     result = mine(columns, settings)

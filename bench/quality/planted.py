@@ -16,8 +16,8 @@ from maabo_dist.synthetic.planting import TARGET
 USUAL_SEEDS = 10
 FEATURES, MANY_FEATURES, ROWS = 1000, 10_000, 3000
 QUICK = {"features": 60, "rows": 1500}
-ALL_METHODS = {"auto": None, "paper": None, "random": None, "FIGS": None, "RuleFit": None, "SkopeRules": 5}
-ALL_METHODS |= {"pysubgroup": 3, methods.TPE: None}
+ALL_METHODS = {"auto": None, "paper": None, "random": None, "FIGS": None, "RuleFit": None, "SkopeRules": 2}
+ALL_METHODS |= {"pysubgroup": 2, methods.TPE: 5}
 """With the most seeds of a slow one."""
 WIDE_METHODS = {"auto": None, "paper": None, "FIGS": 2}
 

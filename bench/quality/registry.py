@@ -5,9 +5,9 @@ from bench.quality.growth import GROWTH
 from bench.quality.planted import PLANTED, WIDE
 from bench.quality.probes import PROBES
 from bench.quality.shuffled import SHUFFLED
+from bench.quality.stability import STABILITY
 from bench.quality.titanic import TITANIC
 from bench.quality.top_subsets import TOP_SUBSETS
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, PROBES, TOP_SUBSETS)
-}
+_ALL = (PLANTED, WIDE, GROWTH, TITANIC, SHUFFLED, PROBES, STABILITY, TOP_SUBSETS)
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

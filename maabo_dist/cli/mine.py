@@ -12,13 +12,15 @@ import click
 
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option
-from maabo_dist.cli.progress import INTERRUPTED, polite_interrupt, shown_progress
+from maabo_dist.cli.progress import INTERRUPTED, Display, polite_interrupt, shown_progress
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
+    from maabo_dist.data import Columns
     from maabo_dist.mining import MiningResult
     from maabo_dist.report import Document
+    from maabo_dist.settings import MiningSettings
 
 _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 
@@ -49,7 +51,8 @@ def mine_command(jobs: int | None, **given: object) -> int:
     document, result = _run(source, threads, output)
     output.write(document, result.forest, {"started": started.isoformat(timespec="seconds"), "jobs": threads})
     output.show(document)
-    return INTERRUPTED if result.search.stopped == "interrupted" else 0
+    repeats = document["repeats"] or {"done": 0, "asked": 0}
+    return INTERRUPTED if result.search.stopped == "interrupted" or repeats["done"] < repeats["asked"] else 0
 
 
 def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, MiningResult]":
@@ -59,15 +62,47 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, MiningRe
 
         table, table_settings = source.prepared()
         output.explain(source.mining, table.columns.count)
+        repeats = _Repeats(source, table.columns, jobs, display)
         with polite_interrupt(display):
             display.search_begins()
             keep_trees = output.out is not None
             result = mine(table.columns, source.mining, jobs=jobs, progress=display.report, keep_trees=keep_trees)
+            repeats.run()
     # "asked" is how the search heard of a Ctrl-C.
     stopped = "interrupted" if result.search.stopped == "asked" else result.search.stopped
     result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
-    return result_document(result, dataset), result
+    return repeats.added_to(result_document(result, dataset)), result
+
+
+class _Repeats:
+    """The repeats that were asked for, if any; a table too small for them is met when this is made."""
+
+    def __init__(self, source: Source, columns: "Columns", jobs: int, display: Display) -> None:
+        self.wanted, self.columns, self.jobs, self.display = source.repeating, columns, jobs, display
+        self.drawn: tuple[MiningSettings, ...] = ()
+        self.documents: list[Document] = []
+        if self.wanted.repeats:
+            from maabo_dist.stability import check_draws, repeat_settings
+
+            self.drawn = repeat_settings(source.mining, self.wanted.repeats)
+            check_draws(columns, self.drawn)
+            display.repeats = len(self.drawn)
+
+    def run(self) -> None:
+        """Mine them one after another, until all are done or a Ctrl-C was heard."""
+        if self.drawn and not self.display.stopping:
+            from maabo_dist.stability import mine_repeats
+
+            self.documents.extend(mine_repeats(self.columns, self.drawn, self.jobs, self.display.report_repeat))
+
+    def added_to(self, document: "Document") -> "Document":
+        """The document with what came back."""
+        if not self.drawn:
+            return document
+        from maabo_dist.stability import with_repeats
+
+        return with_repeats(document, self.documents, self.wanted)
 
 
 def _threads(jobs: int | None) -> int:

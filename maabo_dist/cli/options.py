@@ -106,8 +106,9 @@ def _arguments(name: str, field: FieldInfo, metavars: Mapping[str, str]) -> dict
 
 
 def _help(field: FieldInfo) -> str:
-    shown = not any(field.default is silent for silent in (None, (), False))
-    return f"{field.description or ''}{f'  [default: {field.default}]' if shown else ''}"
+    default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+    shown = default is not None and default is not False and default != ""
+    return f"{field.description or ''}{f'  [default: {default}]' if shown else ''}"
 
 
 def _value_words(annotation: Any) -> Iterator[str]:

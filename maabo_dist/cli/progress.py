@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,10 @@ class Display:
         self.stopping = False
         self.searching = False
         self.activity = ""
+        self.heading = ""
         self.pace = Pace()
+        self.repeats = self.run = 0
+        self.seconds, self.seconds_before = 0.0, 0.0
 
     def search_begins(self) -> None:
         """The table is read; from here on the search reports."""
@@ -84,12 +87,26 @@ class Display:
     def report(self, progress: "Progress") -> bool:
         """The callback for `mine`: show where the search stands; True asks it to stop."""
         findings = f"{best_text(progress.best_score)}, {progress.reliable:,} reliable"
-        self.update(Standing(progress.trees, progress.planned, progress.seconds, findings))
+        self.seconds = self.seconds_before + progress.seconds
+        done, planned = progress.planned * self.run + progress.trees, progress.planned * (1 + self.repeats)
+        self.update(Standing(done, planned, self.seconds, findings))
         return self.stopping
+
+    def report_repeat(self, run: int, progress: "Progress") -> bool:
+        """The same for repeats, from 1: one bar is for the search and all `repeats`, which have as many trees each."""
+        if run != self.run:
+            self.run, self.seconds_before, self.heading = run, self.seconds, repeat_text(run, self.repeats)
+        return self.report(progress)
+
+    def head(self, heading: str) -> None:
+        """What is shown from now on is of another search, under this heading."""
+        if heading != self.heading:
+            self.heading, self.pace = heading, Pace()
 
     def update(self, standing: Standing) -> None:
         """Show where the search stands."""
-        self.show(standing, self.pace.time_left(standing))
+        findings = ", ".join(filter(None, [self.heading, standing.findings]))
+        self.show(replace(standing, findings=findings), self.pace.time_left(standing))
 
     def turn_to(self, activity: str) -> None:
         """Something else goes on now, as when a job on a cluster passes from state to state."""
@@ -206,6 +223,11 @@ def duration_text(seconds: float) -> str:
 def best_text(score: float | None) -> str:
     """The best score so far; nothing before there is one."""
     return "" if score is None else f"best F1 {score:.3f}"
+
+
+def repeat_text(run: int, repeats: int) -> str:
+    """The heading of a run; that of the table itself, 0, has none."""
+    return f"repeat {run:,} of {repeats:,}" if run else ""
 
 
 def _bars(activity: "Callable[[Task], str]") -> "Bars":

@@ -1,7 +1,7 @@
 """What the commands that speak to a cluster share: the option that names it, the client, the end of waiting."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -51,16 +51,26 @@ def warn_if_idle(client: "QueueClient") -> None:
 
 
 @contextmanager
-def left_running(job: str, standing: str = "goes on") -> Iterator[None]:
-    """Ctrl-C in the block ends the waiting, not the job; `standing` is what becomes of it."""
+def left_running(*jobs: str, standing: str | None = None) -> Iterator[None]:
+    """Ctrl-C in the block ends the waiting, not the jobs; `standing` is what becomes of them."""
     try:
         yield
     except KeyboardInterrupt:
-        name = shown_id(job)
-        note(
-            f"no longer waiting; job {name} {standing}. `maabo watch {name}` follows it, `maabo cancel {name}` ends it."
-        )
+        note(f"no longer waiting; {goes_on(jobs, standing)}")
         raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def goes_on(jobs: Sequence[str], standing: str | None = None) -> str:
+    """What becomes of jobs that nobody waits for, and what can be done about them."""
+    first, *others = map(shown_id, jobs)
+    if not others:
+        left = f"job {first} {standing or 'goes on'}. `maabo watch {first}` follows it, `maabo cancel {first}` ends it."
+    else:
+        left = (
+            f"jobs {', '.join([first, *others])} {standing or 'go on'}. "
+            f"`maabo watch {first}` follows one, `maabo cancel {first}` ends it."
+        )
+    return left
 
 
 def check_not_failed(record: JobRecord) -> None:

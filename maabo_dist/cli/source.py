@@ -9,7 +9,7 @@ import click
 
 from maabo_dist.cli.options import all_of, given_settings, section_option, settings_options
 from maabo_dist.errors import SettingsError
-from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 if TYPE_CHECKING:
     from maabo_dist.data import PreparedTable
@@ -41,6 +41,7 @@ source_options = all_of(
     ),
     settings_options(TableSettings, _TABLE_SECTIONS, _METAVARS),
     settings_options(MiningSettings, _MINING_SECTIONS, _METAVARS),
+    settings_options(RepeatSettings, {"": "Rules"}, {"consensus": "SHARE"}),
 )
 
 
@@ -53,19 +54,21 @@ class Source:
     table: dict[str, Any]
     """The table settings that the user gave."""
     mining: MiningSettings
+    repeating: RepeatSettings
 
     @classmethod
     def given(cls, values: Mapping[str, Any]) -> Self:
         """From a command's values. Mistakes are met before the slow imports."""
         table = given_settings(TableSettings, values)
         mining = MiningSettings.parse(given_settings(MiningSettings, values))
+        repeating = RepeatSettings.parse(given_settings(RepeatSettings, values))
         data, dataset = values["data"], values["dataset"]
         if data is None and dataset is None:
             raise SettingsError("No table is given. Name a file, or a bundled table with --dataset diabetes.")
         if data is not None and dataset is not None:
             raise SettingsError(f"Both a file ({data}) and --dataset {dataset} are given. Give one of them.")
         TableSettings.parse(table)
-        return cls(data, dataset, table, mining)
+        return cls(data, dataset, table, mining, repeating)
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, shown_progress
+from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, repeat_text, shown_progress
 from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, redis_option, warn_if_idle
 from maabo_dist.cluster.ids import shown_id
 from maabo_dist.contract.job import JobState
@@ -31,18 +31,24 @@ def watch_command(job: str, redis_url: str | None) -> int:
     """
     client = connect(redis_url)
     warn_if_idle(client)
-    record = wait_for_end(client, client.find(job).id, quiet=False)
+    (record,) = wait_for_end(client, client.find(job).id, quiet=False)
     check_not_failed(record)
     click.echo(_conclusion(record))
     return 0
 
 
-def wait_for_end(client: "QueueClient", job: str, *, quiet: bool) -> JobRecord:
-    """Show where the job stands until it has ended; its last record."""
-    with left_running(job), shown_progress(quiet=quiet) as display:
-        for record in client.follow(job):
-            _show(display, record)
-        return client.record(job)
+def wait_for_end(client: "QueueClient", job: str, *repeats: str, quiet: bool) -> list[JobRecord]:
+    """Show where the job stands until it has ended, then its repeats, unless it failed; their last records."""
+    records: list[JobRecord] = []
+    with left_running(job, *repeats), shown_progress(quiet=quiet) as display:
+        for run, each in enumerate((job, *repeats)):
+            display.head(repeat_text(run, len(repeats)))
+            for record in client.follow(each):
+                _show(display, record)
+            records.append(client.record(each))
+            if records[0].state is not JobState.DONE:
+                break
+    return records
 
 
 def _show(display: Display, record: JobRecord) -> None:

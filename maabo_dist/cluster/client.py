@@ -84,13 +84,15 @@ class QueueClient:
         """What the schedulers say of the cluster; None when none is running."""
         return _parsed(ClusterRecord, self._get(names.CLUSTER))
 
-    def submit(self, spec: JobSpec, columns: "Columns") -> JobRecord:
+    def submit(self, spec: JobSpec, columns: "Columns | None") -> JobRecord:
         """Bring the table to the cluster, unless it is there, and ask for the job; its record, once it has one.
 
-        A job that was refused has a record too: failed, with the reason.
+        None is a table that was just brought with another job. A job that was refused has a record too: failed, with
+        the reason.
         """
-        with reaching(self._settings.redis_url):
-            deliver(columns, self._settings, self.cluster(), self._redis, self._say)
+        if columns is not None:
+            with reaching(self._settings.redis_url):
+                deliver(columns, self._settings, self.cluster(), self._redis, self._say)
         request = Request(kind="submit", job=spec.id, document=spec.to_json())
         for _ in range(ATTEMPTS):
             self._send(request)

@@ -1,7 +1,7 @@
 """The result document: everything that is said of a mining run, as plain JSON values. `schema.json` describes it.
 
 It is made once from a `MiningResult`; the terminal report and all exports are made from it, so that a stored document
-can be shown and exported as well as a fresh result.
+can be shown and exported as well as a fresh result. What repeats say of its rules is added by `stability`.
 """
 
 import json
@@ -40,6 +40,7 @@ def result_document(result: MiningResult, dataset: Mapping[str, Any]) -> Documen
         "funnel": {sieve: int(count) for sieve, count in asdict(result.funnel).items()},
         "dropping": None if result.dropping is None else asdict(result.dropping),
         "noise": _noise(result.noise),
+        "repeats": None,
         "notes": list(result.notes),
         "rules": [_rule(rule, result) for rule in result.rules],
     }
@@ -146,6 +147,7 @@ def _rule(rule: Rule, result: MiningResult) -> Document:
         "displaced": [_displaced(entry, classes) for entry in rule.displaced],
         "displaced_total": int(rule.displaced_total),
         "dropped": _tested(rule.dropped, rule.dropped_tests),
+        "stability": None,
     }
 
 

@@ -18,6 +18,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 _MARKDOWN_SIGNS = re.compile(r"([\\`*\[\]|~$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
 _SUPPORT_CELLS = ("n", "precision", "recall", "lift")
+_STABILITY_CELLS = ("share", "returns", "repeats", "precision")
 _HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
 
 
@@ -34,10 +35,12 @@ def to_csv(document: Document) -> str:
 def to_markdown(document: Document) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
     lost = any(rule.get("dropped") for rule in document["rules"])
+    repeated = bool(document.get("repeats"))
     lines = [
         "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |"
+        + (" comes back |" if repeated else "")
         + (" dropped |" if lost else ""),
-        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("---|" if lost else ""),
+        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if repeated else "") + ("---|" if lost else ""),
         *(f"| {' | '.join(_markdown_cells(rule, document, lost=lost))} |" for rule in document["rules"]),
     ]
     return "\n".join(lines) + "\n"
@@ -76,6 +79,7 @@ def _csv_header(classes: list[str]) -> list[str]:
         *(f"holdout_{cell}" for cell in _HELD_OUT_CELLS),
         *("unique", "most_similar", "similarity", "tree", "depth", "tree_score", "subset", "displaced"),
         *("p", "dropped", "dropped_p"),
+        *("stability", "returns", "repeats", "repeats_precision"),
     ]
 
 
@@ -95,6 +99,7 @@ def _csv_cells(rule: Mapping[str, Any]) -> list[object]:
         _p_values(rule["conditions"]),
         _defused("; ".join(conditions_text([condition], exact=True) for condition, _ in dropped_of(rule))),
         _p_values(rule.get("dropped", [])),
+        *((rule.get("stability") or {}).get(cell) for cell in _STABILITY_CELLS),
     ]
 
 
@@ -120,6 +125,7 @@ def _markdown_cells(rule: Mapping[str, Any], document: Document, *, lost: bool) 
         f"{rule['gini']:.3f}",
         *(_rounded(part.get("precision")) for part in parts),
         _rounded(rule["validation"]["lift"]),
+        *([_rounded(rule["stability"]["share"])] if document.get("repeats") else []),
         *([_markdown_text(", ".join(dropped_texts(dropped_of(rule))))] if lost else []),
     ]
 

@@ -1,4 +1,4 @@
-"""The report on the terminal: a header, the funnel, the table of rules, notes and the digest.
+"""The report on the terminal: a header, the funnel, the table of rules, consensus rules, notes and the digest.
 
 Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
 """
@@ -22,6 +22,8 @@ PIPE_WIDTH = 100
 WIDEST = 120
 MOST_RULES = 50
 """Rules on one screen; nobody reads more, and the other formats have them all."""
+
+MOST_CONSENSUS = 20
 
 _AND = "and "
 _WITHOUT = "without "
@@ -101,6 +103,8 @@ def _header(document: Document) -> Iterator[RenderableType]:
         facts.add_row("dropped", _dropping_text(document["dropping"], document["settings"]["significance"]))
     if document.get("noise"):
         facts.add_row("noise", _noise_text(document["noise"]))
+    if document.get("repeats"):
+        facts.add_row("repeats", _repeats_text(document["repeats"]))
     yield _padded(facts)
 
 
@@ -140,6 +144,17 @@ def _noise_text(noise: Mapping[str, Any]) -> str:
     return f"{noise['probes']:,} probes say that {share} of these rules are chance ({used})"
 
 
+def _repeats_text(repeats: Mapping[str, Any]) -> str:
+    if not repeats["done"]:
+        return "none was done"
+    own = sum(entry["rule"] is not None for entry in repeats["consensus"])
+    others = len(repeats["consensus"]) - own
+    return (
+        f"{repeats['done']:,}, on {repeats['rows']:,} rows each; {own:,} of these rules, and {others:,} "
+        f"other{'' if others == 1 else 's'}, come back in {100 * repeats['threshold']:g} % of them"
+    )
+
+
 def _share_text(part: int, whole: int) -> str:
     percent = 100 * part / whole
     if part and percent < 0.01:
@@ -161,24 +176,69 @@ def _funnel(document: Document) -> RenderableType:
 
 
 def _rules(document: Document) -> Iterator[RenderableType]:
-    if not document["rules"]:
+    if document["rules"]:
+        yield _rules_table(document)
+        yield from _further(len(document["rules"]) - MOST_RULES, "csv or json")
+    else:
         yield _no_rules(document)
-        return
-    yield _rules_table(document)
-    further = len(document["rules"]) - MOST_RULES
-    if further > 0:
-        yield _padded(Text(f"… and {further:,} more; --format csv or json has them all.", style="dim"))
+    consensus = (document.get("repeats") or {}).get("consensus", [])
+    if consensus:
+        yield _consensus_table(document)
+        yield from _further(len(consensus) - MOST_CONSENSUS, "json")
+
+
+def _further(count: int, formats: str) -> Iterator[RenderableType]:
+    if count > 0:
+        yield _padded(Text(f"… and {count:,} more; --format {formats} has them all.", style="dim"))
+
+
+def _empty_table(title: str | None = None) -> Table:
+    return Table(
+        box=SIMPLE_HEAD,
+        header_style="dim",
+        border_style="dim",
+        padding=(0, 1),
+        title=None if title is None else Text(f" {title}", style="bold"),
+        title_justify="left",
+    )
+
+
+def _consensus_table(document: Document) -> Table:
+    """The rules that came back, the simplest first."""
+    table = _empty_table("Consensus rules")
+    table.add_column("", style="bold cyan", no_wrap=True)
+    table.add_column("rule")
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("comes\nback", justify="right", no_wrap=True)
+    table.add_column("precision\nunseen", justify="right", no_wrap=True)
+    for entry in document["repeats"]["consensus"][:MOST_CONSENSUS]:
+        premise = condition_texts(conditions_of(entry)) or [ALWAYS]
+        table.add_row(
+            entry["rule"] or "–",
+            _Statement(premise, predicted_text(entry, document), []),
+            f"{entry['rows']:,}",
+            _returns_text(entry["stability"]),
+            _two_digits(entry["stability"]["precision"]),
+        )
+    return table
+
+
+def _returns_text(stability: Mapping[str, Any]) -> str:
+    """`9/10`: repeats in which the rule came back."""
+    return f"{stability['returns']:,}/{stability['repeats']:,}" if stability["repeats"] else "–"
 
 
 def _rules_table(document: Document) -> Table:
     tested = bool(document["dataset"]["parts"]["holdout"])
-    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    table = _empty_table()
     table.add_column("", style="bold cyan", no_wrap=True)
     table.add_column("rule")
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("Gini", justify="right", no_wrap=True)
     table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
     table.add_column("lift\nvalid.", justify="right", no_wrap=True)
+    if document.get("repeats"):
+        table.add_column("comes\nback", justify="right", no_wrap=True)
     for rule in document["rules"][:MOST_RULES]:
         table.add_row(*_cells(rule, document))
     return table
@@ -192,6 +252,9 @@ def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableTy
     yield f"{rule['gini']:.3f}"
     yield _precisions(rule)
     yield _two_digits(rule["validation"]["lift"])
+    if document.get("repeats"):
+        stable = (rule["stability"]["share"] or 0.0) >= document["repeats"]["threshold"]
+        yield Text(_returns_text(rule["stability"]), style="bold" if stable else "dim")
 
 
 def _precisions(rule: Mapping[str, Any]) -> Text:

@@ -76,8 +76,12 @@ def conditions_text(conditions: Iterable[Condition], *, exact: bool = False) -> 
 
 def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
     """The rule as a sentence: `IF sex = female AND fare > 48.2 THEN survived = 1`."""
-    premise = " AND ".join(condition_texts(rule.conditions)) or ALWAYS
-    return f"IF {premise} THEN {class_text(classes[rule.label], classes, target)}"
+    return statement_text(rule.conditions, class_text(classes[rule.label], classes, target))
+
+
+def statement_text(conditions: Iterable[Condition], consequence: str) -> str:
+    """`IF … THEN …`, from conditions and the text of a class."""
+    return f"IF {' AND '.join(condition_texts(conditions)) or ALWAYS} THEN {consequence}"
 
 
 def class_text(name: str, classes: Sequence[str], target: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from maabo_dist.settings import _Settings
+from maabo_dist.settings import SettingsModel
 
 LARGEST_RULE = 0.6
 """Of the rows left to it, a conjunction may cover this share; above it, its literals would say next to nothing."""
@@ -16,7 +16,7 @@ Size = Annotated[int, Field(ge=1, le=6)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Recipe(_Settings):
+class Recipe(SettingsModel):
     """A table with planted rules. The same recipe gives the same table."""
 
     rows: int = Field(2000, ge=20, le=10_000_000, description="Rows of the table.")

@@ -13,6 +13,7 @@ from bench.quality.experiment import Check, Experiment, Summary
 from bench.quality.methods import searched, translated
 from bench.quality.peers.miners import _of_selectors, _tightest
 from bench.quality.registry import EXPERIMENTS
+from bench.quality.stability import agreement, dice
 from bench.quality.statistics import mean, ratio
 from bench.quality.top_subsets import best_share, meet
 from bench.show import Goal
@@ -172,3 +173,14 @@ def test_records_come_back_from_their_file_as_they_were(tmp_path):
 
 def _experiment(name):
     return Experiment(name, name.title(), "About it.", lambda _: iter(()), lambda _: Summary([], []), lambda _: [])
+
+
+def test_agreement_is_the_mean_dice_over_the_pairs_of_each_seeds_bootstraps():
+    texts = {0: ["a; b + c", "a", "d"], 1: ["a; b", "a; b", None]}
+    records = [{"seed": seed, "features": text} for seed, listed in texts.items() for text in listed]
+
+    estimate = agreement(records)
+
+    assert dice({"a", "b + c"}, {"a"}) == pytest.approx(2 / 3)
+    assert dice(set(), set()) is None
+    assert estimate.value == pytest.approx(np.mean([np.mean([2 / 3, 0, 0]), np.mean([1, 0, 0])]))

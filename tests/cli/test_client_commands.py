@@ -16,6 +16,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
+from maabo_dist.errors import MaaboError
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster_client.fake_scheduler import FakeScheduler, at_work
@@ -464,3 +465,77 @@ def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
 def test_every_command_of_the_cluster_takes_its_address():
     for name in {command[0] for command in EVERY_COMMAND}:
         assert "--redis" in options(name)
+
+
+REPEATS = ("--min-samples", "16", "--repeats", "3", "--consensus", "0.3")
+
+
+def test_repeats_are_jobs_of_their_own_and_the_json_is_that_of_mine(run, scheduler, table):
+    code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
+    _, mined, notes = run("mine", table, *QUICK, *REPEATS, "--json")
+
+    assert code == 0
+    assert timeless(out) == timeless(mined)
+    assert err.endswith(notes)
+    assert timeless(out)["repeats"]["consensus"]
+    assert [record.name for record in scheduler.records.values()] == [
+        "table.csv",
+        *(f"table.csv (repeat {number} of 3)" for number in (1, 2, 3)),
+    ]
+
+
+def test_repeats_without_wait_are_refused_before_anything_is_sent(run, scheduler, table):
+    code, _, err = run("submit", table, *QUICK, "--repeats", "3")
+
+    assert code == 2
+    assert err == "maabo: --repeats 3 is for rules, and there are none before the job is done. Add --wait.\n"
+    assert not scheduler.records
+
+
+def test_a_repeat_that_fails_is_named_and_the_others_count(run, scheduler, table, monkeypatch):
+    mine_one = scheduler._mine
+
+    def mine_all_but_the_second(spec):
+        if "repeat 2" in spec.dataset.name:
+            raise MaaboError("no luck")
+        mine_one(spec)
+
+    monkeypatch.setattr(scheduler, "_mine", mine_all_but_the_second)
+
+    code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
+
+    assert code == 0
+    assert "failed: no luck" in err
+    assert json.loads(out)["repeats"]["done"] == 2
+    assert json.loads(out)["notes"][-1].startswith("Only 2 of 3 repeats were done")
+
+
+def test_when_the_job_itself_fails_the_repeats_that_go_on_are_named(run, scheduler, table, monkeypatch):
+    def fail_but_for_repeats(spec):
+        if "repeat" not in spec.dataset.name:
+            scheduler.change(scheduler.records[spec.id], state=JobState.RUNNING)
+        else:
+            first = next(iter(scheduler.records.values()))
+            scheduler.change(first, state=JobState.FAILED, reason="a fault")
+
+    monkeypatch.setattr(scheduler, "_mine", fail_but_for_repeats)
+
+    code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
+
+    first, *repeats = scheduler.records
+    assert (code, out) == (1, "")
+    assert f"jobs {', '.join(repeat[:8] for repeat in repeats)} go on." in err
+    assert f"Job {first[:8]} failed: a fault" in err
+
+
+def test_ctrl_c_names_the_repeats_that_go_on(server, scheduler, table):
+    scheduler.mines = False
+    with started(server, "submit", table, *QUICK, *REPEATS, "--wait") as process:
+        assert process.stderr.readline() == "maabo: queued\n"
+
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert f"no longer waiting; jobs {', '.join(job[:8] for job in scheduler.records)} go on." in err
+    assert len(scheduler.records) == 4

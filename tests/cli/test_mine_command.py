@@ -262,3 +262,50 @@ def test_explain_says_what_was_chosen_on_stderr_and_leaves_stdout_alone(more, tm
     assert (code, out) == (0, plain)
     assert "maabo: trees: 10, all of the space" in err or "maabo: trees: 10 (--trees)" in err
     assert "maabo: conditions: " in err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--repeats", "-1"), ("--repeats", "many"), ("--consensus", "1.5")])
+def test_wrong_repeats_are_refused_by_their_option(option, value, tmp_path, run):
+    code, _, err = run(write_csv(tmp_path, numbers()), "--target", "y", option, value)
+
+    assert code == 2
+    assert err.startswith(f"maabo: {option} ")
+
+
+def test_repeats_on_too_few_rows_are_refused_before_the_search(tmp_path, run):
+    table = write_csv(tmp_path, numbers(12).assign(y=["yes"] + ["no"] * 11))
+
+    code, _, err = run(table, "--target", "y", "--split-seed", "1", "--repeats", "20", *QUICK)
+
+    assert code == 2
+    assert err.startswith("maabo: --repeats: half of the rows is too little.")
+
+
+def test_with_repeats_the_folder_holds_what_came_back(tmp_path, run):
+    table = write_csv(tmp_path, numbers())
+    folder = tmp_path / "run"
+
+    code, out, _ = run(table, "--target", "y", *QUICK, "--repeats", "2", "--json", "--out", folder)
+
+    with (folder / "rules.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert code == 0
+    assert {row["repeats"] for row in rows} == {"2"}
+    assert json.loads((folder / "rules.json").read_text(encoding="utf-8")) == json.loads(out)
+
+
+@pytest.mark.soak
+def test_ctrl_c_in_a_repeat_keeps_the_rules_and_the_repeats_before(tmp_path):
+    path = write_csv(tmp_path, numbers(rows=300, columns=8))
+    with started(path, "--target", "y", "--min-samples", "20", "--repeats", "1000", "--json") as (process, reader):
+        read_until(reader, rb"repeat [1-9][0-9]* of 1,000")
+
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    document = json.loads(out)
+    assert process.returncode == 130
+    assert document["search"]["stopped"] == "exhausted"
+    assert document["rules"]
+    assert document["repeats"]["done"] < 1000
+    assert f"Only {document['repeats']['done']:,} of 1,000 repeats were done" in document["notes"][-1]

@@ -88,3 +88,20 @@ def test_the_first_ctrl_c_asks_and_the_second_insists():
 
     assert (before, after) == (False, True)
     assert restored is signal.default_int_handler
+
+
+def test_a_search_and_its_repeats_have_one_count_and_one_time_left():
+    lines, now = [], [0.0]
+    display = LogDisplay(lines.append, clock=lambda: now[0])
+    display.repeats = 3
+    display.report(at(50, seconds=5.0))
+    display.report(at(100, seconds=10.0))
+    now[0] = 15.0
+    display.report_repeat(1, at(50, seconds=5.0))
+    now[0] = 30.0
+    display.report_repeat(2, at(100, seconds=20.0))
+
+    assert lines == [
+        "150 of 400 trees, repeat 1 of 3, best F1 0.750, 3 reliable, 25 s left",
+        "300 of 400 trees, repeat 2 of 3, best F1 0.750, 3 reliable, 12 s left",
+    ]

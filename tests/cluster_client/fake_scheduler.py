@@ -67,14 +67,17 @@ class FakeScheduler:
     def _take_in(self, request):
         if request.job in self.records:
             return
-        self.add(request.job)
         try:
             spec = self.specs[request.job] = JobSpec.parse(request.document)
-            self.change(self.records[spec.id], name=spec.dataset.name, priority=spec.priority, tenant=spec.tenant)
-            if self.mines:
-                self._mine(spec)
         except MaaboError as error:
-            self.change(self.records[request.job], state=JobState.FAILED, reason=str(error))
+            self.add(request.job, JobState.FAILED, reason=str(error))
+            return
+        self.add(spec.id, name=spec.dataset.name, priority=spec.priority, tenant=spec.tenant)
+        if self.mines:
+            try:
+                self._mine(spec)
+            except MaaboError as error:
+                self.change(self.records[spec.id], state=JobState.FAILED, reason=str(error))
 
     def _mine(self, spec):
         with tempfile.TemporaryDirectory() as folder:

@@ -148,7 +148,10 @@ def test_a_second_cluster_in_the_same_directory_is_refused(cluster):
 
 def test_whatever_is_killed_is_started_again(cluster):
     address, before = cluster.ready["redis"], cluster.pids("redis", "scheduler", "worker")
-    redis.Redis.from_url(address).set("kept", "yes")
+    client = redis.Redis.from_url(address)
+    client.set("kept", "yes")
+    # What Redis has not yet written to its file, while it waits for the disk, is lost with it.
+    servers.wait_for(lambda: not client.info("persistence")["aof_buffer_length"], 30, what="a key on its way to disk")
 
     for pid in before[:3]:
         os.kill(pid, signal.SIGKILL)

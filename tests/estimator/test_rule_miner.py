@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maabo_dist import RuleMiner
 from maabo_dist.data import load_bundled
-from maabo_dist.estimator import OTHER_PARAMETERS, TABLE_PARAMETERS
-from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.estimator import OTHER_PARAMETERS, REPEAT_PARAMETERS, TABLE_PARAMETERS
+from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 
 def planted(rows=600, seed=0):
@@ -43,6 +43,7 @@ def test_its_parameters_are_the_settings_under_the_same_names_and_defaults():
     stated = {name: field.default for name, field in MiningSettings.model_fields.items()}
     stated["class_weighting"] = stated.pop("class_weight")
     stated |= {name: TableSettings.model_fields[name].default for name in TABLE_PARAMETERS}
+    stated |= {name: RepeatSettings.model_fields[name].default for name in REPEAT_PARAMETERS}
 
     assert {k: v for k, v in given.items() if k not in OTHER_PARAMETERS} == stated
 
@@ -143,3 +144,22 @@ def test_a_level_unseen_in_training_is_no_error_for_a_column_of_several_levels()
     covered = miner.transform(frame.iloc[:3].assign(port="Z"))
 
     assert covered.shape == (3, len(miner.rules_))
+
+
+def test_with_repeats_rules_tell_how_often_they_come_back_and_consensus_rules_can_be_had():
+    frame, labels = planted()
+    reports = []
+
+    miner = RuleMiner(repeats=2, trees=10, progress=reports.append).fit(frame, labels)
+
+    assert set(miner.get_rules()["stability"]) <= {0.0, 0.5, 1.0}
+    assert "sex = f" in " ".join(miner.get_consensus()["rule"])
+    assert set(miner.get_consensus()["class"]) <= {"yes", "no"}
+    assert sum(report.trees == report.planned for report in reports) == 3
+
+
+def test_without_repeats_there_are_no_consensus_rules():
+    miner = RuleMiner(trees=10).fit(*planted())
+
+    assert miner.get_consensus().empty
+    assert "stability" not in miner.get_rules()

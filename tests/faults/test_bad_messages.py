@@ -88,7 +88,7 @@ def test_an_unknown_task_is_refused(world, celery):
     ("item", "reason"),
     [
         (b"not JSON", "JSONDecodeError"),
-        (b"{}", "KeyError('properties')"),
+        pytest.param(b"{}", "KeyError('properties')", marks=pytest.mark.soak),
         pytest.param(b"7", "TypeError", marks=pytest.mark.soak),
     ],
 )

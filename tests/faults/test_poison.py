@@ -51,7 +51,8 @@ class Search:
     def tree(self, subset, poison):
         if subset.tolist() == poison:
             return failed_forest(subset[np.newaxis], self.settings.max_depth, len(self.columns.classes))
-        return depth_search(self.training, subset[np.newaxis], self.settings.max_depth)
+        whole = self.settings.whole_trees
+        return depth_search(self.training, subset[np.newaxis], self.settings.max_depth, whole=whole)
 
 
 @cache

@@ -262,7 +262,7 @@ class World:
     def row(self, job):
         return self.ledger.job(job)
 
-    def under_way(self, job, trees=300, seconds=90):
+    def under_way(self, job, trees=300, seconds=30):
         """The job has some trees and is to get more."""
         row = servers.wait_for(
             lambda: (found := self.row(job)) is not None and (found.trees >= trees or found.state.ended) and found,
@@ -272,17 +272,17 @@ class World:
         assert row.state is JobState.RUNNING, f"the fault would come too late: {row.state}, {row.trees} trees"
         return row
 
-    def ended(self, job, seconds=90):
+    def ended(self, job, seconds=30):
         return servers.wait_for(
             lambda: (found := self.row(job)) is not None and found.state.ended and found, seconds, what="the end"
         )
 
-    def done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=90):
+    def done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=30):
         """The end that every job must come to; gives its row."""
         row = self.ended(job, seconds)
         assert (row.state, row.reason) == (JobState.DONE, None)
         assert row.digest == (digest or expected_digest(mining or MINING, name))
-        servers.wait_for(lambda: self._shown(job) == (row.state, row.digest), 60, what="the job's record in Redis")
+        servers.wait_for(lambda: self._shown(job) == (row.state, row.digest), 15, what="the job's record in Redis")
         return row
 
     def record(self, job):

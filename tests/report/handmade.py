@@ -79,3 +79,27 @@ def make_result(
 
 def make_document(*rules, name="table.csv", **made):
     return result_document(make_result(*rules, **made), {"name": name})
+
+
+def make_stability(returns=9, repeats=10):
+    return {"share": returns / repeats, "returns": returns, "repeats": repeats, "precision": 0.875}
+
+
+def make_repeated(document, *returns, consensus=(), threshold=0.5):
+    """A document with repeats: how often each rule came back of ten times, and consensus rules by their rule's id."""
+    rules = [
+        rule | {"stability": make_stability(count)} for rule, count in zip(document["rules"], returns, strict=True)
+    ]
+    entries = [
+        {
+            "rule": name,
+            "text": "IF …",
+            "conditions": [{"feature": "age", "op": "<=", "value": 27.5}],
+            "class": "1",
+            "rows": 1234,
+            "stability": make_stability(),
+        }
+        for name in consensus
+    ]
+    record = {"asked": 10, "done": 10, "seeds": list(range(10)), "rows": 50, "threshold": threshold}
+    return document | {"rules": rules, "repeats": record | {"consensus": entries}}

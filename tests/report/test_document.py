@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from handmade import AGE, make_displaced, make_document, make_held_out, make_result, make_rule
+from handmade import AGE, make_displaced, make_document, make_held_out, make_repeated, make_result, make_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
@@ -115,3 +115,7 @@ def test_the_schema_refuses_a_spoiled_document(spoil):
 
     with pytest.raises(ValidationError):
         VALIDATOR.validate(document)
+
+
+def test_a_document_with_repeats_follows_the_schema():
+    VALIDATOR.validate(make_repeated(make_document(make_rule(AGE)), 9, consensus=("R1", None)))

@@ -5,7 +5,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import AGE, make_document, make_held_out, make_rule
+from handmade import AGE, make_document, make_held_out, make_repeated, make_rule
 
 from maabo_dist.data import prepare
 from maabo_dist.mining import mine
@@ -194,3 +194,19 @@ def test_csv_and_markdown_say_what_a_rule_lost_and_why():
     assert (row["p"], row["dropped"], row["dropped_p"]) == ("0.00012", "age ≤ 27.5; age ≤ 27.5", "0.4; 0.4")
     assert "| age ≤ 27.5 (p = 0.4), age ≤ 27.5 (p = 0.4) |" in to_markdown(document)
     assert "dropped" not in to_markdown(make_document(make_rule(AGE)))
+
+
+def test_csv_and_markdown_say_how_often_a_rule_came_back():
+    document = make_repeated(make_document(make_rule(AGE)), 9)
+
+    (row,) = csv.DictReader(io.StringIO(to_csv(document)))
+    header, _, line = to_markdown(document).splitlines()
+
+    assert [row[name] for name in ("stability", "returns", "repeats", "repeats_precision")] == [
+        "0.9",
+        "9",
+        "10",
+        "0.875",
+    ]
+    assert header.endswith("| comes back |")
+    assert line.endswith("| 0.90 |")

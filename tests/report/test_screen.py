@@ -1,7 +1,8 @@
 import io
+import re
 
 import pytest
-from handmade import AGE, make_document, make_held_out, make_rule
+from handmade import AGE, make_document, make_held_out, make_repeated, make_rule
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -176,3 +177,41 @@ def test_a_rule_says_what_it_lost_and_why():
 
 def test_a_rule_that_lost_nothing_does_not_speak_of_it():
     assert "without" not in shown(make_document(make_rule(AGE)))
+
+
+def test_repeats_say_how_often_each_rule_came_back_and_list_those_that_mostly_did():
+    rules = make_rule(AGE), make_rule(AGE, number=2)
+
+    text = shown(make_repeated(make_document(*rules), 9, 0, consensus=("R1", None)))
+
+    assert "repeats  10, on 50 rows each; 1 of these rules, and 1 other, come back in 50 % of them" in text
+    assert [line.split()[-1] for line in text.splitlines() if line.split()[:1] in (["R1"], ["R2"])] == [
+        "9/10",
+        "0/10",
+        "0.88",
+    ]
+    assert "Consensus rules" in text
+    assert re.search(r"– +age ≤ 27.5 +1,234 +9/10 +0.88", text)
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_without_repeats_nothing_is_said_of_them():
+    text = shown(make_document(make_rule(AGE)))
+
+    assert "repeats" not in text
+    assert "back" not in text
+
+
+def test_consensus_rules_are_shown_where_the_run_itself_has_no_rules():
+    text = shown(make_repeated(make_document(), consensus=(None,) * 25))
+
+    assert "No rules." in text
+    assert "… and 5 more; --format json has them all." in text
+
+
+def test_where_no_repeat_was_done_that_is_said():
+    document = make_repeated(make_document(make_rule(AGE)), 0)
+    document["rules"][0]["stability"] |= {"share": None, "repeats": 0}
+    document["repeats"] |= {"done": 0, "rows": None}
+
+    assert "repeats  none was done" in shown(document)

@@ -22,7 +22,7 @@ MINING = {
     "wine": {"trees": 60, "min_samples": 20, "seed": 3, "subset_size": "1-3"},
 }
 SETUPS = [(pool, processes) for pool in ("prefork", "threads") for processes in (1, 2, 4)]
-ORDINARY = {("prefork", 2), ("threads", 4)}
+ORDINARY = {("prefork", 2)}
 """The others are run by `make soak`."""
 
 

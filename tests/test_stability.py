@@ -1,0 +1,282 @@
+"""Repeats on draws of the rows: what comes back, and what is made of it."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.errors import DatasetError
+from maabo_dist.mining import mine, split_for
+from maabo_dist.report import dump_document, load_schema, result_document
+from maabo_dist.settings import MiningSettings, RepeatSettings
+from maabo_dist.stability import (
+    check_draws,
+    mine_repeats,
+    mine_with_repeats,
+    repeat_settings,
+    rule_key,
+    with_repeats,
+)
+from tests import factories
+
+QUICK = MiningSettings(trees=30, min_samples=40)
+
+
+@cache
+def breast_cancer():
+    return prepare(*load_bundled("breast_cancer")).columns
+
+
+def condition(feature, op="<=", value=1.0, **more):
+    return {"feature": feature, "op": op, "value": value, **more}
+
+
+def part(n=10, right=9):
+    return {"n": n, "counts": {"no": n - right, "yes": right}}
+
+
+def a_rule(*conditions, name="R1", label="yes", train=10, held=(10, 9)):
+    return {
+        "id": name,
+        "class": label,
+        "conditions": list(conditions),
+        "train": part(train),
+        "validation": part(5),
+        "holdout": part(*held),
+    }
+
+
+def a_document(*rules, seed=0):
+    return {
+        "dataset": {"classes": ["no", "yes"], "target": "y", "parts": {"train": 7, "validation": 3, "holdout": 10}},
+        "settings": {"split_seed": seed},
+        "notes": [],
+        "rules": list(rules),
+        "repeats": None,
+    }
+
+
+def combined(document, repeated, threshold=0.5, asked=None):
+    wanted = RepeatSettings(repeats=len(repeated) if asked is None else asked, consensus=threshold)
+    return with_repeats(document, repeated, wanted)
+
+
+def consensus_of(document):
+    return [entry["text"] for entry in document["repeats"]["consensus"]]
+
+
+def test_a_repeat_searches_half_of_the_rows_and_asks_for_half_as_many_in_a_rule():
+    drawn = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3)
+
+    splits = [split_for(breast_cancer(), each) for each in drawn]
+    assert {len(split.train) + len(split.validation) for split in splits} == {284}
+    assert {(each.min_samples, each.min_samples_leaf) for each in drawn} == {(26, 2)}
+    assert len({split.train.tobytes() for split in splits}) == 3
+
+
+def test_with_rows_held_out_a_repeat_searches_half_of_the_others():
+    (drawn,) = repeat_settings(MiningSettings(holdout=0.2), 1)
+
+    assert drawn.holdout == pytest.approx(0.6)
+
+
+def test_draws_depend_on_the_split_seed_alone_and_more_repeats_begin_with_the_same():
+    few, many = (repeat_settings(MiningSettings(seed=4), count) for count in (3, 7))
+
+    assert many[:3] == few
+    assert [each.split_seed for each in repeat_settings(MiningSettings(seed=9, split_seed=4), 3)] == [
+        each.split_seed for each in few
+    ]
+    assert not {each.split_seed for each in many} & {
+        each.split_seed for each in repeat_settings(MiningSettings(seed=5), 7)
+    }
+
+
+def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
+    columns = factories.columns_of(np.arange(36.0).reshape(3, 12), np.array([1] + [0] * 11, np.int32))
+
+    with pytest.raises(DatasetError, match=r"^--repeats: half of the rows is too little\. .*training rows are of"):
+        check_draws(columns, repeat_settings(MiningSettings(), 10))
+
+
+def test_a_rule_comes_back_with_the_same_class_columns_signs_and_levels_wherever_its_thresholds_are():
+    rule = a_rule(condition("a"), condition("b", "=", "red"))
+    same = a_rule(condition("b", "=", "red", or_missing=True), condition("a", value=7.0, test={"p": 0.1}))
+    others = [
+        a_rule(condition("a"), condition("b", "=", "red"), label="no"),
+        a_rule(condition("a", ">"), condition("b", "=", "red")),
+        a_rule(condition("a"), condition("b", "=", "blue")),
+        a_rule(condition("a")),
+        a_rule(condition("a"), condition("b", "=", "red"), condition("a", ">")),
+    ]
+
+    assert rule_key(rule) == rule_key(same)
+    assert rule_key(rule) not in {rule_key(other) for other in others}
+
+
+def test_each_rule_has_the_share_of_repeats_that_bring_it_back_and_its_precision_on_what_they_did_not_search():
+    first, second = a_rule(condition("a")), a_rule(condition("b"), name="R2")
+    repeated = [
+        a_document(a_rule(condition("a", value=2.0), held=(10, 9))),
+        a_document(a_rule(condition("a", value=3.0), held=(30, 21)), a_rule(condition("c"))),
+        a_document(),
+        a_document(a_rule(condition("a", ">"))),
+    ]
+
+    document = combined(a_document(first, second), repeated)
+
+    assert [rule["stability"] for rule in document["rules"]] == [
+        {"share": 0.5, "returns": 2, "repeats": 4, "precision": 0.75},
+        {"share": 0.0, "returns": 0, "repeats": 4, "precision": None},
+    ]
+
+
+def test_consensus_rules_are_the_simplest_first_then_those_of_most_rows_the_tables_own_or_not():
+    repeated = [
+        a_document(
+            a_rule(condition("a"), condition("b"), train=90),
+            a_rule(condition("c"), train=20),
+            a_rule(condition("d"), train=30),
+            *([a_rule(condition("e"))] if number == 0 else []),
+        )
+        for number in range(4)
+    ]
+
+    document = combined(a_document(a_rule(condition("e")), a_rule(condition("c"), name="R2")), repeated)
+
+    assert [(entry["rule"], entry["text"]) for entry in document["repeats"]["consensus"]] == [
+        (None, "IF d ≤ 1 THEN y = yes"),
+        ("R2", "IF c ≤ 1 THEN y = yes"),
+        (None, "IF a ≤ 1 AND b ≤ 1 THEN y = yes"),
+    ]
+
+
+def test_rows_count_over_all_repeats_so_that_of_equals_the_one_that_comes_back_more_often_is_first():
+    often, seldom = a_rule(condition("c"), train=20), a_rule(condition("b"), train=30)
+    repeated = [a_document(often, *([seldom] if number < 2 else [])) for number in range(4)]
+
+    assert consensus_of(combined(a_document(), repeated)) == ["IF c ≤ 1 THEN y = yes", "IF b ≤ 1 THEN y = yes"]
+
+
+def test_a_consensus_rule_has_the_median_of_its_thresholds_and_what_goes_with_it():
+    values = [(5.0, {}), (1.0, {"or_missing": True}), (2.0, {"or_missing": True}), (9.0, {})]
+    repeated = [
+        a_document(a_rule(condition("b", "=", "red"), condition("a", value=value, **more))) for value, more in values
+    ]
+
+    (entry,) = combined(a_document(), repeated)["repeats"]["consensus"]
+
+    assert entry["conditions"] == [condition("b", "=", "red"), condition("a", value=2.0, or_missing=True)]
+    assert entry["rows"] == 25
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(0.3, True), (0.31, False)])
+def test_a_share_at_the_threshold_is_enough(threshold, found):
+    repeated = [a_document(a_rule(condition("a"))) if number < 3 else a_document() for number in range(10)]
+
+    assert bool(consensus_of(combined(a_document(), repeated, threshold))) is found
+
+
+def test_of_rules_with_the_same_conditions_in_one_run_the_first_counts_once():
+    twice = a_document(a_rule(condition("a", value=1.0)), a_rule(condition("a", value=8.0), name="R2"))
+
+    document = combined(twice, [twice, a_document()])
+
+    assert [rule["stability"]["returns"] for rule in document["rules"]] == [1, 1]
+    assert consensus_of(document) == ["IF a ≤ 1 THEN y = yes"]
+    assert document["repeats"]["consensus"][0]["rule"] == "R1"
+
+
+def test_where_fewer_repeats_were_done_than_asked_for_that_is_said():
+    document = combined(a_document(a_rule(condition("a"))), [a_document(a_rule(condition("a")))], asked=4)
+    without = combined(a_document(a_rule(condition("a"))), [], asked=4)
+
+    assert document["notes"] == ["Only 1 of 4 repeats were done; how often rules come back is told from these."]
+    assert document["rules"][0]["stability"]["share"] == 1.0
+    assert without["rules"][0]["stability"] == {"share": None, "returns": 0, "repeats": 0, "precision": None}
+    assert without["repeats"]["rows"] is None
+
+
+rules_of_a_run = st.lists(
+    st.builds(
+        lambda names, label: a_rule(*(condition(*name.split()) for name in sorted(names)), label=label),
+        st.sets(st.sampled_from(["a <=", "a >", "b <=", "c >"]), max_size=3),
+        st.sampled_from(["no", "yes"]),
+    ),
+    max_size=5,
+)
+
+
+@given(rules_of_a_run, st.lists(rules_of_a_run, max_size=5), st.sampled_from([0.2, 0.5, 0.6, 1.0]))
+@settings(max_examples=100, deadline=None)
+def test_shares_and_consensus_are_what_looking_at_every_rule_of_every_repeat_gives(own, runs, threshold):
+    def returns(rule):
+        wanted = sorted((each["feature"], each["op"]) for each in rule["conditions"])
+        return sum(
+            any(
+                other["class"] == rule["class"]
+                and sorted((each["feature"], each["op"]) for each in other["conditions"]) == wanted
+                for other in run
+            )
+            for run in runs
+        )
+
+    document = combined(a_document(*own), [a_document(*run) for run in runs], threshold)
+
+    every = [rule for run in runs for rule in run]
+    assert [rule["stability"]["returns"] for rule in document["rules"]] == [returns(rule) for rule in own]
+    assert {rule_key(entry) for entry in document["repeats"]["consensus"]} == {
+        rule_key(rule) for rule in every if returns(rule) / len(runs) >= threshold
+    }
+
+
+def test_the_document_follows_the_schema_and_has_the_digest_of_the_table_itself():
+    settings = QUICK.model_copy(update={"preset": "auto", "holdout": 0.2})
+
+    result, document = mine_with_repeats(breast_cancer(), settings, RepeatSettings(repeats=3))
+
+    Draft202012Validator(load_schema()).validate(json.loads(dump_document(document)))
+    assert document["digest"] == result.digest == mine(breast_cancer(), settings).digest
+    assert document["repeats"]["done"] == 3
+    assert document["repeats"]["consensus"]
+    assert any(entry["rule"] is None for entry in document["repeats"]["consensus"])
+
+
+def test_the_number_of_threads_changes_nothing():
+    documents = [mine_with_repeats(breast_cancer(), QUICK, RepeatSettings(repeats=2), jobs=n)[1] for n in (1, 2)]
+
+    for document in documents:
+        document["search"]["seconds"] = 0
+    assert documents[0] == documents[1]
+
+
+def test_a_stopped_repeat_does_not_count_and_ends_them():
+    drawn = repeat_settings(QUICK, 4)
+
+    def stop_in_the_third(run, progress):
+        return run == 3 and progress.trees > 10
+
+    documents = list(mine_repeats(breast_cancer(), drawn, progress=stop_in_the_third))
+
+    assert [each["settings"]["split_seed"] for each in documents] == [each.split_seed for each in drawn[:2]]
+
+
+def test_a_stop_of_the_table_itself_leaves_out_the_repeats():
+    _, document = mine_with_repeats(
+        breast_cancer(), QUICK, RepeatSettings(repeats=2), progress=lambda run, progress: progress.trees > 10
+    )
+
+    assert document["search"]["stopped"] == "asked"
+    assert document["repeats"]["done"] == 0
+
+
+def test_without_repeats_the_document_is_that_of_the_result():
+    result, document = mine_with_repeats(breast_cancer(), QUICK, RepeatSettings())
+
+    assert document == result_document(result, {"name": "table"})
+    assert document["repeats"] is None
