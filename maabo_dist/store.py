@@ -31,6 +31,8 @@ ABANDONED = 86400.0
 class StoreError(MaaboError):
     """The store cannot be reached or refuses; another attempt may do better."""
 
+    kind = "unavailable"
+
 
 class MissingArtifactError(StoreError):
     """The store holds no artifact of that name."""

@@ -1,42 +1,85 @@
-"""`python -m scheduler`: one scheduler process, configured by MAABO_… variables."""
+"""`python -m scheduler`: a scheduler process, or with `serve` its HTTP face; configured by MAABO_… variables.
+
+Exit codes: 0 stopped as asked, 1 failed, 2 something that was given is wrong.
+"""
 
 import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 
+import click
 import redis
 
+from maabo_dist.cli.ending import exit_code
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import MaaboError, SettingsError
-from maabo_dist.warm import warm
-from scheduler.loop import Scheduler
 from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
 
 
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def scheduler(context: click.Context) -> int:
+    """Run a scheduler until SIGTERM or SIGINT; then give the jobs back and leave."""
+    if context.invoked_subcommand is None:
+        _run_scheduler()
+    return 0
+
+
+@scheduler.command("serve")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: MAABO_HTTP_HOST, or 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
+def serve_command(host: str | None, port: int | None) -> int:
+    """Serve the HTTP interface. Any number may run, on one ledger and one Redis."""
+    from scheduler.service.serve import serve
+    from scheduler.service.settings import ServiceSettings
+
+    settings = ServiceSettings.from_environment(os.environ, host=host, port=port)
+    with _parts() as parts:
+        serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
+    return 0
+
+
 def main() -> int:
-    """Run until SIGTERM or SIGINT; then give the jobs back and leave. 2 for a configuration that cannot work."""
+    """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
+    return exit_code(scheduler, "python -m scheduler")
+
+
+def _run_scheduler() -> None:
+    from maabo_dist.warm import warm
+    from scheduler.loop import Scheduler
+
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    with _parts() as parts:
+        warm()
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        journal.tell(f"ready as {owner}")
+        Scheduler(parts, owner).run(stop)
+
+
+@contextmanager
+def _parts() -> Iterator[Parts]:
+    """What the environment names; a configuration that cannot work ends the process."""
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
         parts = Parts.connected(settings)
         _check_access(parts)
     except MaaboError as error:
-        sys.stderr.write(f"scheduler: {error}\n")
-        return 2
-    warm()
-    owner = f"{socket.gethostname()}:{os.getpid()}"
-    journal.tell(f"ready as {owner}")
-    Scheduler(parts, owner).run(stop)
-    parts.close()
-    return 0
+        click.echo(f"scheduler: {error}", err=True)
+        raise click.exceptions.Exit(2) from None
+    try:
+        yield parts
+    finally:
+        parts.close()
 
 
 def _check_access(parts: Parts) -> None:

@@ -23,6 +23,8 @@ SQLITE_PATIENCE = 10.0
 class LedgerError(MaaboError):
     """The ledger cannot be read or written: unreachable, full, damaged."""
 
+    kind = "unavailable"
+
 
 class DuplicateError(LedgerError):
     """Something is in the ledger already."""

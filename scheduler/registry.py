@@ -239,6 +239,11 @@ class Registry:
                 connection.execute(insert(keys).values(tenant=spec.tenant, key=key, body=body, job=job or spec.id))
         return Submitted(job or spec.id, created=job is None)
 
+    def job_of_key(self, tenant: str, key: str, body: str) -> str | None:
+        """The job that this idempotency key stands for, if it came before."""
+        with self._database.read() as connection:
+            return _job_of_key(connection, tenant, key, body)
+
     def job(self, tenant: str | None, job: str) -> JobRow | None:
         """One job."""
         found = self._rows(select(*JOB_COLUMNS).where(jobs.c.id == job, *_of(jobs, tenant)))

@@ -128,6 +128,11 @@ def _kind_of_callback(value: object) -> str:
     return "webhook" if of_webhook else "task"
 
 
+AnyCallback = Annotated[
+    Annotated[Callback, Tag("task")] | Annotated[Webhook, Tag("webhook")], Discriminator(_kind_of_callback)
+]
+
+
 class JobSpec(_Document):
     """A job. Seed and budget stand in the settings."""
 
@@ -137,12 +142,7 @@ class JobSpec(_Document):
     settings: MiningSettings = MiningSettings()
     priority: Priority = Priority.NORMAL
     tenant: Name = "default"
-    callback: (
-        Annotated[
-            Annotated[Callback, Tag("task")] | Annotated[Webhook, Tag("webhook")], Discriminator(_kind_of_callback)
-        ]
-        | None
-    ) = None
+    callback: AnyCallback | None = None
     # Left out where there is none: programs that do not know them yet read all other documents.
     dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=_is_none)
     """Of the raw table that the columns were made of, where it was uploaded."""
@@ -165,4 +165,9 @@ class JobSpec(_Document):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as `parse` takes them: with the secret of a webhook, which other ways of writing leave out."""
-        return self.model_dump(mode="json", context={_REVEAL: True})
+        return with_secrets(self)
+
+
+def with_secrets(document: BaseModel) -> dict[str, Any]:
+    """Plain values, with the secret of a webhook in them."""
+    return document.model_dump(mode="json", context={_REVEAL: True})

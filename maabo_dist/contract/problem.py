@@ -1,6 +1,6 @@
 """Problem documents (RFC 9457): what is wrong, where and what to do, the same over HTTP and over the queue."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -77,11 +77,12 @@ def problem_of(error: Exception, instance: str | None = None) -> Problem:
 
 def invalid_document(error: ValidationError) -> DocumentError:
     """What is wrong with a document, each field with its value; the first one is the error's."""
-    problems = error.errors(include_url=False)
-    lines = [
-        f"{_path(one['loc']) or 'document'}: {one['msg'].removeprefix('Value error, ')} (got {_shown(one)})."
-        for one in problems
-    ]
+    return document_error(error.errors(include_url=False))
+
+
+def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
+    """The same, from what pydantic's `errors()` gives."""
+    lines = [f"{_path(one['loc']) or 'document'}: {_said(one)} (got {_shown(one)})." for one in problems]
     first = problems[0]
     return DocumentError("\n".join(dict.fromkeys(lines)), field=_path(first["loc"]), remedy=_remedy(first))
 

@@ -1,0 +1,71 @@
+"""`create_app`: routes, problems and layers put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from maabo_dist._version import __version__
+from maabo_dist.contract.problem import Problem
+from scheduler.parts import Parts
+from scheduler.service import health, jobs, problems, tokens
+from scheduler.service.correlation import Correlation
+from scheduler.service.limits import BodyLimit
+from scheduler.service.settings import ServiceSettings
+from scheduler.service.state import Service
+from scheduler.service.tables import Tables
+
+THREADS = 100
+"""Requests under way beside those that only wait for events."""
+_ABOUT = """Mines short lists of reliable, dissimilar if-then rules from tables.
+
+Upload a table, queue a job on it, follow its events and read its rules. Whatever is refused is answered with a problem
+document (RFC 9457) whose `type` is stable."""
+
+
+def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
+    """The application over these parts, which whoever made them closes."""
+    app = FastAPI(
+        title="maabo",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=_lifespan,
+        openapi_url="/v1/openapi.json",
+        # The pages that FastAPI brings load their scripts from elsewhere, which a cluster may not reach.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = Service(parts, settings, Tables(parts.store))
+    for module in (jobs, tokens, health):
+        app.include_router(module.router)
+    problems.install(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(Correlation, observe=lambda *_: None)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as FastAPI's documentation has it
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """With problems as they are answered, and the token; FastAPI's own form of a 422 is never sent."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas["Problem"] = Problem.model_json_schema()
+        made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path, methods in made["paths"].items():
+            for operation in methods.values():
+                if path.startswith("/v1/"):
+                    operation["security"] = [{"token": []}, {}]
+        app.openapi_schema = made
+    return app.openapi_schema

@@ -1,0 +1,71 @@
+"""One id for a request, from its arrival to the worker's log line: the caller's own, or one that is made here.
+
+A plain ASGI layer around the application: it also writes the access log, which names paths and never headers, and
+tells how long answers took.
+"""
+
+import re
+from collections.abc import Callable
+from secrets import token_hex
+from time import perf_counter
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from maabo_dist.cluster.logs import Journal
+
+journal = Journal("maabo.service.access")
+
+HEADER = "X-Request-ID"
+_FORM = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
+"""What cannot forge a line of a log."""
+
+Observe = Callable[[str, str, int, float], None]
+"""Method, route, status, seconds."""
+
+
+class Correlation:
+    """Gives every request its id, and says of each what became of it."""
+
+    def __init__(self, app: ASGIApp, observe: Observe) -> None:
+        self._app, self._observe = app, observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        correlation = _given(scope) or token_hex(8)
+        scope.setdefault("state", {})["correlation"] = correlation
+        started, status = perf_counter(), 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (HEADER.lower().encode(), correlation.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            self._tell(scope, status, perf_counter() - started, correlation)
+
+    def _tell(self, scope: Scope, status: int, seconds: float, correlation: str) -> None:
+        self._observe(scope["method"], _route(scope), status, seconds)
+        facts: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
+        journal.detail(f"{scope['method']} {scope['path'][:200]}", **facts)
+
+
+def _given(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == HEADER.lower().encode():
+            text: str = value.decode("latin-1")
+            return text if _FORM.fullmatch(text) else None
+    return None
+
+
+def _route(scope: Scope) -> str:
+    """The path with its parameters' names: ids in labels of metrics would grow without end."""
+    found = getattr(scope.get("route"), "path", None)
+    return str(found) if found is not None else "none"

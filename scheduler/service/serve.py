@@ -1,0 +1,78 @@
+"""`serve`: one HTTP server in the foreground."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.errors import SettingsError
+from scheduler.parts import Parts
+from scheduler.service.app import create_app
+from scheduler.service.settings import ServiceSettings
+
+journal = Journal("maabo.service")
+
+LOOPBACK = "127.0.0.1"
+GRACE_SECONDS = 5
+"""Event streams do not end by themselves; others have that long to be answered."""
+BACKLOG = 1024
+
+
+def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -> None:
+    """Answer until SIGTERM or Ctrl-C. `say` hears what whoever started this should know."""
+    host = safe_host(settings.host, tokens=parts.ledger.registry.any_token())
+    if host != settings.host:
+        say(
+            f"No token has been made, so this listens on {host} only and not on {settings.host}. Make one with "
+            "`python -m scheduler token create --tenant NAME --scopes read,submit,admin`, and start again."
+        )
+    elif not parts.ledger.registry.any_token():
+        say("No token has been made: anyone on this machine may call, and nobody else.")
+    with _listening(host, settings.port) as sock:
+        address = url_of(sock)
+        say(f"listening on {address}")
+        journal.tell("serving", url=address)
+        config = uvicorn.Config(
+            create_app(parts, settings),
+            access_log=False,  # ours has the correlation id
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            backlog=BACKLOG,
+        )
+        uvicorn.Server(config).run(sockets=[sock])
+
+
+def safe_host(host: str, *, tokens: bool) -> str:
+    """Without tokens anyone who gets through may do anything: only this machine does."""
+    return host if tokens or is_loopback(host) else LOOPBACK
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def url_of(sock: socket.socket) -> str:
+    """Where a client finds the server."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise SettingsError(
+            f"{host}:{port} cannot be listened on: {error.strerror or error}.", remedy="Give another --host or --port."
+        ) from None
+    return sock

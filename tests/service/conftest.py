@@ -1,0 +1,49 @@
+"""An HTTP server over real parts: in the test's process for most tests, in its own for some."""
+
+from contextlib import closing
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import pytest
+from fastapi.testclient import TestClient
+
+from scheduler.parts import Parts
+from scheduler.service.app import create_app
+from scheduler.service.settings import ServiceSettings
+from tests import servers
+from tests.cluster import cluster_settings
+
+
+@pytest.fixture(scope="session")
+def redis_url():
+    with TemporaryDirectory(prefix="maabo-redis-") as directory, servers.redis_server(directory) as url:
+        yield url
+
+
+@pytest.fixture
+def settings(redis_url, tmp_path):
+    """Of a cluster of the test's own: all share a Redis, under different keys."""
+    return cluster_settings(redis_url, tmp_path, prefix=f"{uuid4().hex[:8]}:")
+
+
+@pytest.fixture
+def parts(settings):
+    with closing(Parts.connected(settings)) as parts:
+        yield parts
+
+
+@pytest.fixture
+def service_settings():
+    return ServiceSettings()
+
+
+@pytest.fixture
+def app(parts, service_settings):
+    return create_app(parts, service_settings)
+
+
+@pytest.fixture
+def client(app):
+    """Nobody has made a token: this is anyone on the machine."""
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        yield client
