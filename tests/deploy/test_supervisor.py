@@ -89,7 +89,7 @@ def test_a_part_that_ends_is_started_again_and_a_line_says_why():
 
     assert world.lines == ["worker1 ended (SIGKILL) and was started again as process 106."]
     assert world.supervisor.healthy
-    assert world.supervisor.processes[2:4] == [("worker", 105), ("worker", 103)]
+    assert world.supervisor.processes[2:4] == [("worker", 106), ("worker", 103)]
 
 
 def test_a_new_process_counts_when_it_is_healthy():
