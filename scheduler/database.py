@@ -16,6 +16,9 @@ from scheduler.schema import meta
 
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
+FILES_KEPT, CONNECTIONS_KEPT, MOST_CONNECTIONS = 40, 5, 100
+"""Opened as they are needed, by whoever has many threads. To open a file anew costs as much as ten queries; a server's
+connections are dear to the server."""
 SQLITE_PATIENCE = 10.0
 """Seconds to wait while another one writes."""
 
@@ -61,7 +64,9 @@ class Database:
 
 def _engine(url: str) -> Engine:
     try:
-        engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+        embedded = url.startswith("sqlite")
+        kept = FILES_KEPT if embedded else CONNECTIONS_KEPT
+        engine = create_engine(url, pool_pre_ping=not embedded, pool_size=kept, max_overflow=MOST_CONNECTIONS - kept)
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:

@@ -40,7 +40,6 @@ def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
-            backlog=BACKLOG,
         )
         uvicorn.Server(config).run(sockets=[sock])
 
@@ -71,6 +70,7 @@ def _listening(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(BACKLOG)  # whoever calls from now on waits until the server runs, and is not refused
     except OSError as error:
         sock.close()
         raise SettingsError(
