@@ -17,6 +17,8 @@ from maabo_dist.cluster.logs import Journal
 journal = Journal("maabo.service.access")
 
 HEADER = "X-Request-ID"
+PROBES = {"/healthz", "/readyz", "/metrics"}
+"""Asked all the time, by machines."""
 _FORM = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
 """What cannot forge a line of a log."""
 
@@ -53,8 +55,9 @@ class Correlation:
 
     def _tell(self, scope: Scope, status: int, seconds: float, correlation: str) -> None:
         self._observe(scope["method"], _route(scope), status, seconds)
+        say = journal.detail if scope["path"] in PROBES and status < 500 else journal.tell
         facts: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
-        journal.detail(f"{scope['method']} {scope['path'][:200]}", **facts)
+        say(f"{scope['method']} {scope['path'][:200]!r}", **facts)
 
 
 def _given(scope: Scope) -> str | None:
