@@ -85,6 +85,16 @@ class HeldJob(ABC):
         """Seconds of work that were sent and not answered."""
 
     @property
+    @abstractmethod
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+
+    @property
+    def batches_under_way(self) -> int:
+        """Batches that were proposed and not observed."""
+        return 0
+
+    @property
     def trees(self) -> int:
         """Trees so far."""
         return self.row.trees
@@ -127,6 +137,11 @@ class ScreeningJob(HeldJob):
     def under_way(self) -> float:
         """Seconds of work that were sent and not answered."""
         return self.speed.expected(self.screening.in_flight)
+
+    @property
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+        return {"screen": self.screening.tasks_in_flight}
 
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """The next block to send."""
@@ -183,6 +198,16 @@ class ActiveJob(HeldJob):
     def under_way(self) -> float:
         """Seconds of work that were sent and not answered."""
         return self.speed.expected(self.machine.in_flight)
+
+    @property
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+        return {"evaluate": self.machine.tasks_in_flight, "rules": int(self.request is not None)}
+
+    @property
+    def batches_under_way(self) -> int:
+        """Batches that were proposed and not observed."""
+        return self.machine.proposed - self.machine.observed
 
     @property
     def trees(self) -> int:

@@ -17,6 +17,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Answer, Mined, Screened
 from maabo_dist.errors import FormatError
 from maabo_dist.store import StoreError
+from scheduler import meters
 from scheduler.active import ActiveJob, ScreeningJob
 from scheduler.machine import TaskKey
 from scheduler.mining import MOST_STRIKES, RulesDesk
@@ -66,6 +67,7 @@ class Answers:
             return self._judged(job, fields, fields.get(BODY, b""), now)
         except FormatError as error:
             journal.warn("answer refused", job=job.lease.job, reason=error)
+            self._parts.meters.count(meters.REFUSED)
             return None
 
     def _judged(
@@ -87,6 +89,7 @@ class Answers:
     def _screened(self, job: ActiveJob | ScreeningJob, answer: Screened, body: bytes, now: float) -> Ending | None:
         if isinstance(job, ActiveJob):
             journal.detail("answer dropped: the screen is made", job=job.lease.job)
+            self._parts.meters.count(meters.DROPPED, "screen")
             return None
         block = job.screening.block(answer.start, answer.stop)
         if block is not None:

@@ -7,7 +7,7 @@ SQLite (in WAL mode) or PostgreSQL, by URL.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +20,13 @@ from scheduler.job_rows import (
     JOB_COLUMNS,
     OPEN,
     JobRow,
+    Oldest,
     Segment,
     forget_jobs,
     forget_search,
     new_row,
     read_job,
+    read_oldest,
     readable_jobs,
 )
 from scheduler.leases import FencedError, Lease, in_order, take
@@ -72,6 +74,10 @@ class Ledger:
     def close(self) -> None:
         """Let go of all connections."""
         self._database.close()
+
+    def time_commits(self, committed: Callable[[float], None]) -> None:
+        """From now on, tell of every transaction that wrote, with its seconds."""
+        self._database.committed = committed
 
     # Jobs, as their owners see them.
 
@@ -137,6 +143,11 @@ class Ledger:
         with self._database.read() as connection:
             rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)).all()
         return {row.state: row.jobs for row in rows}
+
+    def oldest(self) -> Oldest:
+        """Who has waited longest."""
+        with self._database.read() as connection:
+            return read_oldest(connection)
 
     # Leases.
 

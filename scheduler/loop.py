@@ -22,6 +22,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from maabo_dist.store import MissingArtifactError, StoreError
+from scheduler import meters
 from scheduler.active import ActiveJob, HeldJob, ScreeningJob, open_job
 from scheduler.answers import Answers, Desks
 from scheduler.database import LedgerError
@@ -29,6 +30,7 @@ from scheduler.dispatch import choose
 from scheduler.housekeeping import Housekeeping
 from scheduler.intake import Entry, Intake
 from scheduler.ledger import FencedError, Lease
+from scheduler.meter_board import MeterBoard
 from scheduler.mining import RulesDesk
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
@@ -55,7 +57,9 @@ class Scheduler:
     """One scheduler process. Any number may run on one ledger."""
 
     def __init__(self, parts: Parts, owner: str) -> None:
-        self._parts, self._owner = parts, owner
+        self._parts, self._meters = parts, parts.meters
+        self._board = MeterBoard(parts, owner)
+        parts.ledger.time_commits(partial(parts.meters.observe, meters.COMMIT_SECONDS))
         self._settings, self._ledger, self._redis = parts.settings, parts.ledger, parts.redis
         self._post, self._mirror = Post(parts), Mirror(parts)
         self._intake = Intake(parts, self._mirror, self._post)
@@ -96,6 +100,7 @@ class Scheduler:
         if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
             sleep(LINGER)
         self._listen(0.0 if sent else LISTEN if self._jobs or self._preparations else LISTEN_IDLE)
+        self._board.show(self._jobs.values(), now)
 
     # Leases.
 
@@ -106,12 +111,14 @@ class Scheduler:
         wanted = self._ledger.renew(self._leases, now, lease_seconds)
         for lease in self._leases:
             if lease.job not in wanted:
-                journal.warn("job went to another scheduler", job=lease.job)
+                self._lost(lease)
                 self._jobs.pop(lease.job, None)
                 self._preparations.drop(lease.job)
         for name in wanted.keys() & self._jobs.keys():
             self._heed(self._jobs[name], wanted[name], now)
-        self._preparations.begin(self._seats.fill({lease.job for lease in self._leases}, now))
+        taken = self._seats.fill({lease.job for lease in self._leases}, now)
+        self._meters.count(meters.LEASES, "taken", len(taken))
+        self._preparations.begin(taken)
         self._open_prepared()
         self._mirror.show_cluster(lease_seconds)
         self._housekeeping.tend(now, {lease.job for lease in self._leases})
@@ -153,9 +160,10 @@ class Scheduler:
             self._fail(lease, now, f"{error} Submit the table again.")
         except OUTAGES:
             self._ledger.release([lease], now)
+            self._meters.count(meters.LEASES, "given_back")
             raise
-        except FencedError as error:
-            journal.warn("lease lost", job=error.job)
+        except FencedError:
+            self._lost(lease)
         except MaaboError as error:
             self._fail(lease, now, str(error))
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
@@ -169,6 +177,8 @@ class Scheduler:
             started = job.row.started or now
             values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
             self._ledger.write(job.lease, now, values)
+            if job.row.started is None:
+                self._meters.observe(meters.JOB_WAIT, now - job.row.created)
             _tell_beginning(job)
             self._mirror.show([job.record(now)])
             if job.row.wanted == "run":
@@ -181,10 +191,13 @@ class Scheduler:
         for job in list(self._jobs.values()):
             with self._holding(job):
                 self._ledger.write(job.lease, now, {"ran": job.ran(now)})
-        self._ledger.release(self._leases, now)
+        given_back = self._leases
+        self._ledger.release(given_back, now)
+        self._meters.count(meters.LEASES, "given_back", len(given_back))
         self._preparations.close()
         self._housekeeping.close()
         journal.tell("jobs given back", jobs=len(self._jobs))
+        self._board.show((), now, at_once=True)
 
     # Dispatch.
 
@@ -285,6 +298,7 @@ class Scheduler:
 
     def _end(self, job: HeldJob, now: float, state: JobState, **values: object) -> None:
         self._ledger.end(job.lease, now, state, ran=job.ran(now), **values)
+        self._meters.count(meters.ENDED, state.value)
         del self._jobs[job.lease.job]
         job.state = state
         shown = {"finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
@@ -297,13 +311,18 @@ class Scheduler:
         journal.warn("job cannot be run", job=lease.job, reason=reason)
         try:
             self._ledger.end(lease, now, JobState.FAILED, reason=reason)
+            self._meters.count(meters.ENDED, JobState.FAILED.value)
             self._housekeeping.show(lease.job)
         except FencedError:
-            journal.warn("job went to another scheduler", job=lease.job)
+            self._lost(lease)
 
     def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
         journal.warn("job failed by a fault of ours", job=lease.job, traceback=traceback.format_exc())
         self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
+
+    def _lost(self, lease: Lease) -> None:
+        journal.warn("job went to another scheduler", job=lease.job)
+        self._meters.count(meters.LEASES, "lost")
 
     @contextmanager
     def _holding(self, job: HeldJob) -> Iterator[None]:
@@ -311,7 +330,7 @@ class Scheduler:
         try:
             yield
         except FencedError:
-            journal.warn("job went to another scheduler", job=job.lease.job)
+            self._lost(job.lease)
             self._jobs.pop(job.lease.job, None)
         except LedgerError:
             self._jobs.pop(job.lease.job, None)

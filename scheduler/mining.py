@@ -11,6 +11,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Mine, Mined
 from maabo_dist.trees.segment import Frame, write_segment
+from scheduler import meters
 from scheduler.active import ActiveJob, RulesRequest
 from scheduler.ledger import Segment
 from scheduler.parts import Parts
@@ -29,7 +30,7 @@ class RulesDesk:
     """Asks for rules and judges the answers."""
 
     def __init__(self, parts: Parts, post: Post) -> None:
-        self._parts, self._post = parts, post
+        self._parts, self._post, self._meters = parts, post, parts.meters
 
     def tend(self, job: ActiveJob, now: float) -> None:
         """Ask for the rules of a search that is over, or for rules so far if it is time."""
@@ -51,6 +52,7 @@ class RulesDesk:
             request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
         elif now - request.taken > (5 + request.trees * SECONDS_A_TREE) * 2**job.rules_silences:
             journal.warn("nothing heard of the rules", job=job.lease.job, final=request.final)
+            self._meters.count(meters.RESENT, "silent")
             job.rules_silences = min(6, job.rules_silences + 1)
             job.request = None
 
@@ -58,11 +60,14 @@ class RulesDesk:
         """Take an answer; whether the document beside it is to be shown."""
         if answer.kind == "done":
             return self._done(job, answer, now)
+        if answer.kind == "lost":
+            self._meters.count(meters.LOST, "rules")
         if job.request is None or answer.attempt != job.request.number:
             return False
         job.request = None
         job.next_partial = now + self._parts.settings.partial_seconds
         journal.warn(f"rules {answer.kind}", job=job.lease.job, reason=answer.reason)
+        self._meters.count(meters.RESENT, answer.kind)
         if answer.kind == "unavailable":
             self._forget_lost_segments(job)
         elif answer.final:
@@ -71,11 +76,13 @@ class RulesDesk:
 
     def _done(self, job: ActiveJob, answer: Mined, now: float) -> bool:
         if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
+            self._meters.count(meters.DROPPED, "rules")
             return False
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
         if not answer.final:
             job.next_partial = now + max(self._parts.settings.partial_seconds, REST * answer.seconds)
+        self._meters.observe(meters.TASK_SECONDS, answer.seconds, "rules")
         job.rules, job.rules_silences, job.rules_seconds = answer.rules, 0, answer.seconds
         return True
 
@@ -105,6 +112,7 @@ class RulesDesk:
             failures=tuple(job.failures.values()),
         )
         self._post.mine(message)
+        self._meters.count(meters.TASKS_SENT, "rules")
         job.request = RulesRequest(job.requests, final, run.grown, now)
 
     def _export(self, job: ActiveJob, now: float) -> None:

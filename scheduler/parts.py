@@ -1,7 +1,7 @@
 """What a scheduler is made of; built once, at its entry point."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any
@@ -15,6 +15,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
 from maabo_dist.store import ArtifactStore
 from scheduler.ledger import Ledger
+from scheduler.meters import Meters
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Parts:
     store: ArtifactStore
     cache: TableCache
     clock: Callable[[], float] = time
+    meters: Meters = field(default_factory=Meters)
 
     @classmethod
     def connected(cls, settings: ClusterSettings) -> "Parts":
