@@ -78,6 +78,13 @@ class HeldJob(ABC):
     stuck_since: float | None = field(default=None, kw_only=True)
     """Since when workers have only said that they cannot begin."""
     speed: Speed = field(default_factory=Speed, kw_only=True)
+    trace: str | None = field(default=None, kw_only=True)
+    """The span of this hold on the job, under which its tasks belong."""
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """What log lines about the job call it."""
+        return self.lease.named
 
     @property
     @abstractmethod
@@ -163,6 +170,8 @@ class ScreeningJob(HeldJob):
             columns=self.spec.dataset.fingerprint,
             split=TableSplit.of(self.spec.settings),
             most=self.screening.most,
+            correlation=self.spec.correlation,
+            trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:
@@ -252,6 +261,8 @@ class ActiveJob(HeldJob):
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
             smallest_size=self.plan.sizes[0],
+            correlation=self.spec.correlation,
+            trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:

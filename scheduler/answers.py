@@ -66,7 +66,7 @@ class Answers:
         try:
             return self._judged(job, fields, fields.get(BODY, b""), now)
         except FormatError as error:
-            journal.warn("answer refused", job=job.lease.job, reason=error)
+            journal.warn("answer refused", **job.named, reason=error)
             self._parts.meters.count(meters.REFUSED)
             return None
 
@@ -88,7 +88,7 @@ class Answers:
 
     def _screened(self, job: ActiveJob | ScreeningJob, answer: Screened, body: bytes, now: float) -> Ending | None:
         if isinstance(job, ActiveJob):
-            journal.detail("answer dropped: the screen is made", job=job.lease.job)
+            journal.detail("answer dropped: the screen is made", **job.named)
             self._parts.meters.count(meters.DROPPED, "screen")
             return None
         block = job.screening.block(answer.start, answer.stop)
@@ -118,9 +118,9 @@ class Answers:
             return Ending.failure(f"No worker could begin: {reason}")
         try:
             if _restored(self._parts, job.spec.dataset.fingerprint):
-                journal.warn("table missing in the store; put there again", job=job.lease.job)
+                journal.warn("table missing in the store; put there again", **job.named)
         except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
-            journal.warn("table missing in the store", job=job.lease.job, reason=error)
+            journal.warn("table missing in the store", **job.named, reason=error)
         return None
 
     def _raise_horizon(self, sent_at: float | None) -> None:

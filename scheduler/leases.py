@@ -1,7 +1,7 @@
 """Leases: a scheduler's hold on a job, with the number that fences off whoever held it before."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select, update
 
@@ -24,13 +24,20 @@ class Lease:
 
     job: str
     fence: int
+    correlation: str | None = field(default=None, compare=False)
+    """What the one who asked for the job calls it."""
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """What log lines call the job."""
+        return {"job": self.job, "correlation": self.correlation}
 
 
 def take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
     """Those of these jobs that are still free and that nobody else reaches for at this moment."""
-    query = select(jobs.c.id, jobs.c.fence).where(jobs.c.id.in_(ids), is_free(now))
-    fences = {row.id: row.fence for row in connection.execute(query.with_for_update(skip_locked=True))}
-    taken = [Lease(job, fences[job] + 1) for job in ids if job in fences]
+    query = select(jobs.c.id, jobs.c.fence, jobs.c.correlation).where(jobs.c.id.in_(ids), is_free(now))
+    found = {row.id: row for row in connection.execute(query.with_for_update(skip_locked=True))}
+    taken = [Lease(job, found[job].fence + 1, found[job].correlation) for job in ids if job in found]
     for lease in taken:
         values = {"owner": owner, "fence": lease.fence, "lease_until": now + seconds}
         connection.execute(update(jobs).where(jobs.c.id == lease.job).values(values))

@@ -145,7 +145,7 @@ class Scheduler:
                 job.state = JobState.PAUSED
                 self._mirror.show([job.record(now)])
                 del self._jobs[job.lease.job]
-                journal.tell("job paused", job=job.lease.job, trees=job.trees)
+                journal.tell("job paused", **job.named, trees=job.trees)
 
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are ready."""
@@ -305,10 +305,10 @@ class Scheduler:
         self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))
         facts = {"trees": job.trees, "seconds": job.ran(now), "rules": job.record(now).rules}
-        journal.tell(f"job {state.value}", job=job.lease.job, **facts, reason=values.get("reason"))
+        journal.tell(f"job {state.value}", **job.named, **facts, reason=values.get("reason"))
 
     def _fail(self, lease: Lease, now: float, reason: str) -> None:
-        journal.warn("job cannot be run", job=lease.job, reason=reason)
+        journal.warn("job cannot be run", **lease.named, reason=reason)
         try:
             self._ledger.end(lease, now, JobState.FAILED, reason=reason)
             self._meters.count(meters.ENDED, JobState.FAILED.value)
@@ -317,11 +317,11 @@ class Scheduler:
             self._lost(lease)
 
     def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
-        journal.warn("job failed by a fault of ours", job=lease.job, traceback=traceback.format_exc())
+        journal.warn("job failed by a fault of ours", **lease.named, traceback=traceback.format_exc())
         self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
 
     def _lost(self, lease: Lease) -> None:
-        journal.warn("job went to another scheduler", job=lease.job)
+        journal.warn("job went to another scheduler", **lease.named)
         self._meters.count(meters.LEASES, "lost")
 
     @contextmanager
@@ -360,7 +360,7 @@ class Scheduler:
 def _tell_beginning(job: ActiveJob | ScreeningJob) -> None:
     if isinstance(job, ScreeningJob):
         facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
-        journal.tell("job screens pairs", job=job.lease.job, **facts)
+        journal.tell("job screens pairs", **job.named, **facts)
     else:
         facts = {"trees": job.trees, "of": job.plan.trees}
-        journal.tell("job resumed" if job.trees else "job started", job=job.lease.job, **facts)
+        journal.tell("job resumed" if job.trees else "job started", **job.named, **facts)

@@ -43,7 +43,7 @@ class ScreenDesk:
         if answer.kind == "done":
             self._done(job, block, answer, body)
             return None
-        facts = {"job": job.lease.job, "block": job.screening.number(block), "worker": answer.worker}
+        facts = job.named | {"block": job.screening.number(block), "worker": answer.worker}
         journal.warn(f"block {answer.kind}", **facts, reason=answer.reason)
         if answer.kind == "lost":
             self._meters.count(meters.LOST, "screen")
@@ -60,7 +60,7 @@ class ScreenDesk:
         job.screening.taken(horizon, now)
         silent = job.screening.resend_silent(now, lambda block: _allowance(job, block))
         if silent:
-            journal.warn("nothing heard; sent again", job=job.lease.job, blocks=len(silent))
+            journal.warn("nothing heard; sent again", **job.named, blocks=len(silent))
             self._meters.count(meters.RESENT, "silent", len(silent))
 
     def finished(self, job: ScreeningJob, now: float) -> bool:
@@ -74,13 +74,13 @@ class ScreenDesk:
         screen = Screen.of(table.root_scores, job.screening.best, len(columns.classes))
         self._ledger.write_screen(job.lease, now, pack_screen(screen), {"ran": job.ran(now)})
         facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.ran(now)}
-        journal.tell("pairs screened", job=job.lease.job, **facts)
+        journal.tell("pairs screened", **job.named, **facts)
         return True
 
     def _done(self, job: ScreeningJob, block: Block, answer: Screened, body: bytes) -> None:
         screening = job.screening
         if not screening.is_open(block):
-            journal.detail("answer dropped: another one came first", job=job.lease.job, block=screening.number(block))
+            journal.detail("answer dropped: another one came first", **job.named, block=screening.number(block))
             self._meters.count(meters.DROPPED, "screen")
             return
         screening.answer(block, unpack_pairs(body, block.start, block.stop, screening.features, screening.most))

@@ -49,7 +49,7 @@ class SearchDesk:
             job.stopping = True
             values["stop_after"] = machine.proposed
             machine.stop(machine.proposed, "time")
-            journal.tell("time budget spent", job=job.lease.job, batches=machine.proposed)
+            journal.tell("time budget spent", **job.named, batches=machine.proposed)
         before = machine.run.grown
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
         if job.unwritten or fresh or values:
@@ -64,12 +64,12 @@ class SearchDesk:
         job.machine.taken(horizon, now)
         silent = job.machine.resend_silent(now, lambda key: _allowance(job, key))
         if silent:
-            journal.warn("nothing heard; sent again", job=job.lease.job, tasks=len(silent))
+            journal.warn("nothing heard; sent again", **job.named, tasks=len(silent))
             self._meters.count(meters.RESENT, "silent", len(silent))
 
     def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> None:
         if not job.machine.is_open(key):
-            journal.detail("answer dropped: another one came first", job=job.lease.job, batch=key.batch)
+            journal.detail("answer dropped: another one came first", **job.named, batch=key.batch)
             self._meters.count(meters.DROPPED, "evaluate")
             return
         job.machine.answer(key, unpack_forest(body, job.machine.subsets(key)))
@@ -79,7 +79,7 @@ class SearchDesk:
         self._meters.observe(meters.TASK_SECONDS, answer.seconds, "evaluate")
 
     def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> None:
-        facts = {"job": job.lease.job, "batch": key.batch, "subsets": key.size, "worker": answer.worker}
+        facts = job.named | {"batch": key.batch, "subsets": key.size, "worker": answer.worker}
         journal.warn(f"task {answer.kind}", **facts, reason=answer.reason)
         self._count(job, key, answer)
         if answer.kind == "unavailable":
@@ -89,7 +89,7 @@ class SearchDesk:
         if given_up is not None and job.give_up(given_up, answer.reason):
             self._meters.count(meters.FAILED_SUBSETS)
             job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
-            journal.warn("subset given up", job=job.lease.job, batch=key.batch, subset=key.start, reason=answer.reason)
+            journal.warn("subset given up", **job.named, batch=key.batch, subset=key.start, reason=answer.reason)
 
     def _count(self, job: ActiveJob, key: TaskKey, answer: Answer) -> None:
         if answer.kind == "lost":

@@ -23,7 +23,7 @@ from workers.mends import mend_celery
 from workers.rules import RulesTask
 from workers.screen import ScreenTask
 from workers.submit import SubmitTask
-from workers.task import ClusterTask
+from workers.task import ClusterTask, facts_of
 
 journal = Journal("maabo.worker")
 
@@ -65,8 +65,9 @@ def _compile_kernels(**_: Any) -> None:
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
     """A task whose process was killed or ran out of time is reported by the main process, at once."""
     if isinstance(sender, ClusterTask):
-        journal.warn("task lost", task=sender.name, reason=repr(exception))
-        sender.report_loss(kwargs or {}, repr(exception))
+        message = kwargs or {}
+        journal.warn("task lost", task=sender.name, **facts_of(message), reason=repr(exception))
+        sender.report_loss(message, repr(exception))
 
 
 mend_celery()

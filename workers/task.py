@@ -17,6 +17,8 @@ from maabo_dist.contract.messages import MAX_REASON
 
 journal = Journal("maabo.worker")
 
+MOST_SAID = 200
+"""Characters of a value in a log line; nothing that reads has more."""
 REST = 1.0
 """Seconds that a worker that could not begin a task takes no other, so that those that can get it."""
 
@@ -48,6 +50,8 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         version = message.get("version")
         if isinstance(version, int):
             answer = answer.model_copy(update={"version": version})
+        if answer.kind != "lost":  # that one is told of by whoever noticed it
+            self._tell(message, answer)
         try:
             send(self.redis, self._settings, answer, body)
         except redis.RedisError as error:
@@ -55,8 +59,20 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         if answer.kind == "unavailable":
             time.sleep(REST)
 
+    def _tell(self, message: dict[str, Any], answer: Any) -> None:
+        facts = facts_of(message) | {"seconds": answer.seconds, "reason": answer.reason or None}
+        journal.tell(f"task {answer.kind}", task=self.name, **facts)
+
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Called in the worker's main process when the one that ran the task is gone; by default nobody is told."""
+
+
+def facts_of(message: dict[str, Any]) -> dict[str, object]:
+    """What log lines say of a message, even of one that does not read."""
+    spec = message.get("spec")
+    job = {"job": spec.get("id"), "correlation": spec.get("correlation")} if isinstance(spec, dict) else {}
+    found = {name: message.get(name) for name in ("job", "batch", "start", "stop", "final", "correlation")} | job
+    return {name: value[:MOST_SAID] if isinstance(value, str) else value for name, value in found.items()}
 
 
 def worker_name() -> str:

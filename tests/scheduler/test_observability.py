@@ -1,7 +1,17 @@
 """What can be seen of a job from outside: meters, logs, traces. On real parts."""
 
+import io
+import json
+import logging
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from uuid import uuid4
+
 import pytest
 
+from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.logs import log_handler
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
@@ -18,7 +28,7 @@ MINING = {"trees": 40, "batch": 8, "seed": 2, "max_depth": 3}
 def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cluster")
     with servers.redis_server(directory) as url:
-        settings = cluster_settings(url, directory, prefix="t:", lease_seconds=2)
+        settings = cluster_settings(url, directory, prefix="t:", lease_seconds=2, log="json")
         with servers.worker(settings, directory, "--pool", "threads", "-c", "1"):
             yield settings
 
@@ -66,3 +76,66 @@ def test_after_a_job_the_meters_agree_with_the_ledger_and_second_answers_are_cou
     assert sum(reading.timings[meters.JOB_WAIT.name][""].counts) == 1
     assert sum(reading.timings[meters.COMMIT_SECONDS.name][""].counts) > 3
     assert set(amounts[meters.TASKS_IN_FLIGHT.name].values()) == {0}
+
+
+# Correlation.
+
+
+@contextmanager
+def scheduler_log():
+    """What schedulers of this process log, as JSON; a list that is filled at the end."""
+    logger, stream, lines = logging.getLogger("maabo"), io.StringIO(), []
+    handler = log_handler("json", stream)
+    logger.addHandler(handler)
+    before, logger.level = logger.level, logging.INFO
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        lines += map(json.loads, stream.getvalue().splitlines())
+
+
+@contextmanager
+def shown_by_flower(cluster):
+    """The arguments of tasks that workers receive, as their events say."""
+    app, shown, ready = make_celery(cluster), [], []
+
+    def listen():
+        with app.connection_for_read() as connection:
+            handlers = {"task-received": lambda event: shown.append(event["args"])}
+            receiver = app.events.Receiver(connection, handlers=handlers)
+            ready.append(receiver)
+            receiver.capture(limit=None, timeout=None, wakeup=False)
+
+    thread = Thread(target=listen, daemon=True)
+    thread.start()
+    servers.wait_for(lambda: ready, what="a receiver of events")
+    try:
+        yield shown
+    finally:
+        ready[0].should_stop = True
+        thread.join(5)
+
+
+def worker_log(cluster):
+    path = Path(cluster.cache_dir).parent / "worker.log"
+    lines = path.read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def test_the_correlation_of_a_job_stands_in_all_logs_and_in_flower(cluster, columns, tmp_path):
+    called = f"order {uuid4().hex}"
+    with scheduler_log() as lines, shown_by_flower(cluster) as shown, a_scheduler(cluster) as ledger:
+        job = submit(cluster, tmp_path, columns, document={"correlation": called}, **MINING)
+        row = ended(ledger, job)
+        servers.wait_for(lambda: any("rules" in line and line.endswith(f" · {called}") for line in shown), 10)
+
+    assert row.state is JobState.DONE
+    assert any("batch 0" in line and line.endswith(f" · {called}") for line in shown)
+    told = {line["event"] for line in lines if line.get("correlation") == called and line["job"] == job}
+    assert {"job queued", "job started", "job done"} <= told
+    done = [line for line in worker_log(cluster) if line.get("correlation") == called and line["event"] == "task done"]
+    assert {(line["task"], line["job"]) for line in done} == {(names.EVALUATE, job), (names.RULES, job)}
+    assert all(line["seconds"] > 0 for line in done)
+    assert {line["batch"] for line in done if line["task"] == names.EVALUATE} >= {0, 1}
