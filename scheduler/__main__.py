@@ -10,6 +10,7 @@ import redis
 
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.warm import warm
 from scheduler.loop import Scheduler
@@ -26,7 +27,7 @@ def main() -> int:
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
-        parts = Parts.connected(settings)
+        parts = Parts.connected(settings, Tracing.from_environment(os.environ, "maabo-scheduler"))
         _check_access(parts)
     except MaaboError as error:
         sys.stderr.write(f"scheduler: {error}\n")

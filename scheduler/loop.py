@@ -29,6 +29,7 @@ from scheduler.database import LedgerError
 from scheduler.dispatch import choose
 from scheduler.housekeeping import Housekeeping
 from scheduler.intake import Entry, Intake
+from scheduler.job_spans import JobSpans
 from scheduler.ledger import FencedError, Lease
 from scheduler.meter_board import MeterBoard
 from scheduler.mining import RulesDesk
@@ -67,6 +68,7 @@ class Scheduler:
         self._answers, self._seats = Answers(parts, self._desks, self._mirror), Seats(parts, owner)
         self._housekeeping = Housekeeping(parts, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
+        self._spans = JobSpans(parts.tracing)
         self._preparations = Preparations(
             partial(prepare_held, parts.ledger, parts.cache, parts.settings.screen_seconds)
         )
@@ -173,6 +175,7 @@ class Scheduler:
 
     def _begin(self, job: ActiveJob | ScreeningJob, now: float) -> None:
         self._jobs[job.lease.job] = job
+        self._spans.begin(job)
         with self._holding(job):
             started = job.row.started or now
             values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
@@ -197,6 +200,7 @@ class Scheduler:
         self._preparations.close()
         self._housekeeping.close()
         journal.tell("jobs given back", jobs=len(self._jobs))
+        self._spans.settle(())
         self._board.show((), now, at_once=True)
 
     # Dispatch.
@@ -281,6 +285,7 @@ class Scheduler:
     def _look(self, now: float) -> None:
         """Send again what should have been answered; mirror how far the jobs are."""
         self._next_look = now + LOOK_EVERY
+        self._spans.settle(self._jobs)
         for job in list(self._jobs.values()):
             with self._holding(job):
                 self._resend_silent(job, now)
@@ -301,6 +306,7 @@ class Scheduler:
         self._meters.count(meters.ENDED, state.value)
         del self._jobs[job.lease.job]
         job.state = state
+        self._spans.end(job)
         shown = {"finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
         self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))

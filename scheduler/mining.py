@@ -102,8 +102,10 @@ class RulesDesk:
         self._export(job, now)
         job.requests += 1
         run = job.machine.run
+        # Without what is no concern of a worker; its span belongs under the job's.
+        spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
         message = Mine(
-            spec=job.spec.model_copy(update={"callback": None, "dataset_id": None}),  # nothing of a worker's concern
+            spec=spec,
             attempt=job.requests,
             final=final,
             segments=tuple(segment.digest for segment in job.segments),

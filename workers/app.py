@@ -15,6 +15,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
@@ -32,13 +33,19 @@ ANSWERS_KEPT = 86400
 
 
 def make_app(
-    settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask, screen: type[ScreenTask] = ScreenTask
+    settings: ClusterSettings,
+    evaluate: type[EvaluateTask] = EvaluateTask,
+    screen: type[ScreenTask] = ScreenTask,
+    tracing: Tracing | None = None,
 ) -> Celery:
     """The application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
+    tracing = tracing or Tracing()
     for task in (evaluate, screen, RulesTask, SubmitTask):
-        application.register_task(task(settings, cache))
+        application.register_task(task(settings, cache, tracing))
+    for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
+        ending.connect(lambda **_: tracing.close(), weak=False)
     _keep_answers(application, settings)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
@@ -74,7 +81,10 @@ mend_celery()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
-    app = make_app(ClusterSettings.from_environment(os.environ))
+    app = make_app(
+        ClusterSettings.from_environment(os.environ),
+        tracing=Tracing.from_environment(os.environ, "maabo-worker"),
+    )
 except MaaboError as error:
     sys.stderr.write(f"worker: {error}\n")
     sys.exit(2)

@@ -13,6 +13,7 @@ import pytest
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.logs import log_handler
 from maabo_dist.cluster.streams import open_redis
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
@@ -29,8 +30,10 @@ def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cluster")
     with servers.redis_server(directory) as url:
         settings = cluster_settings(url, directory, prefix="t:", lease_seconds=2, log="json")
-        with servers.worker(settings, directory, "--pool", "threads", "-c", "1"):
-            yield settings
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MAABO_TRACES", f"file:{directory}/spans")
+            with servers.worker(settings, directory, "--pool", "threads", "-c", "1"):
+                yield settings
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +142,30 @@ def test_the_correlation_of_a_job_stands_in_all_logs_and_in_flower(cluster, colu
     assert {(line["task"], line["job"]) for line in done} == {(names.EVALUATE, job), (names.RULES, job)}
     assert all(line["seconds"] > 0 for line in done)
     assert {line["batch"] for line in done if line["task"] == names.EVALUATE} >= {0, 1}
+
+
+# Traces.
+
+
+def test_a_job_and_its_tasks_are_one_trace_with_the_request_for_it(cluster, columns, tmp_path):
+    path = Path(cluster.cache_dir).parent / "spans"
+    tracing = Tracing.from_environment({"MAABO_TRACES": f"file:{path}"}, "maabo-scheduler")
+    with a_scheduler(cluster, tracing=tracing) as ledger:
+        with tracing.span("request", kind="server") as request:
+            job = submit(cluster, tmp_path, columns, document={"trace": request.traceparent}, **MINING)
+        row = ended(ledger, job)
+
+    trace = request.traceparent.split("-")[1]
+    found = servers.wait_for(lambda: _with_rules(path, trace), what="the span of the rules")
+    by_name = {span["name"]: span for span in found}
+    assert row.state is JobState.DONE
+    assert set(by_name) == {"request", "job", names.EVALUATE, names.RULES}
+    assert by_name["job"]["parent"] == by_name["request"]["span"]
+    assert {by_name[name]["parent"] for name in (names.EVALUATE, names.RULES)} == {by_name["job"]["span"]}
+    assert by_name["job"]["facts"]["maabo.state"] == "done"
+    assert by_name[names.RULES]["service"] == "maabo-worker"
+
+
+def _with_rules(path, trace):
+    found = [span for span in map(json.loads, path.read_text().splitlines()) if span["trace"] == trace]
+    return found if names.RULES in {span["name"] for span in found} else None
