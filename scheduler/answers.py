@@ -6,10 +6,11 @@ entry of the job's stream ─► Screened ─► ScreenDesk ─┐
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED
@@ -51,6 +52,21 @@ class Desks:
     search: SearchDesk
     screens: ScreenDesk
     rules: RulesDesk
+
+    def send(self, job: ActiveJob | ScreeningJob, tasks: Sequence[Any], now: float) -> None:
+        """Send tasks of a job."""
+        if isinstance(job, ScreeningJob):
+            self.screens.send(job, tasks, now)
+        else:
+            self.search.send(job, tasks, now)
+
+    def resend_silent(self, job: ActiveJob | ScreeningJob, horizon: float, now: float) -> None:
+        """Send again what should have been answered. What was sent before `horizon` has been taken by a worker."""
+        if isinstance(job, ScreeningJob):
+            self.screens.resend_silent(job, horizon, now)
+        else:
+            self.search.resend_silent(job, horizon, now)
+            self.rules.resend_silent(job, now)
 
 
 class Answers:

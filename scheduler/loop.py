@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from time import sleep
-from typing import Any
 
 import redis
 
@@ -23,7 +22,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from maabo_dist.store import MissingArtifactError, StoreError
 from scheduler import meters
-from scheduler.active import ActiveJob, HeldJob, ScreeningJob, open_job
+from scheduler.active import ActiveJob, HeldJob, ScreeningJob
 from scheduler.answers import Answers, Desks
 from scheduler.database import LedgerError
 from scheduler.dispatch import choose
@@ -34,6 +33,7 @@ from scheduler.ledger import FencedError, Lease
 from scheduler.meter_board import MeterBoard
 from scheduler.mining import RulesDesk
 from scheduler.mirror import Mirror
+from scheduler.opening import open_job, tell_beginning
 from scheduler.parts import Parts
 from scheduler.post import LEAST_AHEAD, Post, PostError
 from scheduler.preparation import Preparations, Prepared, prepare_held
@@ -182,7 +182,7 @@ class Scheduler:
             self._ledger.write(job.lease, now, values)
             if job.row.started is None:
                 self._meters.observe(meters.JOB_WAIT, now - job.row.created)
-            _tell_beginning(job)
+            tell_beginning(job)
             self._mirror.show([job.record(now)])
             if job.row.wanted == "run":
                 self._advance(job, now)
@@ -221,18 +221,12 @@ class Scheduler:
                 name, tasks = chosen.popitem()
                 job = self._jobs[name]
                 with self._holding(job):
-                    self._send(job, tasks, now)
+                    self._desks.send(job, tasks, now)
         finally:  # after an outage on the way, what is left is sent later
             for name, tasks in chosen.items():
                 for task in reversed(tasks):
                     self._jobs[name].put_back(task)
         return found
-
-    def _send(self, job: ActiveJob | ScreeningJob, tasks: Sequence[Any], now: float) -> None:
-        if isinstance(job, ScreeningJob):
-            self._desks.screens.send(job, tasks, now)
-        else:
-            self._desks.search.send(job, tasks, now)
 
     # Answers.
 
@@ -288,16 +282,9 @@ class Scheduler:
         self._spans.settle(self._jobs)
         for job in list(self._jobs.values()):
             with self._holding(job):
-                self._resend_silent(job, now)
+                self._desks.resend_silent(job, self._answers.horizon, now)
                 self._advance(job, now)
         self._mirror.show([job.record(now) for job in self._jobs.values()])
-
-    def _resend_silent(self, job: ActiveJob | ScreeningJob, now: float) -> None:
-        if isinstance(job, ScreeningJob):
-            self._desks.screens.resend_silent(job, self._answers.horizon, now)
-        else:
-            self._desks.search.resend_silent(job, self._answers.horizon, now)
-            self._desks.rules.resend_silent(job, now)
 
     # Ends.
 
@@ -361,12 +348,3 @@ class Scheduler:
             journal.tell("outage over")
             self._outage = ""
             self._housekeeping.after_outage()
-
-
-def _tell_beginning(job: ActiveJob | ScreeningJob) -> None:
-    if isinstance(job, ScreeningJob):
-        facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
-        journal.tell("job screens pairs", **job.named, **facts)
-    else:
-        facts = {"trees": job.trees, "of": job.plan.trees}
-        journal.tell("job resumed" if job.trees else "job started", **job.named, **facts)

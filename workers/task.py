@@ -84,7 +84,11 @@ def facts_of(message: dict[str, Any]) -> dict[str, object]:
     spec = message.get("spec")
     job = {"job": spec.get("id"), "correlation": spec.get("correlation")} if isinstance(spec, dict) else {}
     found = {name: message.get(name) for name in ("job", "batch", "start", "stop", "final", "correlation")} | job
-    return {name: value[:MOST_SAID] if isinstance(value, str) else value for name, value in found.items()}
+    return {name: _said(value) for name, value in found.items()}
+
+
+def _said(value: object) -> str | int | None:
+    return value[:MOST_SAID] if isinstance(value, str) else value if isinstance(value, int) else None
 
 
 def trace_of(message: dict[str, Any]) -> str | None:
