@@ -17,6 +17,7 @@ import redis
 from maabo_dist.cli.ending import exit_code
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.parts import Parts
 
@@ -71,7 +72,7 @@ def _parts() -> Iterator[Parts]:
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
-        parts = Parts.connected(settings)
+        parts = Parts.connected(settings, Tracing.from_environment(os.environ, "maabo-scheduler"))
         _check_access(parts)
     except MaaboError as error:
         click.echo(f"scheduler: {error}", err=True)

@@ -1,9 +1,9 @@
 """`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
@@ -37,6 +37,8 @@ class Database:
     """One engine. Reading never waits for writing."""
 
     def __init__(self, url: str) -> None:
+        self.committed: Callable[[float], None] = lambda _: None
+        """Told of every transaction that wrote, with its seconds."""
         self._engine = _engine(url)
         self._writing = self._engine.execution_options(**{_WRITES: True})
         try:
@@ -58,8 +60,10 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction: all of it or nothing."""
+        started = perf_counter()
         with _translated(), self._writing.begin() as connection:
             yield connection
+        self.committed(perf_counter() - started)
 
 
 def _engine(url: str) -> Engine:

@@ -11,7 +11,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
-from scheduler import loop
+from scheduler import loop, seats
 from scheduler.registry import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
@@ -123,7 +123,7 @@ def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_pat
 
 
 def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, columns, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "MOST_JOBS", 2)
+    monkeypatch.setattr(seats, "MOST_JOBS", 2)
     store_table(cluster, tmp_path, columns)
     with a_scheduler(cluster) as ledger:
         many = [submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING) for _ in range(5)]
