@@ -106,7 +106,8 @@ class Intake:
 
 def _same(one: JobSpec, other: JobSpec) -> bool:
     """Whether a document came again; what the sender calls the request does not matter."""
-    return one.model_copy(update={"correlation": None}) == other.model_copy(update={"correlation": None})
+    plain = {"correlation": None, "trace": None}
+    return one.model_copy(update=plain) == other.model_copy(update=plain)
 
 
 def _callback(request: Request) -> Callback | None:

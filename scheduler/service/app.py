@@ -11,8 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import health, jobs, problems, tokens
+from scheduler.service import health, jobs, metrics, problems, tokens
 from scheduler.service.correlation import Correlation
+from scheduler.service.http_meters import HttpMeters
 from scheduler.service.limits import BodyLimit
 from scheduler.service.settings import ServiceSettings
 from scheduler.service.state import Service
@@ -38,12 +39,13 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = Service(parts, settings, Tables(parts.store))
-    for module in (jobs, tokens, health):
+    meters = HttpMeters(parts)
+    app.state.service = Service(parts, settings, Tables(parts.store), meters)
+    for module in (jobs, tokens, health, metrics):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
-    app.add_middleware(Correlation, observe=lambda *_: None)
+    app.add_middleware(Correlation, observe=meters.observe)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as FastAPI's documentation has it
     return app
 
