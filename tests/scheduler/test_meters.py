@@ -1,6 +1,7 @@
 """What schedulers count, and how it is shown to Prometheus."""
 
 import json
+from contextlib import closing
 from uuid import uuid4
 
 import fakeredis
@@ -9,14 +10,24 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.messages import Answer
+from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import FormatError
 from scheduler import meters
 from scheduler.exposition import exposed, of_schedulers
+from scheduler.loop import Scheduler
+from scheduler.machine import MOST_STRIKES
 from scheduler.meters import Meters, Reading
+from scheduler.parts import Parts
+from tests import servers
+from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
 
 seconds = st.floats(0, 1e5, allow_nan=False)
@@ -32,7 +43,7 @@ def samples(text):
 
 
 @given(st.dictionaries(st.sampled_from(["a:1", "b:2", "c:3"]), st.lists(seconds), min_size=1))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
     readings = {}
     for scheduler, times in observed.items():
@@ -114,7 +125,7 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
 
 
 def test_a_redis_that_cannot_be_reached_shows_as_down_and_the_rest_is_shown(ledger):
-    nowhere = redis.Redis(port=1, socket_connect_timeout=1)
+    nowhere = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
 
     found = samples(exposed(ledger, nowhere, SETTINGS, 0.0))
 
@@ -129,3 +140,76 @@ def test_a_ledger_that_cannot_be_read_shows_as_down_and_the_rest_is_shown(ledger
     found = samples(exposed(ledger, client, SETTINGS, 0.0))
 
     assert (found["maabo_up", "redis"], found["maabo_up", "ledger"]) == (1, 0)
+
+
+# What a scheduler counts of answers.
+
+
+@pytest.fixture(scope="module")
+def nobody_works(tmp_path_factory):
+    """A cluster without workers."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with servers.redis_server(directory) as url:
+        yield cluster_settings(url, directory, prefix="t:")
+
+
+class OneTask:
+    """A scheduler with a job of which one task of one subset is under way, and what workers might answer to it."""
+
+    def __init__(self, parts, job):
+        self._parts, self._job = parts, job
+        self.scheduler = Scheduler(parts, "here:1")
+        self.turn_until(lambda: self.sent)
+
+    @property
+    def sent(self):
+        held = self.scheduler._jobs.get(self._job)
+        return dict(held.machine._outbox.sent) if held else {}
+
+    def turn_until(self, condition):
+        for _ in range(100):
+            if found := condition():
+                return found
+            self._parts.redis.delete(self._parts.settings.key(names.EVALUATE_QUEUE))  # as if workers had taken them
+            self.scheduler.turn()
+        raise AssertionError("it did not come to that")
+
+    def answer(self, kind):
+        ((key, sent),) = self.sent.items()
+        where = {"job": self._job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
+        answer = Answer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
+        send_answer(self._parts.redis, self._parts.settings, answer)
+        self.scheduler.turn()
+        return answer
+
+
+@pytest.fixture
+def one_task(nobody_works, tmp_path):
+    columns = prepare(*load_bundled("wine")).columns
+    with closing(Parts.connected(nobody_works)) as parts:
+        mining = {"preset": "paper", "trees": 4, "batch": 1, "subset_size": 2}
+        yield OneTask(parts, submit(nobody_works, tmp_path, columns, **mining)), parts
+        parts.redis.flushall()
+
+
+def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
+    world, parts = one_task
+    for _ in range(MOST_STRIKES):
+        world.turn_until(lambda: world.sent)
+        last = world.answer("lost")
+    send_answer(parts.redis, parts.settings, last)  # once more, and too late
+    world.turn_until(lambda: parts.meters.amount(meters.LOST, "evaluate") == MOST_STRIKES + 1)
+
+    assert parts.meters.amount(meters.RESENT, "lost") == MOST_STRIKES - 1
+    assert parts.meters.amount(meters.FAILED_SUBSETS) == 1
+
+
+def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted(one_task):
+    world, parts = one_task
+    stream = results_stream(parts.settings, world.answer("unavailable").job)
+    parts.redis.xadd(stream, {HEADER: b"nonsense"})
+    world.turn_until(lambda: parts.meters.amount(meters.REFUSED))
+
+    assert parts.meters.amount(meters.REFUSED) == 1
+    assert parts.meters.amount(meters.RESENT, "unavailable") == 1
+    assert parts.meters.amount(meters.LOST, "evaluate") == 0
