@@ -11,8 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import health, jobs, problems, tokens
+from scheduler.service import events, health, jobs, problems, results, tokens
 from scheduler.service.correlation import Correlation
+from scheduler.service.fanout import Fanout
 from scheduler.service.limits import BodyLimit
 from scheduler.service.settings import ServiceSettings
 from scheduler.service.state import Service
@@ -39,7 +40,7 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = Service(parts, settings, Tables(parts.store))
-    for module in (jobs, tokens, health):
+    for module in (jobs, events, results, tokens, health):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
@@ -49,9 +50,10 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = THREADS
-    yield
+    async with Fanout(app.state.service) as app.state.fanout:
+        yield
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -67,7 +67,16 @@ def full_document(name=HOSTILE):
 def test_a_page_shows_header_funnel_rules_evidence_notes_and_digest():
     page = Page(to_html(full_document("port")))
 
-    for said in ("Rules that predict", "400 leaves", "port = port", "age ≤ 27.5", "held out", "0.60–0.98", "comes back", "abab"):
+    for said in (
+        "Rules that predict",
+        "400 leaves",
+        "port = port",
+        "age ≤ 27.5",
+        "held out",
+        "0.60–0.98",
+        "comes back",
+        "abab",
+    ):
         assert said in page.text
     assert {"R1", "R2", "rules", "notes", "consensus"} <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
