@@ -1,6 +1,7 @@
 """`serve`: one HTTP server in the foreground."""
 
 import ipaddress
+import signal
 import socket
 from collections.abc import Callable
 
@@ -43,6 +44,9 @@ def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn hears them first, and raises them again at its end: then all is done that they ask for.
+            signal.signal(number, lambda *_: None)
         Server(config, app).run(sockets=[sock])
 
 

@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
 import socket
-import subprocess
-import sys
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from signal import SIGTERM
@@ -370,23 +367,6 @@ def test_a_redis_that_is_away_for_a_while_costs_no_more_either(parts, settings, 
     assert [event.kind for event in last] == ["end"] * 2
 
 
-def serving(settings):
-    """A server process; gives it and its port."""
-    command = [sys.executable, "-m", "scheduler", "serve", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=servers.ROOT, env=os.environ | settings.environment(), stderr=subprocess.PIPE, text=True
-    )
-    said = next(line for line in process.stderr if "listening on" in line)
-    port = int(said.rsplit(":", 1)[1])
-    servers.wait_for(lambda: answers(port), what="an answer")
-    return process, port
-
-
-def answers(port):
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-        return True
-
-
 def memory(process):
     """Resident bytes."""
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -397,9 +377,8 @@ def connections(parts):
     return len(parts.redis.client_list())
 
 
-def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, settings, capsys):
+def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, settings, tmp_path, capsys):
     jobs = [FakeJob(parts) for _ in range(10)]
-    process, port = serving(settings)
     count = 500
 
     async def follow(number):
@@ -422,16 +401,12 @@ def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, setting
             writer.close()
         return grown, added, heard, ends
 
-    try:
+    with servers.http_process(settings, tmp_path) as (url, process):
+        port = int(url.rsplit(":", 1)[1])
         grown, added, heard, _ = asyncio.run(run())
-        process.wait(10)
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
+        assert process.wait(10) == 0, "it ends all streams and then itself"
     with capsys.disabled():
         print(f"\n{count} streams: {grown / count / 1024:.0f} KiB each, {added} connections to Redis")
 
     assert [event.data["trees"] for event in heard] == [7] * count
     assert added <= 20
-    assert process.returncode == -SIGTERM, "it ends all streams and then itself"
