@@ -47,6 +47,12 @@ class JobRecord(_Record):
     """Of a failure, or of an end before the budget."""
 
 
+def heeded(record: JobRecord, wish: str) -> bool:
+    """Whether what was asked of a job (pause, resume or cancel) shows, or no longer can."""
+    paused = record.state is JobState.PAUSED
+    return record.state.ended or (wish != "cancel" and paused == (wish == "pause"))
+
+
 class ClusterRecord(_Record):
     """What a client must know to bring a table to the cluster."""
 
