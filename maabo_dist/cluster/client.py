@@ -9,7 +9,7 @@ client: it looks until the record shows what was asked for.
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +21,7 @@ from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Request
-from maabo_dist.contract.record import ClusterRecord, JobRecord, heeded
+from maabo_dist.contract.record import PAST, ClusterRecord, JobRecord, Wish, heeded
 from maabo_dist.errors import FormatError, InputError, MaaboError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 Record = TypeVar("Record", bound=BaseModel)
-Wish = Literal["pause", "resume", "cancel"]
 
 ANSWER_SECONDS = 5.0
 """A scheduler takes requests in many times a second. When it has said nothing for so long, it is asked again."""
@@ -41,8 +40,6 @@ OUTAGE_SECONDS = 60.0
 LOOK_PAUSE = 0.05
 FOLLOW_PAUSE = 0.5
 RECORDS_AT_ONCE = 500
-
-PAST = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class UnansweredError(MaaboError):
