@@ -4,13 +4,26 @@ A tenant finds its own rows only; where a tenant may be None, that stands for al
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
@@ -120,23 +133,46 @@ class Registry:
 
     def add_dataset(self, row: DatasetRow) -> None:
         """Note a table that is in the store, if its tenant has room for it."""
-        values = asdict(row) | {"description": json.dumps(row.description)}
         with self._database.write() as connection:
-            _one_at_a_time(connection, row.tenant)
-            limit = _quota(connection, row.tenant).bytes
-            size = _bytes(connection, row.tenant) + row.size
-            if limit is not None and size > limit:
-                raise QuotaError("bytes", limit, size)
-            connection.execute(insert(datasets).values(values))
+            _one_at_a_time(connection, f"tenant {row.tenant}")
+            _add_dataset(connection, row)
+
+    def keep_dataset(self, row: DatasetRow) -> DatasetRow:
+        """The same, unless the tenant has a table of the same content: then that is the one."""
+        with self._database.write() as connection:
+            _one_at_a_time(connection, f"tenant {row.tenant}")
+            _one_at_a_time(connection, f"table {row.digest}")
+            found = connection.execute(_same_file(row.tenant, row.digest)).mappings().first()
+            if found is not None:
+                return _dataset(found)
+            _add_dataset(connection, row)
+        return row
+
+    def remove_unnamed(self, digest: str, remove: Callable[[], None]) -> bool:
+        """Call `remove` if no row names the file, while none can be added that does."""
+        named = select(datasets.c.id).where(datasets.c.digest == digest).limit(1)
+        with self._database.write() as connection:
+            _one_at_a_time(connection, f"table {digest}")
+            if connection.execute(named).first() is not None:
+                return False
+            remove()
+        return True
 
     def dataset(self, tenant: str | None, dataset: str) -> DatasetRow | None:
         """One table."""
         found = self._rows(select(datasets).where(datasets.c.id == dataset, *_of(datasets, tenant)))
         return _dataset(found[0]) if found else None
 
+    def dataset_of(self, tenant: str, digest: str) -> DatasetRow | None:
+        """The tenant's table of this content."""
+        found = self._rows(_same_file(tenant, digest))
+        return _dataset(found[0]) if found else None
+
     def datasets(self, tenant: str | None, after: str | None = None, most: int = 100) -> list[DatasetRow]:
-        """Tables in the order of their ids, from the one after this id on."""
-        query = select(datasets).where(*_of(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
+        """Tables in the order of their ids, from the one after this id on; without descriptions, which are long."""
+        short = [column for column in datasets.c if column.name != "description"]
+        query = select(*short, literal("{}").label("description"))
+        query = query.where(*_of(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
         return [_dataset(row) for row in self._rows(query.order_by(datasets.c.id).limit(most))]
 
     def delete_dataset(self, tenant: str | None, dataset: str) -> bool:
@@ -187,7 +223,7 @@ class Registry:
     def set_quota(self, row: QuotaRow) -> None:
         """From now on; what is there already stays."""
         with self._database.write() as connection:
-            _one_at_a_time(connection, row.tenant)
+            _one_at_a_time(connection, f"tenant {row.tenant}")
             connection.execute(delete(quotas).where(quotas.c.tenant == row.tenant))
             connection.execute(insert(quotas).values(asdict(row)))
 
@@ -228,7 +264,7 @@ class Registry:
         trees: int | None,
     ) -> Submitted:
         with self._database.write() as connection:
-            _one_at_a_time(connection, spec.tenant)
+            _one_at_a_time(connection, f"tenant {spec.tenant}")
             if key is not None and (job := _job_of_key(connection, spec.tenant, key, body)) is not None:
                 return Submitted(job, created=False)
             job = _known(connection, spec, None if fresh else same)
@@ -286,11 +322,25 @@ def _of(table: Table, tenant: str | None) -> list[ColumnElement[bool]]:
     return [] if tenant is None else [table.c.tenant == tenant]
 
 
-def _one_at_a_time(connection: Connection, tenant: str) -> None:
+def _one_at_a_time(connection: Connection, what: str) -> None:
     """What a tenant has must not change between look and write. SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
-        number = int.from_bytes(sha256(f"tenant {tenant}".encode()).digest()[:8], "big", signed=True)
+        number = int.from_bytes(sha256(what.encode()).digest()[:8], "big", signed=True)
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+
+def _same_file(tenant: str, digest: str) -> Select[Any]:
+    same = select(datasets).where(datasets.c.tenant == tenant, datasets.c.digest == digest)
+    return same.order_by(datasets.c.id).limit(1)
+
+
+def _add_dataset(connection: Connection, row: DatasetRow) -> None:
+    limit = _quota(connection, row.tenant).bytes
+    size = _bytes(connection, row.tenant) + row.size
+    if limit is not None and size > limit:
+        raise QuotaError("bytes", limit, size)
+    values = asdict(row) | {"description": json.dumps(row.description)}
+    connection.execute(insert(datasets).values(values))
 
 
 def _job_of_key(connection: Connection, tenant: str, key: str, body: str) -> str | None:

@@ -9,6 +9,7 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,35 +24,36 @@ MISSING_TEXTS = (
 )
 """Cells of a text file that mean a missing value; the same texts as in pandas."""
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-_PARQUET = (".parquet", ".pq")
-_FEATHER = (".feather", ".arrow")
-_KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *_PARQUET, *_FEATHER)
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow")
+_KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *PARQUET, *FEATHER)
 _BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
 
 
 def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataFrame:
     """The table in the file, with at least one row; `na_values` are further texts that mean a missing value."""
     path = Path(path)
-    _check_readable(path)
-    kind = _extension(path)
-    if kind in _SEPARATORS:
-        return _read_delimited(path, _separator(path, kind), na_values)
+    check_readable(path)
+    kind = extension(path)
+    if kind in SEPARATORS:
+        return _read_delimited(path, separator_of(header_line(path), kind), na_values)
     return _without_texts(_read_binary(path, kind), na_values)
 
 
-def _extension(path: Path) -> str:
+def extension(path: Path) -> str:
+    """What the name says that the file is, without `.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if suffixes[-1:] == [".gz"] and suffixes[0] in _SEPARATORS:
+    if suffixes[-1:] == [".gz"] and suffixes[0] in SEPARATORS:
         return suffixes[0]
-    if suffixes and suffixes[-1] in {*_SEPARATORS, *_PARQUET, *_FEATHER}:
+    if suffixes and suffixes[-1] in {*SEPARATORS, *PARQUET, *FEATHER}:
         return suffixes[-1]
     raise DatasetError(
         f"{path} has no extension that says what it is. Known are {' '.join(_KNOWN)}; rename or convert it."
     )
 
 
-def _check_readable(path: Path) -> None:
+def check_readable(path: Path) -> None:
     """Meet the operating system's refusals here, once for every format."""
     try:
         with path.open("rb") as file:
@@ -93,16 +95,22 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
     import pyarrow as pa
     from pyarrow import parquet
 
-    what = "Parquet" if kind in _PARQUET else "Feather"
-    try:
-        if kind in _PARQUET:
+    with reading(path, "Parquet" if kind in PARQUET else "Feather"):
+        if kind in PARQUET:
             with parquet.ParquetFile(path) as file:
                 table = file.read()
         else:
             with pa.OSFile(str(path)) as file:
                 table = pa.ipc.open_file(file).read_all()
         return _to_frame(path, table)
-    except DatasetError:
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Whatever damage does to a reader comes out as a DatasetError; a lack of memory is none."""
+    try:
+        yield
+    except (DatasetError, MemoryError):
         raise
     except Exception as error:  # damage in the description of the columns comes out as KeyError, TypeError and others
         raise DatasetError(
@@ -131,7 +139,7 @@ def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> p
             table = _parse(path, separator, na_values, dates)
         if not any(pa.types.is_binary(field.type) for field in table.schema):
             return _to_frame(path, table)
-    except DatasetError:
+    except (DatasetError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DatasetError(_explain_text(path, separator, _first_line(error))) from error
@@ -152,17 +160,22 @@ def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[s
     )
 
 
-def _separator(path: Path, kind: str) -> str:
-    """The extension's, or for a CSV file without commas in its header the one that cuts the header into most names."""
+def header_line(path: Path) -> bytes:
+    """The first line of a text file that is not blank."""
     header = next((line for line in _lines(path) if line.strip()), None)
     if header is None:
         raise DatasetError(f"{path} holds blank lines only. Give a file with a header and rows.")
-    if kind != ".csv" or b"," in _unquoted(header):
-        return _SEPARATORS[kind]
-    return max(",;\t|", key=lambda separator: _unquoted(header).count(separator.encode()))
+    return header
 
 
-def _unquoted(line: bytes) -> bytes:
+def separator_of(header: bytes, kind: str) -> str:
+    """The extension's, or for a CSV file without commas in its header the one that cuts the header into most names."""
+    if kind != ".csv" or b"," in unquoted(header):
+        return SEPARATORS[kind]
+    return max(",;\t|", key=lambda separator: unquoted(header).count(separator.encode()))
+
+
+def unquoted(line: bytes) -> bytes:
     """What stands outside quotation marks."""
     return b"".join(line.split(b'"')[::2])
 

@@ -11,7 +11,8 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import health, jobs, problems, tokens
+from scheduler.service import datasets, health, jobs, problems, tokens
+from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
 from scheduler.service.limits import BodyLimit
 from scheduler.service.settings import ServiceSettings
@@ -38,8 +39,8 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = Service(parts, settings, Tables(parts.store))
-    for module in (jobs, tokens, health):
+    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings)))
+    for module in (datasets, jobs, tokens, health):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)

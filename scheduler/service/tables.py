@@ -1,17 +1,24 @@
 """`Tables`: raw tables in the store, and the columns that jobs work on."""
 
 from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
+from uuid import uuid4
 
-from maabo_dist.data import prepare, read_table
+from maabo_dist.data.columns import Columns
+from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
-from maabo_dist.store import ArtifactStore
+from maabo_dist.store import ArtifactStore, MissingArtifactError
 from scheduler.registry import DatasetRow
+from scheduler.service.children import Children
+from scheduler.service.problems import NotFoundError
+from scheduler.service.reading import COLUMNS
 
 REMEMBERED = 1000
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +31,69 @@ class PreparedColumns:
 
 
 class Tables:
-    """Raw tables become columns once; what they became is remembered."""
+    """Raw tables become columns once, in a process of their own; what they became is remembered."""
 
-    def __init__(self, store: ArtifactStore) -> None:
-        self._store = store
-        self._known: OrderedDict[tuple[str, str], PreparedColumns] = OrderedDict()
+    def __init__(self, store: ArtifactStore, children: Children) -> None:
+        self._store, self.children = store, children
+        self._known: OrderedDict[Key, PreparedColumns] = OrderedDict()
+        self._under_way: dict[Key, Future[PreparedColumns]] = {}
         self._lock = Lock()
+        """Of the two above; never held while anything is read."""
 
     def prepared(self, table: DatasetRow, settings: TableSettings) -> PreparedColumns:
-        """The columns of a table, in the store."""
+        """The columns of a table, in the store. Whoever asks for the same meanwhile waits for the same."""
         key = (table.digest, settings.model_dump_json())
+        if (found := self._remembered(key)) is not None:
+            return found
+        with self._lock:
+            waiting = self._under_way.get(key)
+            mine = self._under_way.setdefault(key, Future())
+        return self._made(key, mine, table, settings) if waiting is None else waiting.result()
+
+    def _remembered(self, key: Key) -> PreparedColumns | None:
         with self._lock:
             found = self._known.get(key)
-            if found is None or not self._store.has(f"columns/{found.fingerprint}"):
-                found = self._known[key] = self._prepare(table, settings)
-                while len(self._known) > REMEMBERED:
-                    self._known.popitem(last=False)
+            if found is not None:
+                self._known.move_to_end(key)
+        return found if found is not None and self._store.has(f"columns/{found.fingerprint}") else None
+
+    def _made(
+        self, key: Key, future: Future[PreparedColumns], table: DatasetRow, settings: TableSettings
+    ) -> PreparedColumns:
+        try:
+            found = self._prepare(table, settings)
+        except BaseException as error:
+            with self._lock:
+                del self._under_way[key]
+            future.set_exception(error)
+            raise
+        with self._lock:
+            del self._under_way[key]
+            self._known[key] = found
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        future.set_result(found)
         return found
 
     def _prepare(self, table: DatasetRow, settings: TableSettings) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:
-            raw, made = Path(folder) / f"table.{table.format}", Path(folder) / "columns"
+            raw = Path(folder) / f"{uuid4().hex}.{table.format}"
+            self._fetch(table, raw)
+            told = self.children.run("prepare", raw, table.name, table=settings.model_dump(mode="json"))
+            made = raw.with_name(COLUMNS)
+            columns = Columns.load(made)
+            # Columns are everybody's, by their fingerprint: what a reader says is not enough.
+            if columns.fingerprint != told["fingerprint"]:
+                raise DatasetError(f"{table.name} could not be prepared: its columns are not what its reader said.")
+            self._store.put(f"columns/{columns.fingerprint}", made)
+            return PreparedColumns(columns.fingerprint, columns.count, tuple(told["notes"]))
+
+    def _fetch(self, table: DatasetRow, raw: Path) -> None:
+        try:
             self._store.get(f"tables/{table.digest}", raw)
-            ready = prepare(read_table(raw, na_values=settings.na_values), settings)
-            ready.columns.save(made)
-            self._store.put(f"columns/{ready.columns.fingerprint}", made)
-        return PreparedColumns(ready.columns.fingerprint, ready.columns.count, tuple(ready.notes))
+        except MissingArtifactError:
+            raise NotFoundError(
+                f"The file of table {table.id} is not in the store any more.",
+                field="dataset",
+                remedy="Upload the same file again with POST /v1/datasets.",
+            ) from None
