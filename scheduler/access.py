@@ -1,4 +1,4 @@
-"""`python -m scheduler token`: tokens made on the ledger itself, where no server has to run: the first one, above all."""
+"""`python -m scheduler token`: tokens made on the ledger itself, where no server runs yet: the first one, above all."""
 
 import os
 from collections.abc import Iterator

@@ -96,7 +96,7 @@ class HttpCluster:
     def document(self, job: str) -> str | None:
         """The rules; None before there are any."""
         try:
-            return json.dumps(self.client.job(job).document())
+            return self.final_document(job)
         except ProblemError as error:
             if error.status in _NONE_YET:
                 return None
@@ -104,7 +104,9 @@ class HttpCluster:
 
     def final_document(self, job: str) -> str:
         """The rules of a job that is done."""
-        return json.dumps(self.client.job(job).document())
+        document = self.client.job(job).document()
+        document.pop("partial", None)  # `search.stopped` says so too, as in every document
+        return json.dumps(document)
 
     def order(self, source: Source, wishes: Wishes) -> "HttpOrder":
         """A job; the table is read here only where repeats have to be drawn from it."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
     from maabo_dist.client.retries import Retrying
     from maabo_dist.client.rules import Condition, Evidence, Rule
-    from maabo_dist.client.shapes import Dataset, JobStatus, MadeToken, Quota, Token
+    from maabo_dist.client.shapes import Dataset, Explanation, JobStatus, MadeToken, Quota, Token, Tree
     from maabo_dist.client.stream import Event
     from maabo_dist.client.synchronous import Client, RemoteJob
 
@@ -29,6 +29,7 @@ _HOMES = {
     "Dataset": "shapes",
     "Event": "stream",
     "Evidence": "rules",
+    "Explanation": "shapes",
     "JobFailedError": "errors",
     "JobStatus": "shapes",
     "MadeToken": "shapes",
@@ -39,6 +40,7 @@ _HOMES = {
     "Rule": "rules",
     "ServerUnreachableError": "errors",
     "Token": "shapes",
+    "Tree": "shapes",
     "WaitTimeoutError": "errors",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "Dataset",
     "Event",
     "Evidence",
+    "Explanation",
     "JobFailedError",
     "JobStatus",
     "MadeToken",
@@ -60,6 +63,7 @@ __all__ = [
     "Rule",
     "ServerUnreachableError",
     "Token",
+    "Tree",
     "WaitTimeoutError",
 ]
 

@@ -15,7 +15,7 @@ from maabo_dist.client.orders import order_of
 from maabo_dist.client.retries import Retrying
 from maabo_dist.client.rows import Rows, plain_rows
 from maabo_dist.client.rules import Rule, exported, rules_of
-from maabo_dist.client.shapes import Dataset, JobStatus, MadeToken, Quota, Token
+from maabo_dist.client.shapes import Dataset, Explanation, JobStatus, MadeToken, Quota, Token, Tree
 from maabo_dist.client.stream import Event
 from maabo_dist.client.uploads import uploadable
 from maabo_dist.contract.job import JobState
@@ -202,20 +202,20 @@ class AsyncRemoteJob:
         """The rules as json, csv, markdown, sql or pandas."""
         return exported(await self.document(), form, table_name)
 
-    async def explain(self, rows: Rows) -> Any:
-        """Which rules hold for each of the rows: a DataFrame, or dicts with the table's columns."""
+    async def explain(self, rows: Rows) -> Explanation:
+        """Which rules fire for each of the rows: a DataFrame, or dicts with the table's columns."""
         return await self._wire.run(self._calls.explain(self.id, plain_rows(rows)))
 
     async def report(self) -> str:
         """A page for people, as HTML."""
         return await self._wire.run(self._calls.report(self.id))
 
-    async def trees(self) -> bytes:
-        """All trees that the job has grown."""
-        return await self._wire.run(self._calls.trees(self.id))
+    def trees(self, order: str = "search") -> AsyncIterator[Tree]:
+        """The trees that the job has grown, in the order of the search, or with `best` by score."""
+        return self._wire.iterate(self._calls.trees(self.id, order))
 
     async def diff(self, other: "AsyncRemoteJob | str") -> dict[str, Any]:
-        """Which rules this job shares with another, and which only one of them has."""
+        """What is different between the rules of this job and of another."""
         return await self._wire.run(self._calls.diff(self.id, other if isinstance(other, str) else other.id))
 
     async def _wish(self, wish: str) -> JobStatus:

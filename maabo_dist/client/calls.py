@@ -1,7 +1,7 @@
 """What can be asked of a server: each call is a flow, from its arguments to the value that comes back."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from maabo_dist.client.answers import checked, json_of
 from maabo_dist.client.orders import Order
 from maabo_dist.client.retries import Retrying, answered
-from maabo_dist.client.shapes import Dataset, JobStatus, MadeToken, Quota, Token, parsed, read
+from maabo_dist.client.shapes import Dataset, Explanation, JobStatus, MadeToken, Quota, Token, Tree, parsed, read
 from maabo_dist.client.steps import Answer, Emit, Flow, Request
 from maabo_dist.client.stream import Event
 from maabo_dist.client.uploads import Upload
@@ -20,6 +20,8 @@ from maabo_dist.client.waiting import succeeded, watched
 Shape = TypeVar("Shape", bound=BaseModel)
 _JSON = {"Content-Type": "application/json"}
 _PAGE = 200
+MOST_ROWS = 1000
+"""In one call of explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +100,30 @@ class Calls:
         document: dict[str, Any] = json_of((yield from self._get(f"{_job(job)}/rules")))
         return document
 
-    def explain(self, job: str, rows: Iterable[Mapping[str, Any]]) -> Flow[Any]:
-        """Which rules hold for rows, which are given as JSON objects."""
-        body = json.dumps({"rows": list(rows)}).encode()
-        request = Request("POST", f"{_job(job)}/explain", {}, _JSON, body, repeatable=True)
-        return json_of((yield from self._answered(request)))
+    def explain(self, job: str, rows: Sequence[Mapping[str, Any]]) -> Flow[Explanation]:
+        """Which rules fire for rows, asked in parts of as many as a server takes."""
+        parts: list[Explanation] = []
+        for start in range(0, max(1, len(rows)), MOST_ROWS):
+            body = json.dumps({"rows": rows[start : start + MOST_ROWS]}).encode()
+            request = Request("POST", f"{_job(job)}/explain", {}, _JSON, body, repeatable=True)
+            parts.append(read(Explanation, (yield from self._answered(request))))
+        return Explanation(
+            partial=parts[-1].partial,
+            digest=parts[-1].digest,
+            rules={name: rule for part in parts for name, rule in part.rules.items()},
+            rows=tuple(row for part in parts for row in part.rows),
+        )
 
     def report(self, job: str) -> Flow[str]:
         """A page for people, as HTML."""
         return checked((yield from self._get(f"{_job(job)}/report", slow=True))).content.decode()
 
-    def trees(self, job: str) -> Flow[bytes]:
-        """All trees."""
-        return checked((yield from self._get(f"{_job(job)}/trees", slow=True))).content
+    def trees(self, job: str, order: str = "search") -> Flow[None]:
+        """Emit all trees, in the order of the search or the best first."""
+        return self._pages(f"{_job(job)}/trees", {"order": order}, Tree)
 
     def diff(self, job: str, other: str) -> Flow[dict[str, Any]]:
-        """Which rules two jobs share, and which only one of them has."""
+        """What is different between the rules of two jobs."""
         found: dict[str, Any] = json_of((yield from self._get(f"{_job(job)}/diff/{_id(other)}")))
         return found
 

@@ -50,6 +50,49 @@ class JobStatus(JobRecord):
     funnel: dict[str, Any] | None = None
 
 
+class Tree(_Shape):
+    """A tree that was grown."""
+
+    number: int
+    """In the order of the search, from 0."""
+    features: tuple[str, ...]
+    depth: int | None
+    """None, like the score, if the tree could not be had."""
+    score: float | None
+    """Macro F1 on the validation rows."""
+    leaves: int
+
+
+class FiredRule(_Shape):
+    """A rule that fires for some row."""
+
+    text: str
+    predicts: str
+    """Its class."""
+    n: int
+    gini: float
+
+
+class ExplainedRow(_Shape):
+    """What rules say of a row."""
+
+    rules: tuple[str, ...]
+    """Ids of those that fire."""
+    predicts: str | None
+    """The class that they speak for; None where none fires."""
+
+
+class Explanation(_Shape):
+    """What rules say of rows."""
+
+    partial: bool
+    """Whether the search was not over."""
+    digest: str
+    rules: dict[str, FiredRule]
+    """Those that fire for some row, by their ids."""
+    rows: tuple[ExplainedRow, ...]
+
+
 class Token(_Shape):
     """What is known of a token; not its text."""
 

@@ -13,7 +13,7 @@ from maabo_dist.client.orders import order_of
 from maabo_dist.client.retries import Retrying
 from maabo_dist.client.rows import Rows, plain_rows
 from maabo_dist.client.rules import Rule, exported, rules_of
-from maabo_dist.client.shapes import Dataset, JobStatus, MadeToken, Quota, Token
+from maabo_dist.client.shapes import Dataset, Explanation, JobStatus, MadeToken, Quota, Token, Tree
 from maabo_dist.client.stream import Event
 from maabo_dist.client.sync_wire import SyncWire
 from maabo_dist.client.uploads import uploadable
@@ -204,20 +204,20 @@ class RemoteJob:
         """The rules as json, csv, markdown, sql or pandas."""
         return exported(self.document(), form, table_name)
 
-    def explain(self, rows: Rows) -> Any:
-        """Which rules hold for each of the rows: a DataFrame, or dicts with the table's columns."""
+    def explain(self, rows: Rows) -> Explanation:
+        """Which rules fire for each of the rows: a DataFrame, or dicts with the table's columns."""
         return self._wire.run(self._calls.explain(self.id, plain_rows(rows)))
 
     def report(self) -> str:
         """A page for people, as HTML."""
         return self._wire.run(self._calls.report(self.id))
 
-    def trees(self) -> bytes:
-        """All trees that the job has grown."""
-        return self._wire.run(self._calls.trees(self.id))
+    def trees(self, order: str = "search") -> Iterator[Tree]:
+        """The trees that the job has grown, in the order of the search, or with `best` by score."""
+        return self._wire.iterate(self._calls.trees(self.id, order))
 
     def diff(self, other: "RemoteJob | str") -> dict[str, Any]:
-        """Which rules this job shares with another, and which only one of them has."""
+        """What is different between the rules of this job and of another."""
         return self._wire.run(self._calls.diff(self.id, other if isinstance(other, str) else other.id))
 
     def _wish(self, wish: str) -> JobStatus:

@@ -391,7 +391,7 @@ def test_a_server_may_have_a_path():
 
 
 def test_rows_to_explain_are_plain_json():
-    found, heard = a_job(answer({}))
+    found, heard = a_job(answer({"partial": False, "digest": "", "rules": {}, "rows": []}))
     frame = pd.DataFrame({"n": [1.5, None], "i": [1, 2], "t": ["a", None], "b": [True, False]})
 
     found.explain(frame)
