@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from maabo_dist.cli.access import (
-    json_option,
     new_token_options,
     scope_names,
     show_tokens,
@@ -18,6 +17,7 @@ from maabo_dist.cli.access import (
     tenant_option,
     token_number,
 )
+from maabo_dist.cli.jobs import json_option
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.durations import seconds_until
 from maabo_dist.errors import InputError, SettingsError

@@ -24,6 +24,7 @@ from maabo_dist.cli.jobs import (
 )
 from maabo_dist.cli.mine import mine_command
 from maabo_dist.cli.place import Place, place_options
+from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.cli.submit import submit_command
 from maabo_dist.cli.watch import watch_command
 
@@ -49,6 +50,8 @@ for command in (
     status_command,
     watch_command,
     rules_command,
+    report_command,
+    diff_command,
     pause_command,
     resume_command,
     cancel_command,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maabo_dist.cli.jobs import json_option
 from maabo_dist.cli.options import all_of
 from maabo_dist.cli.place import SERVER, Place, server_options
 from maabo_dist.cli.progress import note
@@ -33,7 +34,6 @@ new_token_options = all_of(
 )
 """What a new token is to be like, wherever it is made."""
 tenant_option = click.option("--tenant", metavar="TEXT", help="Only tokens of this tenant.  [default: all]")
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 
 
 @click.group("token")

@@ -18,13 +18,13 @@ from maabo_dist.errors import MaaboError
 if TYPE_CHECKING:
     from maabo_dist.cli.cluster_port import Cluster
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 
 
 @click.command("jobs")
 @click.option("--state", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The newest N jobs.  [default: 20]")
-@_json_option
+@json_option
 @place_options
 def jobs_command(place: Place, state: str | None, limit: int, as_json: bool) -> int:
     """List the jobs of a cluster, the newest first."""
@@ -50,7 +50,7 @@ def jobs_command(place: Place, state: str | None, limit: int, as_json: bool) -> 
 
 @click.command("status")
 @job_argument
-@_json_option
+@json_option
 @place_options
 def status_command(job: str, place: Place, as_json: bool) -> int:
     """Show where JOB stands. JOB is an id, or its first digits."""
@@ -76,14 +76,15 @@ def rules_command(job: str, place: Place, **given: Any) -> int:
     output = Output.given(given)
     cluster = connect(place, output.say)
     record = cluster.find(job)
-    document = json.loads(_rules_text(cluster, record))
+    document = json.loads(rules_text(cluster, record))
     output.show(document)
     if document["search"]["stopped"] == "running":
         output.say(f"job {shown_id(record.id)} is {record.state.value}; these are the rules it has found so far.")
     return 0
 
 
-def _rules_text(cluster: "Cluster", record: JobRecord) -> str:
+def rules_text(cluster: "Cluster", record: JobRecord) -> str:
+    """The document of a job, final or so far; without one, the command ends."""
     if record.state is JobState.DONE:
         return cluster.final_document(record.id)
     text = cluster.document(record.id)

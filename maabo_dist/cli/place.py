@@ -65,7 +65,7 @@ class Place:
         if outer is None:
             return self
         inherited = {name: getattr(outer, name) for name in _NAMES if not getattr(self, name)}
-        if self.token is not None or self.token_file is not None:
+        if self.has_token:
             inherited = {name: value for name, value in inherited.items() if not name.startswith("token")}
         return replace(self, **inherited)
 
@@ -75,9 +75,14 @@ class Place:
             raise SettingsError("Both --redis and --server are given. Give the one that the cluster is reached by.")
         if self.token is not None and self.token_file is not None:
             raise SettingsError("Both --token and --token-file are given. Give one of them.")
-        if self.redis_url is not None and (self.token is not None or self.token_file is not None):
+        if self.server(SERVER) is None and self.has_token:
             raise SettingsError("A token is for --server; a Redis has its password in its URL. Leave one of them out.")
         return self
+
+    @property
+    def has_token(self) -> bool:
+        """Whether one was given here, and not by the environment."""
+        return self.token is not None or self.token_file is not None
 
     def server(self, default: str | None = None) -> str | None:
         """The server that is meant; None if a Redis is."""

@@ -24,6 +24,8 @@ job_argument = click.argument("job")
 def connect(place: Place, say: Callable[[str], None] = note) -> "Cluster":
     """The cluster that is meant by what was given, and by the environment."""
     server = place.server()
+    if server is None and place.has_token:
+        raise SettingsError("A token is given, and no server that it is for. Give --server, or set MAABO_SERVER.")
     return _over_redis(place, say) if server is None else _over_http(place, server, say)
 
 
