@@ -11,9 +11,10 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import datasets, health, jobs, problems, tokens
+from scheduler.service import datasets, events, health, jobs, problems, results, tokens
 from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
+from scheduler.service.fanout import Fanout
 from scheduler.service.limits import BodyLimit
 from scheduler.service.settings import ServiceSettings
 from scheduler.service.state import Service
@@ -40,7 +41,7 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = Service(parts, settings, Tables(parts.store, Children(settings)))
-    for module in (datasets, jobs, tokens, health):
+    for module in (datasets, jobs, events, results, tokens, health):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
@@ -50,9 +51,10 @@ def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = THREADS
-    yield
+    async with Fanout(app.state.service) as app.state.fanout:
+        yield
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
