@@ -151,6 +151,8 @@ class HttpOrder:
         """Upload the table, unless the server has it, and ask for the jobs."""
         table, settings = self.source.raw()
         dataset = self.cluster.client.upload(table, self.wishes.name or self.source.name)
+        if self.wishes.name not in {None, dataset.name}:
+            self.cluster.say(f"the server has this very table as {dataset.name!r}, and goes on calling it so")
         given = settings.model_dump(exclude_unset=True)
         options = {"priority": self.wishes.priority, "fresh": self.wishes.fresh}
         return [
