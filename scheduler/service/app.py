@@ -1,7 +1,8 @@
 """`create_app`: routes, problems and layers put together."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
@@ -16,6 +17,7 @@ from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
 from scheduler.service.fanout import Fanout
 from scheduler.service.limits import BodyLimit
+from scheduler.service.nursery import Nursery
 from scheduler.service.settings import ServiceSettings
 from scheduler.service.state import Service
 from scheduler.service.tables import Tables
@@ -28,19 +30,20 @@ Upload a table, queue a job on it, follow its events and read its rules. Whateve
 document (RFC 9457) whose `type` is stable."""
 
 
-def create_app(parts: Parts, settings: ServiceSettings) -> FastAPI:
-    """The application over these parts, which whoever made them closes."""
+def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None = None) -> FastAPI:
+    """The application over these parts, which whoever made them closes; so a nursery that is given."""
+    own = nursery or Nursery()
     app = FastAPI(
         title="maabo",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan,
+        lifespan=_lifespan if nursery else partial(_with_nursery, own),
         openapi_url="/v1/openapi.json",
         # The pages that FastAPI brings load their scripts from elsewhere, which a cluster may not reach.
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings)))
+    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)))
     for module in (datasets, jobs, events, results, tokens, health):
         app.include_router(module.router)
     problems.install(app)
@@ -55,6 +58,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = THREADS
     async with Fanout(app.state.service) as app.state.fanout:
         yield
+
+
+@asynccontextmanager
+async def _with_nursery(nursery: Nursery, app: FastAPI) -> AsyncIterator[None]:
+    with closing(nursery):
+        async with _lifespan(app):
+            yield
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +10,9 @@ from typing import Any
 
 from anyio import CapacityLimiter
 
-import scheduler
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.errors import DatasetError, InputError, SettingsError
+from scheduler.service.nursery import Nursery
 from scheduler.service.problems import UnavailableError
 from scheduler.service.reading import ANSWER, ANSWER_BYTES, NO_MEMORY, REQUEST, UNEXPECTED
 from scheduler.service.settings import ServiceSettings
@@ -23,25 +20,14 @@ from scheduler.service.settings import ServiceSettings
 journal = Journal("maabo.service.children")
 
 AT_A_TIME = max(2, os.cpu_count() or 2)
-_ROOT = Path(scheduler.__file__).resolve().parent.parent
-_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "HOME")
-_SINGLE = {
-    # One thread each: there are several of them, and threads reserve memory that would count as used.
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "ARROW_IO_THREADS": "1",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_ARENA_MAX": "2",
-}
 _ERRORS: dict[str, type[InputError]] = {"invalid-settings": SettingsError}
-_TIMES_UP = {-signal.SIGXCPU, -signal.SIGALRM}
 
 
 class Children:
-    """Runs `scheduler.service.reading`."""
+    """Each lives for one table."""
 
-    def __init__(self, settings: ServiceSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: ServiceSettings, nursery: Nursery) -> None:
+        self._settings, self._nursery = settings, nursery
         self._places = BoundedSemaphore(AT_A_TIME)
         self.limiter = CapacityLimiter(AT_A_TIME)
         """Of threads that wait for a child on behalf of what runs in the event loop."""
@@ -54,10 +40,10 @@ class Children:
         asked = {"act": act, "file": file.name, **more, **self._limits()}
         (file.parent / REQUEST).write_text(json.dumps(asked))
         with self._a_place():
-            code = self._wait(file.parent)
-        answer = _answer(file.parent)
-        if code != 0 or answer is None:
-            raise self._died(name, code)
+            in_time = self._nursery.run(file.parent, self._settings.read_seconds)
+        answer = _answer(file.parent) if in_time else None
+        if answer is None:
+            raise self._killed(name, in_time=in_time)
         if "refused" in answer:
             raise self._refused(answer["refused"], file.name, name)
         found: dict[str, Any] = answer["found"]
@@ -76,26 +62,6 @@ class Children:
         finally:
             self._places.release()
 
-    def _wait(self, folder: Path) -> int | None:
-        """The child's exit code; None if its time was up. Nothing of it is left when this returns."""
-        process = subprocess.Popen(  # our own program, and no shell
-            [sys.executable, "-P", "-m", "scheduler.service.reading"],
-            cwd=folder,
-            env=_environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(self._settings.read_seconds)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # it has not been waited for, so that the number is still its own
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                return None
-            raise
-
     def _refused(self, refusal: dict[str, Any], file: str, name: str) -> InputError:
         if refusal["kind"] == NO_MEMORY:
             return self._too_much(name, f"{self._settings.read_bytes:,} bytes of memory")
@@ -106,11 +72,12 @@ class Children:
         detail = refusal["detail"].replace(file, name)
         return kind(detail, field=refusal["field"], remedy=refusal["remedy"])
 
-    def _died(self, name: str, code: int | None) -> InputError:
-        journal.warn("a table was too much for its reader", table=name, code=code)
-        if code is None or code in _TIMES_UP:
-            return self._too_much(name, f"{self._settings.read_seconds:g} seconds")
-        limits = f"{self._settings.read_bytes:,} bytes of memory and {self._settings.read_seconds:g} seconds"
+    def _killed(self, name: str, *, in_time: bool) -> InputError:
+        journal.warn("a table was too much for its reader", table=name, in_time=in_time)
+        seconds = f"{self._settings.read_seconds:g} seconds"
+        if not in_time:
+            return self._too_much(name, seconds)
+        limits = f"{self._settings.read_bytes:,} bytes of memory and {seconds}"
         return self._too_much(name, limits, " It is too large, or damaged.")
 
     def _too_much(self, name: str, limit: str, why: str = "") -> InputError:
@@ -118,13 +85,6 @@ class Children:
             f"{name} could not be read within {limit}.{why}",
             remedy="Leave out columns or rows, or write the file again.",
         )
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """Nothing that is a secret: passwords of the cluster are in MAABO_… variables."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return kept | _SINGLE | {"PYTHONPATH": path, "TMPDIR": str(folder)}
 
 
 def _answer(folder: Path) -> dict[str, Any] | None:

@@ -1,10 +1,12 @@
-"""The process that reads one table from outside: `python -m scheduler.service.reading`, in a folder of its own.
+"""The processes that read tables from outside: `python -m scheduler.service.reading`.
 
-    request.json ──► limits ──► describe: the table's size and columns     ──► answer.json
-                                prepare: the file `columns` for the search
+    nursery ──folder, socket──► fork ──► request.json ──► limits ──► describe: size and columns  ──► answer.json
+                                                                     prepare: the file `columns`
 
-It limits its own memory, time and files before it looks at the table, so that whatever the table does to its reader, it
-does it here. An answer is `{"found": …}` or `{"refused": {kind, detail, field, remedy}}`; none means it was killed.
+The first process only imports what reading needs, which takes longer than reading a small table does, and forks. Each
+child limits its own memory, time and files before it looks at its table, so that whatever a table does to its reader,
+it does it there. An answer is `{"found": …}` or `{"refused": {kind, detail, field, remedy}}`; none means it was killed.
+The socket says the child's number, and ends with it.
 """
 
 import json
@@ -12,17 +14,18 @@ import math
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from maabo_dist.errors import DatasetError, InputError
 
 REQUEST, ANSWER, COLUMNS = "request.json", "answer.json", "columns"
-ANSWER_BYTES = 64 << 20
+PATH_BYTES, ANSWER_BYTES = 4096, 64 << 20
 DETAIL = 2000
 """Characters of a message: it may repeat cells."""
 NAME, ALL_NAMES = 1000, 4_000_000
@@ -35,13 +38,44 @@ NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 
 def main() -> int:
-    """Answer the request in this folder."""
-    asked = json.loads(Path(REQUEST).read_text())
+    """Fork a child for each message on stdin, a socket, until there are no more.
+
+    No thread of ours runs here, and what libraries start by being imported holds nothing that a child needs.
+    """
     import pyarrow.csv
-    import pyarrow.parquet  # noqa: F401 - before the limit, which counts what comes after
+    import pyarrow.parquet  # noqa: F401 - children limit what comes on top of this
 
-    import maabo_dist.data  # noqa: F401
+    import maabo_dist.data.description
+    import maabo_dist.data.outline  # noqa: F401
 
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    with socket.socket(fileno=sys.stdin.fileno()) as control:
+        while True:
+            folder, files, _, _ = socket.recv_fds(control, PATH_BYTES, 1)
+            if not folder:
+                return 0
+            if os.fork() == 0:
+                os.dup2(os.open(os.devnull, os.O_RDONLY), control.fileno())
+                _live(folder, files[0])
+            os.close(files[0])
+
+
+def _live(folder: bytes, line: int) -> NoReturn:
+    """All that a child does. It leaves by `_exit`: what its parent has open or registered is not its own."""
+    code = 1
+    try:
+        os.setsid()
+        os.write(line, str(os.getpid()).encode())
+        os.chdir(folder)
+        answer_request()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def answer_request() -> None:
+    """Answer the request in this folder, within its limits."""
+    asked = json.loads(Path(REQUEST).read_text())
     _limit(asked["bytes"], asked["seconds"])
     try:
         answer = {"found": ACTS[asked["act"]](asked)}
@@ -52,7 +86,6 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - a table that nobody thought of; the server's log has this
         answer = {"refused": {"kind": UNEXPECTED, "detail": repr(error)[:DETAIL]}}
     Path(ANSWER).write_text(json.dumps(answer, allow_nan=False, ensure_ascii=False), encoding="utf-8")
-    return 0
 
 
 def refusal(error: InputError) -> dict[str, Any]:

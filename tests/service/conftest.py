@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from scheduler.parts import Parts
 from scheduler.service.app import create_app
+from scheduler.service.nursery import Nursery
 from scheduler.service.settings import ServiceSettings
 from tests import servers
 from tests.cluster import cluster_settings
@@ -37,9 +38,16 @@ def service_settings():
     return ServiceSettings()
 
 
+@pytest.fixture(scope="session")
+def nursery():
+    """One for all tests: starting it takes a second."""
+    with closing(Nursery()) as nursery:
+        yield nursery
+
+
 @pytest.fixture
-def app(parts, service_settings):
-    return create_app(parts, service_settings)
+def app(parts, service_settings, nursery):
+    return create_app(parts, service_settings, nursery)
 
 
 @pytest.fixture
