@@ -96,7 +96,7 @@ def _number(feature: str, cell: Cell) -> float:
     if isinstance(cell, Real) and not isinstance(cell, bool):
         return cell  # as it is: a whole number of any size compares exactly
     raise DatasetError(
-        f"Column {feature!r} holds {cell!r} where rules compare numbers.",
+        f"Column {feature!r} holds {repr(cell)[:100]} where rules compare numbers.",
         field="rows",
         remedy="Give a number, or null where the cell is missing.",
     )

@@ -6,9 +6,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.features import FeatureKind
 from maabo_dist.settings import SearchPlan
 from maabo_dist.subset_rows import members
 from maabo_dist.trees.forest import Forest, failed_forest
@@ -41,9 +39,9 @@ class GrownTrees:
     def __init__(self, parts: Parts, row: JobRow) -> None:
         self._parts, self._row = parts, row
         settings = row.spec.settings
-        self._columns = parts.cache.columns(row.spec.dataset.fingerprint, TableSplit.of(settings))
-        self._names = _names(self._columns)
-        self._size = SearchPlan.settle(settings, self._columns.count).subset_size
+        self._columns = parts.cache.columns(row.spec.dataset.fingerprint)
+        self._names = _names(self._columns, settings.probes)
+        self._size = SearchPlan.settle(settings, len(self._names)).subset_size
 
     def in_order(self, first: int, most: int) -> list[GrownTree]:
         """From tree `first` on, in the order of the search; up to the first one that has not come yet."""
@@ -110,11 +108,6 @@ class GrownTrees:
         return failed_forest(subsets, self._row.spec.settings.max_depth, len(self._columns.classes))
 
 
-def _names(columns: Columns) -> list[str]:
-    """Probes have names that no column could have, and nobody should read."""
-    probes = 0
-    names = []
-    for feature in columns.features:
-        probes += feature.kind is FeatureKind.PROBE
-        names.append(f"(probe {probes})" if feature.kind is FeatureKind.PROBE else feature.name)
-    return names
+def _names(columns: Columns, probes: int) -> list[str]:
+    """Of the features of the table, and of the probes behind them, whose own names nobody should read."""
+    return [*(feature.name for feature in columns.features), *(f"(probe {number + 1})" for number in range(probes))]

@@ -46,7 +46,7 @@ def fired_by_sql(document, rows):
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(premises, min_size=1, max_size=4), st.lists(row, min_size=1, max_size=8))
 def test_a_rule_fires_for_the_rows_that_its_sql_selects(conditions, rows):
     document = make_document(*(make_rule(*each, number=place + 1) for place, each in enumerate(conditions)))

@@ -15,16 +15,26 @@ from jsonschema import Draft202012Validator
 from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec
+from maabo_dist.mining import split_for
 from maabo_dist.report import load_schema, to_csv, to_markdown, to_sql
+from maabo_dist.settings import MiningSettings
+from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.wire import pack_forest
+from scheduler.ledger import BatchRow, ResultRow
 from scheduler.parts import Parts
+from scheduler.service import grown
 from scheduler.service.app import create_app
 from scheduler.service.formats import RulesFormat, wanted_format
+from scheduler.service.grown import GrownTrees
 from scheduler.service.problems import NotAcceptableError
 from scheduler.service.settings import ServiceSettings
-from tests import servers
-from tests.cluster import a_scheduler, cluster_settings, ended
+from tests import factories, servers
+from tests.cluster import a_scheduler, cluster_settings, ended, store_table
 from tests.service_events import a_server, following
 from tests.service_parts import stored_table, token_for
+
+pytestmark = pytest.mark.xdist_group("http-results")  # one cluster for all of them
 
 MINING = {"trees": 60, "seed": 3, "min_samples": 15, "subset_size": 2, "holdout": 0.1, "probes": 2, "preset": "paper"}
 
@@ -218,6 +228,40 @@ def test_the_trees_of_a_job_that_goes_on_come_from_the_ledger(cluster):
     assert {len(tree["features"]) for tree in trees} <= {2, 3, 4, 5}
     assert get(cluster, cluster.resting, "trees?order=best&limit=1").json()["items"][0]["score"] > 0.8
     assert get(cluster, cluster.resting, "trees?cursor=bm9uZQ").status_code == 422
+
+
+def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(grown, "BATCHES", 1)
+    columns = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
+    store_table(parts.settings, tmp_path, columns)
+    subsets = factories.every_subset(6, 2)
+    training = TrainingTable.build(columns, split_for(columns, MiningSettings()))
+    job, document = uuid4().hex, {"fingerprint": columns.fingerprint}
+    spec = JobSpec.model_validate({"id": job, "dataset": document, "settings": {"subset_size": 2, "max_depth": 3}})
+    parts.ledger.add([spec], 0.0)
+    (lease,) = parts.ledger.acquire("one", parts.clock(), 60, 1)
+
+    def result(batch, start, stop):
+        rows = subsets[5 * batch + start : 5 * batch + stop]
+        return ResultRow(batch, start, stop, pack_forest(depth_search(training, rows, 3)))
+
+    batches = [BatchRow(number, subsets[5 * number : 5 * number + 5].tobytes()) for number in range(3)]
+    results = [
+        result(0, 0, 3),
+        ResultRow(0, 3, 4, b"", "It never ends."),
+        result(0, 4, 5),
+        result(1, 0, 2),
+        result(2, 0, 5),
+    ]
+    parts.ledger.write(lease, 0.0, new_batches=batches, new_results=results)
+    trees = GrownTrees(parts, parts.ledger.job(job))
+
+    assert [(tree.number, tree.score is None) for tree in trees.in_order(0, 100)] == [(n, n == 3) for n in range(7)]
+    assert [tree.number for tree in trees.in_order(4, 2)] == [4, 5]
+    assert [tree.number for tree in trees.in_order(7, 5)] == []
+    assert sorted(tree.number for tree in trees.best(None, 100)) == [0, 1, 2, 4, 5, 6]
+    parts.ledger.write(lease, 0.0, new_results=[result(1, 2, 5)])
+    assert [tree.number for tree in trees.in_order(6, 100)] == list(range(6, 15))
 
 
 def test_exactly_the_rows_of_a_rule_fire_it(cluster):
