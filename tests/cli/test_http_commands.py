@@ -14,7 +14,6 @@ from maabo_dist.client import AsyncClient, Client, ProblemError
 from scheduler.service.callers import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
-from tests.client.serving import serving
 from tests.cluster import a_scheduler, cluster_settings
 
 pytestmark = pytest.mark.xdist_group("http-commands")
@@ -30,7 +29,7 @@ def cluster(tmp_path_factory):
     with servers.redis_server(folder) as url:
         settings = cluster_settings(url, folder, partial_seconds=0.2)
         with (
-            serving(settings, folder) as address_of,
+            servers.http_server(settings, folder) as address,
             servers.worker(settings, folder, "-P", "threads", "-c", "1", "--without-mingle", "--without-gossip"),
             a_scheduler(settings) as ledger,
         ):
@@ -39,7 +38,7 @@ def cluster(tmp_path_factory):
                 token = make_token("us", frozenset(scopes), 1.0, name="", seconds=None)
                 ledger.registry.add_token(token.row)
                 made[use] = token.text
-            yield address_of(), made
+            yield address, made
 
 
 @pytest.fixture
