@@ -41,9 +41,8 @@ def error_of(answer: Answer) -> MaaboError:
             "along. Give that address, if it is the server's."
         )
     if answer.status in {502, 503, 504}:
-        return ServerUnreachableError(
-            f"Something in front of the server at {answer.server} answers {answer.status}. Try again later."
-        )
+        said = f"Something in front of the server at {answer.server} answers {answer.status}."
+        return problem_error(Problem.of("unavailable", said, remedy="Try again later."))
     return no_maabo_server(answer)
 
 

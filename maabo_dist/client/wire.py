@@ -38,7 +38,7 @@ class Wire:
         self.address, self._timeout = address, timeout
 
     def options(self) -> dict[str, Any]:
-        """Of an httpx client. A token is not taken along to where a redirect points, nor to a proxy in between."""
+        """Of an httpx client. A redirect would take the token along; what is on this machine needs no proxy."""
         agent = {"User-Agent": f"maabo-dist/{__version__}"}
         headers = agent | self.address.headers
         return {"headers": headers, "follow_redirects": False, "trust_env": not self.address.loopback}
