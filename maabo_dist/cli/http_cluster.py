@@ -11,7 +11,8 @@ from maabo_dist.cli.cluster_port import Listing, Wishes
 from maabo_dist.cli.progress import shown_progress
 from maabo_dist.cli.repeats import repeats_of
 from maabo_dist.cli.source import Source
-from maabo_dist.client import Client, ProblemError
+from maabo_dist.client import Client, ProblemError, ServerUnreachableError
+from maabo_dist.client.uploads import MOST_NAME
 from maabo_dist.cluster.ids import DIGITS, checked_prefix, only_id, shown_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import PAST, JobRecord, Wish, heeded
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 EFFECT_SECONDS = 20.0
 """Wishes are heard every few seconds."""
 LOOK_PAUSE = 0.2
-_NONE_YET = frozenset({404, 409})
+CONFLICT = 409
+"""How a server says that there are no rules, or none yet."""
 
 
 class HttpCluster:
@@ -45,8 +47,11 @@ class HttpCluster:
         return self.client.url
 
     def idle(self) -> bool:
-        """Whether no scheduler is running."""
-        return self.client.ready().get("scheduler", "ok") != "ok"
+        """Whether no scheduler is running; where a gateway shows only the calls themselves, nobody can tell."""
+        try:
+            return self.client.ready().get("scheduler", "ok") != "ok"
+        except ServerUnreachableError:
+            return False
 
     def record(self, job: str) -> JobRecord:
         """Where a job stands."""
@@ -98,7 +103,7 @@ class HttpCluster:
         try:
             return self.final_document(job)
         except ProblemError as error:
-            if error.status in _NONE_YET:
+            if error.status == CONFLICT:
                 return None
             raise
 
@@ -115,6 +120,8 @@ class HttpCluster:
                 f"--tenant {wishes.tenant}: the token is of the tenant {self.tenant}, and so are its jobs. "
                 "Leave --tenant out, or use another token."
             )
+        if wishes.name and len(wishes.name) > MOST_NAME:
+            raise SettingsError(f"--name has {len(wishes.name)} characters; at most {MOST_NAME} are taken.")
         order = HttpOrder(self, source, wishes)
         return HttpOrder(self, source, wishes, order.repeats()) if source.repeating.repeats else order
 
@@ -148,10 +155,10 @@ class HttpOrder:
         return repeats_of(self.source, self._prepared().columns)
 
     def send(self) -> list[JobRecord]:
-        """Upload the table, unless the server has it, and ask for the jobs."""
+        """Upload the table, which stays the same dataset if the server has it, and ask for the jobs."""
         table, settings = self.source.raw()
         dataset = self.cluster.client.upload(table, self.wishes.name or self.source.name)
-        if self.wishes.name not in {None, dataset.name}:
+        if self.wishes.name and " ".join(self.wishes.name.split()) != dataset.name:
             self.cluster.say(f"the server has this very table as {dataset.name!r}, and goes on calling it so")
         given = settings.model_dump(exclude_unset=True)
         options = {"priority": self.wishes.priority, "fresh": self.wishes.fresh}

@@ -132,6 +132,7 @@ def test_repeats_are_put_together_as_mine_does(run, table):
         (["--trees", "-1"], "--trees '-1'"),
         (["--tenant", "them"], "--tenant them: the token is of the tenant us"),
         (["--subset-size", "5"], "--subset-size 5"),
+        (["--name", "x" * 201], "--name has 201 characters"),
     ],
 )
 def test_a_mistake_is_a_line_with_exit_code_2(arguments, word, run, table):
