@@ -19,6 +19,7 @@ import redis
 from maabo_dist.cli.ending import exit_code
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.access import token_group
 from scheduler.parts import Parts
@@ -44,7 +45,7 @@ def serve_command(host: str | None, port: int | None) -> int:
     from scheduler.service.settings import ServiceSettings
 
     settings = ServiceSettings.from_environment(os.environ, host=host, port=port)
-    with _parts() as parts:
+    with _parts("maabo-service") as parts:
         serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
     return 0
 
@@ -64,7 +65,7 @@ def _run_scheduler() -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _parts() as parts:
+    with _parts("maabo-scheduler") as parts:
         warm()
         owner = f"{socket.gethostname()}:{os.getpid()}"
         journal.tell(f"ready as {owner}")
@@ -72,12 +73,12 @@ def _run_scheduler() -> None:
 
 
 @contextmanager
-def _parts() -> Iterator[Parts]:
-    """What the environment names; a configuration that cannot work ends the process."""
+def _parts(name: str) -> Iterator[Parts]:
+    """What the environment names; a configuration that cannot work ends the process. Traces go by `name`."""
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
-        parts = Parts.connected(settings)
+        parts = Parts.connected(settings, Tracing.from_environment(os.environ, name))
         _check_access(parts)
     except MaaboError as error:
         click.echo(f"scheduler: {error}", err=True)

@@ -1,29 +1,18 @@
-"""Jobs that this scheduler holds, brought to where the ledger has them.
-
-open_job ──► ScreeningJob ──its screen is in the ledger──► open_job ──► ActiveJob
-    └────── no screen is wanted, a small one, or one that is made ────────┘
-"""
+"""Jobs that this scheduler holds: what is known of each, what its workers are told, and what anyone may know."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import MAX_REASON, Evaluate, Failure, Screen, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
-from maabo_dist.errors import FormatError
-from maabo_dist.rules import TreePool
-from maabo_dist.run import SearchRun
-from maabo_dist.screens import MOST_PAIRS, unpack_pairs, unpack_screen
-from maabo_dist.screens import Screen as FoundScreen
 from maabo_dist.settings import SearchPlan
 from maabo_dist.subset_rows import members
-from maabo_dist.trees.wire import unpack_forest
-from scheduler.ledger import BatchRow, BlockRow, JobRow, Lease, Ledger, ResultRow, Segment
+from scheduler.ledger import BlockRow, JobRow, Lease, ResultRow, Segment
 from scheduler.machine import JobMachine, Task, TaskKey
 from scheduler.preparation import Prepared
-from scheduler.screening import BlockTask, Screening, cut_blocks
+from scheduler.screening import BlockTask, Screening
 
 FIRST_TASK = 32
 """Subsets of a task while nobody knows how long one takes."""
@@ -78,11 +67,28 @@ class HeldJob(ABC):
     stuck_since: float | None = field(default=None, kw_only=True)
     """Since when workers have only said that they cannot begin."""
     speed: Speed = field(default_factory=Speed, kw_only=True)
+    trace: str | None = field(default=None, kw_only=True)
+    """The span of this hold on the job, under which its tasks belong."""
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """What log lines about the job call it."""
+        return self.lease.named
 
     @property
     @abstractmethod
     def under_way(self) -> float:
         """Seconds of work that were sent and not answered."""
+
+    @property
+    @abstractmethod
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+
+    @property
+    def batches_under_way(self) -> int:
+        """Batches that were proposed and not observed."""
+        return 0
 
     @property
     def trees(self) -> int:
@@ -128,6 +134,11 @@ class ScreeningJob(HeldJob):
         """Seconds of work that were sent and not answered."""
         return self.speed.expected(self.screening.in_flight)
 
+    @property
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+        return {"screen": self.screening.tasks_in_flight}
+
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """The next block to send."""
         return self.screening.next_task(now)
@@ -148,6 +159,8 @@ class ScreeningJob(HeldJob):
             columns=self.spec.dataset.fingerprint,
             split=TableSplit.of(self.spec.settings),
             most=self.screening.most,
+            correlation=self.spec.correlation,
+            trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:
@@ -183,6 +196,16 @@ class ActiveJob(HeldJob):
     def under_way(self) -> float:
         """Seconds of work that were sent and not answered."""
         return self.speed.expected(self.machine.in_flight)
+
+    @property
+    def tasks_under_way(self) -> dict[str, int]:
+        """Tasks that were sent and not answered, by kind."""
+        return {"evaluate": self.machine.tasks_in_flight, "rules": int(self.request is not None)}
+
+    @property
+    def batches_under_way(self) -> int:
+        """Batches that were proposed and not observed."""
+        return self.machine.proposed - self.machine.observed
 
     @property
     def trees(self) -> int:
@@ -227,6 +250,8 @@ class ActiveJob(HeldJob):
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
             smallest_size=self.plan.sizes[0],
+            correlation=self.spec.correlation,
+            trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:
@@ -234,106 +259,6 @@ class ActiveJob(HeldJob):
         run = self.machine.run
         progress = {"trees": run.grown, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
         return HeldJob.record(self, now).model_copy(update=progress)
-
-
-def open_job(
-    ledger: Ledger,
-    lease: Lease,
-    prepared: Prepared,
-    now: float,
-    tick: Callable[[], None],
-    task_seconds: float = 1.0,
-) -> ActiveJob | ScreeningJob:
-    """Where the ledger has the job. `tick` is called now and then on the way; a screen is cut by `task_seconds`."""
-    row = ledger.job(lease.job)
-    if row is None:
-        raise FormatError(f"The ledger has no job {lease.job}.")
-    found = prepared.screen
-    if prepared.plan.screened and found is None:
-        stored = ledger.screen(lease.job)
-        if stored is None:
-            return _open_screening(ledger, lease, row, prepared, now, task_seconds)
-        found = unpack_screen(stored, prepared.columns.count)
-    return _open_search(ledger, lease, row, prepared, found, now, tick)
-
-
-def _open_screening(
-    ledger: Ledger, lease: Lease, row: JobRow, prepared: Prepared, now: float, task_seconds: float
-) -> ScreeningJob:
-    """The blocks that the ledger has, or new ones; a cut once written stays."""
-    features, pair_seconds = prepared.columns.count, prepared.pair_seconds
-    rows = ledger.blocks(lease.job)
-    if not rows:
-        seconds = pair_seconds * (features * (features - 1) // 2)
-        rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
-        ledger.write_blocks(lease, now, rows)
-    screening = Screening(features, [(block.start, block.stop) for block in rows], MOST_PAIRS)
-    job = ScreeningJob(lease, row.spec, prepared.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds))
-    for written in rows:
-        block = screening.block(written.start, written.stop)
-        if block is not None and written.pairs is not None:
-            screening.answer(block, unpack_pairs(written.pairs, block.start, block.stop, features, MOST_PAIRS))
-            job.speed.learn(block.size, written.seconds)
-        elif block is not None and written.attempt is not None:
-            screening.adopt(block, written.attempt, now)
-    return job
-
-
-def _open_search(
-    ledger: Ledger,
-    lease: Lease,
-    row: JobRow,
-    prepared: Prepared,
-    screen: FoundScreen | None,
-    now: float,
-    tick: Callable[[], None],
-) -> ActiveJob:
-    """Replay: propose as the search does, and answer from the ledger."""
-    settings, plan, columns = row.spec.settings, prepared.plan, prepared.columns
-    # Workers pool the trees; here they are needed only to see whether new rules still come.
-    pool = TreePool(settings, plan.subset_size, prepared.table.weights) if settings.patience is not None else None
-    run = SearchRun(columns, prepared.split, settings, plan, pool, screen)
-    machine = JobMachine(run, settings.max_depth, len(columns.classes))
-    job = ActiveJob(lease, row.spec, plan, row, now, machine, rules=row.rules, segments=list(row.segments))
-    if row.stop_after is not None:
-        job.stopping = True
-        machine.stop(row.stop_after, "time")
-    _replay(job, ledger, now, tick)
-    return job
-
-
-def _replay(job: ActiveJob, ledger: Ledger, now: float, tick: Callable[[], None]) -> None:
-    machine = job.machine
-    known = {row.number: row.subsets for row in ledger.batches(job.lease.job)}
-    unwritten = _new_batches(machine, known)
-    for row in ledger.results(job.lease.job):
-        _answer(job, row)
-        unwritten += _new_batches(machine, known)
-        tick()
-    for sent in ledger.tasks(job.lease.job):
-        machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
-    if unwritten:
-        ledger.write(job.lease, now, new_batches=unwritten)
-
-
-def _answer(job: ActiveJob, row: ResultRow) -> None:
-    key = TaskKey(row.batch, row.start, row.stop)
-    if row.reason is not None:
-        job.give_up(key, row.reason)
-    elif job.machine.is_open(key):
-        job.machine.answer(key, unpack_forest(row.trees, job.machine.subsets(key)))
-        job.speed.learn(key.size, row.seconds)
-
-
-def _new_batches(machine: JobMachine, known: dict[int, bytes]) -> list[BatchRow]:
-    """Batches that the ledger has must be those that the search proposes; returns those that it has not."""
-    fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
-    for batch in fresh:
-        if known.get(batch.number, batch.subsets) != batch.subsets:
-            raise FormatError(
-                f"Batch {batch.number} in the ledger is not what this version proposes. Submit the job anew."
-            )
-    return [batch for batch in fresh if batch.number not in known]
 
 
 def record_of(row: JobRow) -> JobRecord:

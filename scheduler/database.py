@@ -1,9 +1,9 @@
 """`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
@@ -16,6 +16,9 @@ from scheduler.schema import meta
 
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
+FILES_KEPT, CONNECTIONS_KEPT, MOST_CONNECTIONS = 40, 5, 100
+"""Opened as they are needed, by whoever has many threads. To open a file anew costs as much as ten queries; a server's
+connections are dear to the server."""
 SQLITE_PATIENCE = 10.0
 """Seconds to wait while another one writes."""
 
@@ -34,6 +37,8 @@ class Database:
     """One engine. Reading never waits for writing."""
 
     def __init__(self, url: str) -> None:
+        self.committed: Callable[[float], None] = lambda _: None
+        """Told of every transaction that wrote, with its seconds."""
         self._engine = _engine(url)
         self._writing = self._engine.execution_options(**{_WRITES: True})
         try:
@@ -55,13 +60,17 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction: all of it or nothing."""
+        started = perf_counter()
         with _translated(), self._writing.begin() as connection:
             yield connection
+        self.committed(perf_counter() - started)
 
 
 def _engine(url: str) -> Engine:
     try:
-        engine = create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+        embedded = url.startswith("sqlite")
+        kept = FILES_KEPT if embedded else CONNECTIONS_KEPT
+        engine = create_engine(url, pool_pre_ping=not embedded, pool_size=kept, max_overflow=MOST_CONNECTIONS - kept)
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:

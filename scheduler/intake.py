@@ -16,6 +16,7 @@ from scheduler.database import LedgerError
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
 from scheduler.post import Post, PostError
+from scheduler.registry import KeyReusedError
 from scheduler.webhooks import check_place
 
 journal = Journal("maabo.scheduler.intake")
@@ -33,7 +34,9 @@ class Intake:
     def take_in(self, entries: Sequence[Entry], now: float) -> None:
         """Deal with requests."""
         requests = [request for _, fields in entries if (request := self._read(fields)) is not None]
-        specs = [spec for request in requests if request.kind == "submit" and (spec := self._checked(request, now))]
+        submitted = [request for request in requests if request.kind == "submit"]
+        known = {row.id: row.spec for row in self._ledger.jobs([request.job for request in submitted])}
+        specs = [spec for request in submitted if (spec := self._checked(request, known, now))]
         self._ledger.add(specs, now)
         for request in requests:
             if request.kind in _WANTED:
@@ -57,9 +60,9 @@ class Intake:
             self._mirror.refuse(data, problem_of(error))
             return None
 
-    def _checked(self, request: Request, now: float) -> JobSpec | None:
+    def _checked(self, request: Request, known: dict[str, JobSpec], now: float) -> JobSpec | None:
         try:
-            spec = self._admitted(request, now)
+            spec = self._admitted(request, known, now)
         except LedgerError:
             raise
         except MaaboError as error:
@@ -69,10 +72,12 @@ class Intake:
         journal.tell("job queued", job=spec.id, **facts)
         return spec
 
-    def _admitted(self, request: Request, now: float) -> JobSpec:
+    def _admitted(self, request: Request, known: dict[str, JobSpec], now: float) -> JobSpec:
         spec = JobSpec.parse(request.document)
         if spec.id != request.job:
             raise SettingsError(f"id: the document is of job {spec.id}, the request of {request.job}.", field="id")
+        if not _same(known.setdefault(spec.id, spec), spec):
+            raise KeyReusedError(spec.id, spec.id)
         if isinstance(spec.callback, Webhook):
             check_place(spec.callback, self._settings)
         if self._ledger.registry.quota(spec.tenant).queued is not None:  # counted one by one; else all go in together
@@ -97,6 +102,12 @@ class Intake:
                 self._post.call(callback, said)
             except PostError as error:  # other requests must not wait; the dead letter is there
                 journal.warn("refusal not called back", job=request.job, reason=error)
+
+
+def _same(one: JobSpec, other: JobSpec) -> bool:
+    """Whether a document came again; what the sender calls the request does not matter."""
+    plain = {"correlation": None, "trace": None}
+    return one.model_copy(update=plain) == other.model_copy(update=plain)
 
 
 def _callback(request: Request) -> Callback | None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, func, select
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
@@ -51,6 +51,16 @@ class JobRow:
     """When the callback was called; 0 if there is none, −1 if it was given up, None before."""
     calls: int
     """Attempts to call back so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """Moments; None where there is no such job."""
+
+    queued: float | None
+    """When the job was submitted that has been queued for longest."""
+    lease_until: float | None
+    """When the first of all leases runs out, or did so without anyone taking the job."""
 
 
 JOB_COLUMNS = [
@@ -103,6 +113,14 @@ def read_job(row: Any) -> JobRow:
         raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
     values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
     return JobRow(**values)
+
+
+def read_oldest(connection: Connection) -> Oldest:
+    """Among jobs that have not ended."""
+    unended = jobs.c.finished.is_(None)
+    queued = select(func.min(jobs.c.created)).where(unended, jobs.c.state == JobState.QUEUED)
+    held = select(func.min(jobs.c.lease_until)).where(unended, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
+    return Oldest(connection.execute(queued).scalar(), connection.execute(held).scalar())
 
 
 def forget_search(connection: Connection, ids: list[str]) -> None:

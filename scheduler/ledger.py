@@ -7,32 +7,43 @@ SQLite (in WAL mode) or PostgreSQL, by URL.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, func, insert, or_, select, update
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
-from maabo_dist.errors import MaaboError
 from scheduler.database import Database, DuplicateError
 from scheduler.job_rows import (
     JOB_COLUMNS,
     OPEN,
     JobRow,
+    Oldest,
     Segment,
     forget_jobs,
     forget_search,
     new_row,
     read_job,
+    read_oldest,
     readable_jobs,
 )
+from scheduler.leases import FencedError, Lease, in_order, take
 from scheduler.registry import Registry
-from scheduler.schema import batches, blocks, datasets, jobs, results, screens, tasks
-from scheduler.shares import Wanted, any_free, is_free, next_jobs
+from scheduler.schema import datasets, jobs
+from scheduler.screen_rows import BlockRow, read_blocks, read_screen, replace_blocks, upsert_blocks
+from scheduler.search_rows import (
+    BatchRow,
+    ResultRow,
+    TaskRow,
+    insert_search,
+    read_batches,
+    read_results,
+    read_tasks,
+    upsert_tasks,
+)
+from scheduler.shares import Wanted, any_free, next_jobs
 
 __all__ = [
     "BatchRow",
@@ -50,67 +61,6 @@ LAST = 2**31 - 1
 IDS_AT_ONCE = 500
 GIVEN_UP = -1.0
 """In the place of the time of a call that nobody took."""
-_IN_PIECES = {"yield_per": 50}
-"""Rows read at once where all of them are too many for memory."""
-
-
-class FencedError(MaaboError):
-    """Another scheduler holds the job now; whoever gets this must drop it."""
-
-    def __init__(self, job: str) -> None:
-        super().__init__(f"Job {job} is held by another scheduler now.")
-        self.job = job
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A scheduler's hold on a job."""
-
-    job: str
-    fence: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """A task as it was sent last."""
-
-    batch: int
-    start: int
-    stop: int
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """The trees of subsets start … stop − 1 of a batch, or why the one subset failed."""
-
-    batch: int
-    start: int
-    stop: int
-    trees: bytes
-    reason: str | None = None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """A batch of subsets, packed."""
-
-    number: int
-    subsets: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRow:
-    """A block of a screen: pairs whose first feature is one of start … stop − 1."""
-
-    start: int
-    stop: int
-    attempt: int | None = None
-    """As it was sent last; None before."""
-    pairs: bytes | None = None
-    """The answer, packed; None before it comes."""
-    seconds: float = 0.0
 
 
 class Ledger:
@@ -124,6 +74,10 @@ class Ledger:
     def close(self) -> None:
         """Let go of all connections."""
         self._database.close()
+
+    def time_commits(self, committed: Callable[[float], None]) -> None:
+        """From now on, tell of every transaction that wrote, with its seconds."""
+        self._database.committed = committed
 
     # Jobs, as their owners see them.
 
@@ -190,6 +144,11 @@ class Ledger:
             rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)).all()
         return {row.state: row.jobs for row in rows}
 
+    def oldest(self) -> Oldest:
+        """Who has waited longest."""
+        with self._database.read() as connection:
+            return read_oldest(connection)
+
     # Leases.
 
     def acquire(
@@ -219,7 +178,7 @@ class Ledger:
                 if not chosen:
                     break
                 tried += chosen
-                taken += _take(connection, chosen, owner, now, seconds)
+                taken += take(connection, chosen, owner, now, seconds)
         return taken
 
     def renew(self, leases: Collection[Lease], now: float, seconds: float) -> dict[str, str]:
@@ -228,7 +187,7 @@ class Ledger:
             return {}
         wanted = {}
         with self._database.write() as connection:
-            for lease in _in_order(leases):
+            for lease in in_order(leases):
                 mine = (jobs.c.id == lease.job, jobs.c.fence == lease.fence)
                 if connection.execute(update(jobs).where(*mine).values(lease_until=now + seconds)).rowcount == 1:
                     wish = connection.execute(select(jobs.c.wanted).where(jobs.c.id == lease.job)).scalar()
@@ -240,7 +199,7 @@ class Ledger:
         if not leases:
             return
         with self._database.write() as connection:
-            for lease in _in_order(leases):
+            for lease in in_order(leases):
                 connection.execute(
                     update(jobs)
                     .where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
@@ -264,17 +223,9 @@ class Ledger:
         Batches are written before any of it is sent, tasks before they are sent, answers before they are acknowledged.
         `changed` are columns of the job.
         """
-        rows = {
-            batches: [{"job": lease.job, "number": row.number, "subsets": row.subsets} for row in new_batches],
-            results: [{"job": lease.job} | _plain(row) for row in new_results],
-        }
         with self._fenced(lease, now, **changed) as connection:
-            for table, inserted in rows.items():
-                if inserted:
-                    connection.execute(insert(table), inserted)
-            issued = [{"job": lease.job, "issued": now} | _plain(row) for row in sent]
-            if issued:
-                connection.execute(_UPSERT_TASK[connection.dialect.name], issued)
+            insert_search(connection, lease.job, new_batches, new_results)
+            upsert_tasks(connection, lease.job, sent, now)
 
     def write_blocks(
         self,
@@ -285,17 +236,14 @@ class Ledger:
     ) -> None:
         """Blocks of a screen as they are now: before any is sent, before each is sent, before it is acknowledged."""
         with self._fenced(lease, now, **changed) as connection:
-            written = [{"job": lease.job} | _plain(row) for row in rows]
-            if written:
-                connection.execute(_UPSERT_BLOCK[connection.dialect.name], written)
+            upsert_blocks(connection, lease.job, rows)
 
     def write_screen(
         self, lease: Lease, now: float, screen: bytes, changed: Mapping[str, object] = MappingProxyType({})
     ) -> None:
         """The screen of all blocks, which are not needed any more."""
         with self._fenced(lease, now, **changed) as connection:
-            connection.execute(delete(blocks).where(blocks.c.job == lease.job))
-            connection.execute(insert(screens).values(job=lease.job, screen=screen))
+            replace_blocks(connection, lease.job, screen)
 
     def write_segments(self, lease: Lease, now: float, segments: Sequence[Segment]) -> None:
         """Trees are in the store."""
@@ -312,45 +260,28 @@ class Ledger:
 
     def batches(self, job: str, first: int = 0, until: int = LAST) -> Iterator[BatchRow]:
         """Batches first … until − 1 of a job in order."""
-        query = (
-            select(batches.c.number, batches.c.subsets)
-            .where(batches.c.job == job, batches.c.number >= first, batches.c.number < until)
-            .order_by(batches.c.number)
-        )
         with self._database.read() as connection:
-            for number, subsets in connection.execute(query, execution_options=_IN_PIECES):
-                yield BatchRow(number, bytes(subsets))
+            yield from read_batches(connection, job, first, until)
 
     def results(self, job: str, first: int = 0, until: int = LAST) -> Iterator[ResultRow]:
         """The answers to batches first … until − 1, in the order of their subsets."""
-        query = (
-            select(*(results.c[name] for name in ("batch", "start", "stop", "trees", "reason", "seconds")))
-            .where(results.c.job == job, results.c.batch >= first, results.c.batch < until)
-            .order_by(results.c.batch, results.c.start)
-        )
         with self._database.read() as connection:
-            for batch, start, stop, trees, reason, seconds in connection.execute(query, execution_options=_IN_PIECES):
-                yield ResultRow(batch, start, stop, bytes(trees), reason, seconds)
+            yield from read_results(connection, job, first, until)
 
     def tasks(self, job: str) -> list[TaskRow]:
         """Tasks as they were sent last, the newest first."""
-        query = select(tasks.c.batch, tasks.c.start, tasks.c.stop, tasks.c.attempt).where(tasks.c.job == job)
         with self._database.read() as connection:
-            found = connection.execute(query.order_by(tasks.c.issued.desc(), tasks.c.batch, tasks.c.start))
-            return [TaskRow(*row) for row in found]
+            return read_tasks(connection, job)
 
     def blocks(self, job: str) -> list[BlockRow]:
         """The blocks of a screen under way, in their order."""
-        query = select(*(blocks.c[name] for name in BlockRow.__slots__)).where(blocks.c.job == job)
         with self._database.read() as connection:
-            found = connection.execute(query.order_by(blocks.c.start)).all()
-        return [_block(row) for row in found]
+            return read_blocks(connection, job)
 
     def screen(self, job: str) -> bytes | None:
         """The screen of a job, once it is made."""
         with self._database.read() as connection:
-            found = connection.execute(select(screens.c.screen).where(screens.c.job == job)).scalar()
-        return None if found is None else bytes(found)
+            return read_screen(connection, job)
 
     # Callbacks and retention.
 
@@ -405,41 +336,3 @@ class Ledger:
             if connection.execute(held.values(updated=now, **values)).rowcount != 1:
                 raise FencedError(lease.job)
             yield connection
-
-
-def _upsert(table: Table, *changing: str) -> dict[str, Any]:
-    """By dialect. A task or block that is sent again has its row already."""
-    found: dict[str, Any] = {}
-    for name, insert_into in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert)):
-        statement = insert_into(table)
-        fresh = {column: statement.excluded[column] for column in changing}
-        found[name] = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=fresh)
-    return found
-
-
-_UPSERT_TASK = _upsert(tasks, "attempt", "issued")
-_UPSERT_BLOCK = _upsert(blocks, "attempt", "pairs", "seconds")
-
-
-def _take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
-    """Those of these jobs that are still free and that nobody else reaches for at this moment."""
-    query = select(jobs.c.id, jobs.c.fence).where(jobs.c.id.in_(ids), is_free(now))
-    fences = {row.id: row.fence for row in connection.execute(query.with_for_update(skip_locked=True))}
-    taken = [Lease(job, fences[job] + 1) for job in ids if job in fences]
-    for lease in taken:
-        values = {"owner": owner, "fence": lease.fence, "lease_until": now + seconds}
-        connection.execute(update(jobs).where(jobs.c.id == lease.job).values(values))
-    return taken
-
-
-def _in_order(leases: Collection[Lease]) -> list[Lease]:
-    """So that two schedulers never wait for each other's locks."""
-    return sorted(leases, key=lambda lease: lease.job)
-
-
-def _block(row: Any) -> BlockRow:
-    return BlockRow(row.start, row.stop, row.attempt, None if row.pairs is None else bytes(row.pairs), row.seconds)
-
-
-def _plain(row: ResultRow | TaskRow | BlockRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__slots__}

@@ -76,6 +76,11 @@ class JobMachine:
         self._outbox: Outbox[TaskKey] = Outbox()
 
     @property
+    def tasks_in_flight(self) -> int:
+        """Tasks that were sent and not answered."""
+        return len(self._outbox.sent)
+
+    @property
     def in_flight(self) -> int:
         """Subsets that were sent and not answered."""
         return self._outbox.in_flight
@@ -129,6 +134,10 @@ class JobMachine:
         if self.is_open(key) and not any(_overlap(key, other) for other in self._outbox.sent):
             self._outbox.cut(lambda other: _outside(other, key))
             self.sent(key, attempt, now)
+
+    def is_sent(self, key: TaskKey, attempt: int) -> bool:
+        """Whether this very attempt is under way."""
+        return self._outbox.is_sent(key, attempt)
 
     def sent_at(self, key: TaskKey) -> float | None:
         """When a task that is under way was sent."""

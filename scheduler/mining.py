@@ -11,6 +11,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Mine, Mined
 from maabo_dist.trees.segment import Frame, write_segment
+from scheduler import meters
 from scheduler.active import ActiveJob, RulesRequest
 from scheduler.ledger import Segment
 from scheduler.parts import Parts
@@ -29,7 +30,7 @@ class RulesDesk:
     """Asks for rules and judges the answers."""
 
     def __init__(self, parts: Parts, post: Post) -> None:
-        self._parts, self._post = parts, post
+        self._parts, self._post, self._meters = parts, post, parts.meters
 
     def tend(self, job: ActiveJob, now: float) -> None:
         """Ask for the rules of a search that is over, or for rules so far if it is time."""
@@ -50,7 +51,8 @@ class RulesDesk:
         if request.taken is None:
             request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
         elif now - request.taken > (5 + request.trees * SECONDS_A_TREE) * 2**job.rules_silences:
-            journal.warn("nothing heard of the rules", job=job.lease.job, final=request.final)
+            journal.warn("nothing heard of the rules", **job.named, final=request.final)
+            self._meters.count(meters.RESENT, "silent")
             job.rules_silences = min(6, job.rules_silences + 1)
             job.request = None
 
@@ -58,11 +60,14 @@ class RulesDesk:
         """Take an answer; whether the document beside it is to be shown."""
         if answer.kind == "done":
             return self._done(job, answer, now)
+        if answer.kind == "lost":
+            self._meters.count(meters.LOST, "rules")
         if job.request is None or answer.attempt != job.request.number:
             return False
         job.request = None
         job.next_partial = now + self._parts.settings.partial_seconds
-        journal.warn(f"rules {answer.kind}", job=job.lease.job, reason=answer.reason)
+        journal.warn(f"rules {answer.kind}", **job.named, reason=answer.reason)
+        self._meters.count(meters.RESENT, answer.kind)
         if answer.kind == "unavailable":
             self._forget_lost_segments(job)
         elif answer.final:
@@ -71,18 +76,20 @@ class RulesDesk:
 
     def _done(self, job: ActiveJob, answer: Mined, now: float) -> bool:
         if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
+            self._meters.count(meters.DROPPED, "rules")
             return False
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
         if not answer.final:
             job.next_partial = now + max(self._parts.settings.partial_seconds, REST * answer.seconds)
+        self._meters.observe(meters.TASK_SECONDS, answer.seconds, "rules")
         job.rules, job.rules_silences, job.rules_seconds = answer.rules, 0, answer.seconds
         return True
 
     def _forget_lost_segments(self, job: ActiveJob) -> None:
         """If trees are gone from the store, all of them are stored again with the next request: the ledger has them."""
         if not all(self._parts.store.has(f"trees/{segment.digest}") for segment in job.segments):
-            journal.warn("trees missing in the store; to be put there again", job=job.lease.job)
+            journal.warn("trees missing in the store; to be put there again", **job.named)
             job.segments.clear()
 
     def _time_for_partial(self, job: ActiveJob, now: float) -> bool:
@@ -95,8 +102,10 @@ class RulesDesk:
         self._export(job, now)
         job.requests += 1
         run = job.machine.run
+        # Without what is no concern of a worker; its span belongs under the job's.
+        spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
         message = Mine(
-            spec=job.spec.model_copy(update={"callback": None, "dataset_id": None}),  # nothing of a worker's concern
+            spec=spec,
             attempt=job.requests,
             final=final,
             segments=tuple(segment.digest for segment in job.segments),
@@ -105,6 +114,7 @@ class RulesDesk:
             failures=tuple(job.failures.values()),
         )
         self._post.mine(message)
+        self._meters.count(meters.TASKS_SENT, "rules")
         job.request = RulesRequest(job.requests, final, run.grown, now)
 
     def _export(self, job: ActiveJob, now: float) -> None:
@@ -120,7 +130,7 @@ class RulesDesk:
             self._parts.store.put(f"trees/{digest}", path)
         job.segments.append(Segment(digest, until))
         self._parts.ledger.write_segments(job.lease, now, job.segments)
-        journal.detail("trees stored", job=job.lease.job, segment=digest[:12], batches=until)
+        journal.detail("trees stored", **job.named, segment=digest[:12], batches=until)
 
     def _frames(self, job: ActiveJob, first: int, until: int) -> Iterator[Frame]:
         subsets = {row.number: row.subsets for row in self._parts.ledger.batches(job.lease.job, first, until)}

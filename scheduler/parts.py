@@ -1,7 +1,7 @@
 """What a scheduler is made of; built once, at its entry point."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any
@@ -13,8 +13,10 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.store import ArtifactStore
 from scheduler.ledger import Ledger
+from scheduler.meters import Meters
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +30,21 @@ class Parts:
     store: ArtifactStore
     cache: TableCache
     clock: Callable[[], float] = time
+    meters: Meters = field(default_factory=Meters)
+    tracing: Tracing = field(default_factory=Tracing)
 
     @classmethod
-    def connected(cls, settings: ClusterSettings) -> "Parts":
+    def connected(cls, settings: ClusterSettings, tracing: Tracing | None = None) -> "Parts":
         """The parts that the settings name."""
         client = open_redis(settings)
         store = open_store(settings, client)
         cache = TableCache(Path(settings.cache_dir), store, settings.cache_bytes)
-        return cls(settings, Ledger(settings.ledger_url), client, make_celery(settings), store, cache)
+        ledger, celery = Ledger(settings.ledger_url), make_celery(settings)
+        return cls(settings, ledger, client, celery, store, cache, tracing=tracing or Tracing())
 
     def close(self) -> None:
         """Let go of all connections."""
         self.ledger.close()
         self.redis.close()
         self.celery.close()
+        self.tracing.close()

@@ -13,10 +13,12 @@ from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
 from maabo_dist.settings import SearchPlan
 from maabo_dist.trees import TrainingTable
-from scheduler.ledger import Lease
+from scheduler.ledger import Lease, Ledger
+from scheduler.registry import QuotaError
 
 Found = TypeVar("Found")
 
@@ -52,6 +54,18 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
     seconds = count_pairs(0, columns.count, columns.count) * pair_seconds(len(split.train), len(columns.classes))
     small = plan.screened and seconds < screen_seconds
     return Prepared(columns, split, table, plan, screen(columns, split, table.root_scores) if small else None)
+
+
+def prepare_held(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> Prepared:
+    """The table of a job that the ledger has; refused if the search would be larger than its tenant may have."""
+    row = ledger.job(lease.job)
+    if row is None:
+        raise FormatError(f"The ledger has no job {lease.job}.")
+    prepared = prepare(row.spec, cache, screen_seconds)
+    limit = ledger.registry.quota(row.spec.tenant).trees
+    if limit is not None and prepared.plan.trees is not None and prepared.plan.trees > limit:
+        raise QuotaError("trees", limit, prepared.plan.trees)
+    return prepared
 
 
 class Preparations:

@@ -7,6 +7,7 @@ from maabo_dist.cluster.logs import Journal
 from maabo_dist.contract.messages import Screened
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, pack_screen, unpack_pairs
+from scheduler import meters
 from scheduler.active import ScreeningJob
 from scheduler.ledger import BlockRow
 from scheduler.parts import Parts
@@ -23,7 +24,7 @@ class ScreenDesk:
     """Sends blocks and judges the answers."""
 
     def __init__(self, parts: Parts, post: Post) -> None:
-        self._ledger, self._post = parts.ledger, post
+        self._ledger, self._post, self._meters = parts.ledger, post, parts.meters
 
     def send(self, job: ScreeningJob, tasks: Sequence[BlockTask], now: float) -> None:
         """Into the ledger, then to the broker."""
@@ -32,6 +33,7 @@ class ScreenDesk:
         for task in tasks:  # before they are sent: what becomes of them in an outage shows by their answers
             job.screening.sent(task.key, task.attempt, now)
         self._post.screen([job.message(task) for task in tasks])
+        self._meters.count(meters.TASKS_SENT, "screen", len(tasks))
 
     def accepted(self, job: ScreeningJob, answer: Screened, body: bytes, now: float) -> str | None:
         """Take an answer; the reason if there can be no screen."""
@@ -41,8 +43,12 @@ class ScreenDesk:
         if answer.kind == "done":
             self._done(job, block, answer, body)
             return None
-        facts = {"job": job.lease.job, "block": job.screening.number(block), "worker": answer.worker}
+        facts = job.named | {"block": job.screening.number(block), "worker": answer.worker}
         journal.warn(f"block {answer.kind}", **facts, reason=answer.reason)
+        if answer.kind == "lost":
+            self._meters.count(meters.LOST, "screen")
+        if job.screening.is_sent(block, answer.attempt):
+            self._meters.count(meters.RESENT, answer.kind)
         if answer.kind == "unavailable":
             job.screening.postpone(block, answer.attempt, now + random.uniform(*POSTPONED))  # noqa: S311 - no secret
         elif job.screening.strike(block, answer.attempt):
@@ -54,7 +60,8 @@ class ScreenDesk:
         job.screening.taken(horizon, now)
         silent = job.screening.resend_silent(now, lambda block: _allowance(job, block))
         if silent:
-            journal.warn("nothing heard; sent again", job=job.lease.job, blocks=len(silent))
+            journal.warn("nothing heard; sent again", **job.named, blocks=len(silent))
+            self._meters.count(meters.RESENT, "silent", len(silent))
 
     def finished(self, job: ScreeningJob, now: float) -> bool:
         """Write all that happened; whether the screen is made and in the ledger."""
@@ -67,18 +74,20 @@ class ScreenDesk:
         screen = Screen.of(table.root_scores, job.screening.best, len(columns.classes))
         self._ledger.write_screen(job.lease, now, pack_screen(screen), {"ran": job.ran(now)})
         facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.ran(now)}
-        journal.tell("pairs screened", job=job.lease.job, **facts)
+        journal.tell("pairs screened", **job.named, **facts)
         return True
 
     def _done(self, job: ScreeningJob, block: Block, answer: Screened, body: bytes) -> None:
         screening = job.screening
         if not screening.is_open(block):
-            journal.detail("answer dropped: another one came first", job=job.lease.job, block=screening.number(block))
+            journal.detail("answer dropped: another one came first", **job.named, block=screening.number(block))
+            self._meters.count(meters.DROPPED, "screen")
             return
         screening.answer(block, unpack_pairs(body, block.start, block.stop, screening.features, screening.most))
         job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
         job.speed.learn(block.size, answer.seconds)
         job.stuck_since = None
+        self._meters.observe(meters.TASK_SECONDS, answer.seconds, "screen")
 
 
 def _allowance(job: ScreeningJob, block: Block) -> float:

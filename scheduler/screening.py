@@ -74,6 +74,11 @@ class Screening:
         return not self._open
 
     @property
+    def tasks_in_flight(self) -> int:
+        """Blocks that were sent and not answered."""
+        return len(self._outbox.sent)
+
+    @property
     def in_flight(self) -> int:
         """Pairs that were sent and not answered."""
         return self._outbox.in_flight
@@ -104,6 +109,10 @@ class Screening:
         if self.is_open(block):
             self._withdraw(block)
             self.sent(block, attempt, now)
+
+    def is_sent(self, block: Block, attempt: int) -> bool:
+        """Whether this very attempt is under way."""
+        return self._outbox.is_sent(block, attempt)
 
     def sent_at(self, block: Block) -> float | None:
         """When a block that is under way was sent."""

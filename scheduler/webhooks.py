@@ -25,6 +25,7 @@ from maabo_dist.contract.job import Webhook
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.database import LedgerError
 from scheduler.job_rows import JobRow
+from scheduler.meters import WEBHOOKS
 from scheduler.parts import Parts
 from scheduler.preparation import Workshop
 
@@ -84,20 +85,24 @@ class Webhooks:
             post(webhook, event_of(row), self._settings, self._parts.clock)
         except ForbiddenAddressError as error:
             self._ledger.note_uncalled([row.id], None)
+            self._parts.meters.count(WEBHOOKS, "given_up")
             journal.warn("webhook given up", **facts, reason=error)
         except (UndeliveredError, OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name
             self._missed(row, f"{type(error).__name__}: {error}", facts)
         else:
             self._ledger.note_called([row.id], self._parts.clock())
+            self._parts.meters.count(WEBHOOKS, "delivered")
             journal.tell("webhook delivered", **facts)
 
     def _missed(self, row: JobRow, reason: str, facts: dict[str, object]) -> None:
         if row.calls + 1 >= self._settings.webhook_attempts:
             self._ledger.note_uncalled([row.id], None)
+            self._parts.meters.count(WEBHOOKS, "given_up")
             journal.warn("webhook given up", **facts, reason=reason)
         else:
             pause = min(LONGEST_PAUSE, self._settings.webhook_pause * 2.0**row.calls)
             self._ledger.note_uncalled([row.id], self._parts.clock() + pause)
+            self._parts.meters.count(WEBHOOKS, "failed")
             journal.warn("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
 
 

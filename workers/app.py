@@ -15,6 +15,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
@@ -23,7 +24,7 @@ from workers.mends import mend_celery
 from workers.rules import RulesTask
 from workers.screen import ScreenTask
 from workers.submit import SubmitTask
-from workers.task import ClusterTask
+from workers.task import ClusterTask, facts_of
 
 journal = Journal("maabo.worker")
 
@@ -32,13 +33,19 @@ ANSWERS_KEPT = 86400
 
 
 def make_app(
-    settings: ClusterSettings, evaluate: type[EvaluateTask] = EvaluateTask, screen: type[ScreenTask] = ScreenTask
+    settings: ClusterSettings,
+    evaluate: type[EvaluateTask] = EvaluateTask,
+    screen: type[ScreenTask] = ScreenTask,
+    tracing: Tracing | None = None,
 ) -> Celery:
     """The application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
+    tracing = tracing or Tracing()
     for task in (evaluate, screen, RulesTask, SubmitTask):
-        application.register_task(task(settings, cache))
+        application.register_task(task(settings, cache, tracing))
+    for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
+        ending.connect(lambda **_: tracing.close(), weak=False)
     _keep_answers(application, settings)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
@@ -65,15 +72,19 @@ def _compile_kernels(**_: Any) -> None:
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
     """A task whose process was killed or ran out of time is reported by the main process, at once."""
     if isinstance(sender, ClusterTask):
-        journal.warn("task lost", task=sender.name, reason=repr(exception))
-        sender.report_loss(kwargs or {}, repr(exception))
+        message = kwargs or {}
+        journal.warn("task lost", task=sender.name, **facts_of(message), reason=repr(exception))
+        sender.report_loss(message, repr(exception))
 
 
 mend_celery()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
-    app = make_app(ClusterSettings.from_environment(os.environ))
+    app = make_app(
+        ClusterSettings.from_environment(os.environ),
+        tracing=Tracing.from_environment(os.environ, "maabo-worker"),
+    )
 except MaaboError as error:
     sys.stderr.write(f"worker: {error}\n")
     sys.exit(2)

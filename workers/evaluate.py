@@ -17,7 +17,7 @@ class EvaluateTask(ClusterTask):
 
     name = names.EVALUATE
 
-    def run(self, **message: Any) -> str:
+    def work(self, message: dict[str, Any]) -> str:
         """Returns one line for people, shown by Flower."""
         try:
             task = Evaluate.read(message)

@@ -25,7 +25,7 @@ class RulesTask(ClusterTask):
 
     name = names.RULES
 
-    def run(self, **message: Any) -> str:
+    def work(self, message: dict[str, Any]) -> str:
         """Returns one line for people, shown by Flower."""
         started = time.perf_counter()
         try:

@@ -16,7 +16,7 @@ class ScreenTask(ClusterTask):
 
     name = names.SCREEN
 
-    def run(self, **message: Any) -> str:
+    def work(self, message: dict[str, Any]) -> str:
         """Returns one line for people, shown by Flower."""
         try:
             task = Screen.read(message)

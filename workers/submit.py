@@ -19,7 +19,7 @@ class SubmitTask(ClusterTask):
     name = names.SUBMIT
     ignore_result = False
 
-    def run(self, **document: Any) -> str | dict[str, Any]:
+    def run(self, **document: Any) -> str | dict[str, Any]:  # type: ignore[override]  # for another service, not for people
         """Returns the job's id, or the problem of a document that cannot be one.
 
         The schedulers get such a document too: they keep it among the refused, and call its callback.

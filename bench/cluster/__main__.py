@@ -4,9 +4,9 @@ import argparse
 from time import perf_counter
 
 from bench import show
-from bench.cluster import books, host, scaling, throughput
+from bench.cluster import books, host, http, scaling, throughput
 
-PARTS = {"throughput": throughput, "scaling": scaling, "books": books, "host": host}
+PARTS = {"throughput": throughput, "scaling": scaling, "books": books, "host": host, "http": http}
 
 
 def main() -> None:

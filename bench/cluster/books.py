@@ -12,8 +12,8 @@ from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
 from maabo_dist.warm import warm
-from scheduler.active import open_job
 from scheduler.ledger import Ledger
+from scheduler.opening import open_job
 from scheduler.preparation import prepare
 from tests import servers
 

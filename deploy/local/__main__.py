@@ -49,6 +49,13 @@ def local() -> None:
     help="Written when all is healthy: addresses and processes as JSON.",
 )
 @click.option("--redis-port", type=_PORT, metavar="PORT", help="Port of the private Redis.  [default: a free one]")
+@click.option(
+    "--http-port",
+    type=_PORT,
+    metavar="PORT",
+    help="Port of the HTTP interface.  [default: 8080 if that is free, or another]",
+)
+@click.option("--no-http", "http", flag_value=False, default=True, type=bool, help="Do without the HTTP interface.")
 @click.option("--flower-port", type=_PORT, metavar="PORT", help="Port of Flower.  [default: a free one]")
 @click.option(
     "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address that Flower listens on."
@@ -65,7 +72,7 @@ def local() -> None:
 )
 @click.option("--quiet", "-q", is_flag=True, help="Nothing but problems.")
 def up(data_dir: Path, ready_file: Path | None, quiet: bool, **asked: object) -> int:
-    """Start Redis, a scheduler, workers and Flower, and keep them running until Ctrl-C."""
+    """Start Redis, a scheduler, workers, the HTTP interface and Flower, and keep them running until Ctrl-C."""
     if ready_file is not None and not ready_file.absolute().parent.is_dir():
         raise SettingsError(f"--ready-file {ready_file}: the directory {ready_file.absolute().parent} is not there.")
     return run_cluster(Options(**asked), data_dir, Screen(quiet=quiet), ready_file=ready_file)  # type: ignore[arg-type]
@@ -76,7 +83,7 @@ def up(data_dir: Path, ready_file: Path | None, quiet: bool, **asked: object) ->
 def demo(flower: bool) -> int:
     """Mine a bundled table on a cluster that lives as long as that takes."""
     with TemporaryDirectory(prefix="maabo-demo-", ignore_cleanup_errors=True) as folder:
-        return run_cluster(Options(flower=flower), Path(folder), Screen(quiet=False), client=DEMO)
+        return run_cluster(Options(http=False, flower=flower), Path(folder), Screen(quiet=False), client=DEMO)
 
 
 def main() -> None:

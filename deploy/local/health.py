@@ -33,6 +33,7 @@ class HealthChecks:
     def __call__(self, unsure: Sequence[tuple[Part, Running]]) -> set[str]:
         """Of the parts given, the names of those that are healthy."""
         healthy = {part.name for part, _ in unsure if part.role == "flower" and self._flower_answers()}
+        healthy |= {part.name for part, _ in unsure if part.role == "service" and self._service_answers()}
         with suppress(redis.RedisError, OperationalError, OSError):
             self._redis.ping()  # without Redis nobody else can be
             healthy |= {part.name for part, _ in unsure if part.role == "redis"}
@@ -57,11 +58,18 @@ class HealthChecks:
 
     def _flower_answers(self) -> bool:
         host = _ANYWHERE.get(self._plan.flower_host, self._plan.flower_host)
-        connection = HTTPConnection(host, self._plan.flower_port, timeout=HTTP_SECONDS)
-        try:
-            connection.request("GET", "/healthcheck")
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
+        return _answers(host, self._plan.flower_port, "/healthcheck")
+
+    def _service_answers(self) -> bool:
+        return _answers(LOOPBACK, self._plan.http_port, "/healthz")
+
+
+def _answers(host: str, port: int | None, path: str) -> bool:
+    connection = HTTPConnection(host, port, timeout=HTTP_SECONDS)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,11 +16,13 @@ from deploy.local.directory import DataDirectory, write_private
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import SettingsError
 
-Role = Literal["redis", "scheduler", "worker", "flower"]
+Role = Literal["redis", "scheduler", "service", "worker", "flower"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 """The checkout: scheduler and workers are run from it."""
 LOOPBACK = "127.0.0.1"
+HTTP_PORT = 8080
+"""Of the HTTP interface, where nothing else listens there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Options:
     pool: str = "prefork"
     host: str = LOOPBACK
     redis_port: int | None = None
+    http_port: int | None = None
+    http: bool = True
     flower_port: int | None = None
     flower: bool = True
     flower_auth: str | None = None
@@ -56,9 +61,16 @@ class Plan:
 
     settings: ClusterSettings
     parts: tuple[Part, ...]
+    http_port: int | None
+    """None where no HTTP interface is wanted."""
     flower_host: str
     flower_port: int | None
     """None where no Flower is wanted."""
+
+    @property
+    def http_url(self) -> str | None:
+        """Where other services find the HTTP interface."""
+        return None if self.http_port is None else f"http://{LOOPBACK}:{self.http_port}"
 
     @property
     def flower_url(self) -> str | None:
@@ -84,10 +96,13 @@ def make_plan(options: Options, directory: DataDirectory, environment: Mapping[s
         Part("scheduler", "scheduler", (sys.executable, "-m", "scheduler"), shared),
         *(_worker(number, options.pool, shared) for number in range(1, options.workers + 1)),
     ]
+    http_port = _http_port(options.http_port) if options.http else None
+    if http_port is not None:
+        parts.append(_service(http_port, shared))
     flower_port = _port(options.host, options.flower_port, "--flower-port") if options.flower else None
     if flower_port is not None:
         parts.append(_flower(options, flower_port, shared))
-    return Plan(settings, tuple(parts), options.host, flower_port)
+    return Plan(settings, tuple(parts), http_port, options.host, flower_port)
 
 
 def check_flower(options: Options) -> None:
@@ -164,12 +179,26 @@ def _worker(number: int, pool: str, environment: Mapping[str, str]) -> Part:
     return Part("worker", name, tuple(command), environment, orphan_signal=signal.SIGKILL)
 
 
+def _service(port: int, environment: Mapping[str, str]) -> Part:
+    """On loopback: whoever wants it elsewhere runs `python -m scheduler serve`."""
+    command = (sys.executable, "-m", "scheduler", "serve", "--host", LOOPBACK, "--port", str(port))
+    return Part("service", "service", command, environment)
+
+
 def _flower(options: Options, port: int, environment: Mapping[str, str]) -> Part:
     command = [sys.executable, "-m", "celery", "-A", "deploy.local.flower_app", "flower", f"--address={options.host}"]
     command += [f"--port={port}", f"--conf={Path(__file__).with_name('flower_config.py')}"]
     # A program may read the API without a password on loopback only; with one, it needs the password.
     access = {"MAABO_FLOWER_AUTH": options.flower_auth or "", "FLOWER_UNAUTHENTICATED_API": "true"}
     return Part("flower", "flower", tuple(command), {**environment, **access})
+
+
+def _http_port(wanted: int | None) -> int:
+    """The usual one if it is free, so that clients find it without being told."""
+    if wanted is None:
+        with suppress(SettingsError):
+            return _port(LOOPBACK, HTTP_PORT, "--http-port")
+    return _port(LOOPBACK, wanted, "--http-port")
 
 
 def _port(host: str, wanted: int | None, option: str) -> int:

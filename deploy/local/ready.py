@@ -21,6 +21,7 @@ class ReadyFile:
         """Write it if it would say something new."""
         content = {
             "redis": self._plan.settings.redis_url,
+            "http": self._plan.http_url,
             "flower": self._plan.flower_url,
             "processes": [{"role": role, "pid": pid} for role, pid in processes],
         }

@@ -35,7 +35,7 @@ class Screen:
         from rich.table import Table
 
         table = Table("part", "process", "address", box=box.SIMPLE, pad_edge=False)
-        addresses = {"redis": plan.settings.redis_url, "flower": plan.flower_url}
+        addresses = {"redis": plan.settings.redis_url, "service": plan.http_url, "flower": plan.flower_url}
         for part, (role, pid) in zip(plan.parts, processes, strict=True):
             table.add_row(part.name, str(pid), addresses.get(role) or "")
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
@@ -46,6 +46,8 @@ class Screen:
             f"To use the cluster in another terminal:\n\n  export MAABO_REDIS={plan.settings.redis_url}\n",
             soft_wrap=True,
         )
+        if plan.http_url:
+            console.print(f"or over HTTP:\n\n  export MAABO_SERVER={plan.http_url}\n", soft_wrap=True)
         console.print(
             f"Logs are in {logs}. Ctrl-C stops everything; the next start resumes what is unfinished.", soft_wrap=True
         )
@@ -55,5 +57,6 @@ def counted(plan: Plan) -> str:
     """`Redis, the scheduler, 2 workers and Flower`."""
     workers = sum(part.role == "worker" for part in plan.parts)
     texts = ["Redis", "the scheduler", f"{workers} worker{'s' if workers > 1 else ''}"]
+    texts += ["the HTTP service"] if plan.http_port is not None else []
     texts += ["Flower"] if plan.flower_port is not None else []
     return f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -9,7 +9,7 @@ from deploy.local.processes import Part, Role
 from deploy.local.restarts import Restarts
 from maabo_dist.errors import MaaboError
 
-STOP_ORDER: tuple[Role, ...] = ("flower", "worker", "scheduler", "redis")
+STOP_ORDER: tuple[Role, ...] = ("flower", "service", "worker", "scheduler", "redis")
 """Who needs a part stops before it."""
 GRACE_SECONDS = 10.0
 PAUSE = 0.05

@@ -56,7 +56,9 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        text = json.dumps(line, ensure_ascii=False, default=str)
+        # Some readers take more than \n for the end of a line.
+        return text if text.isprintable() else json.dumps(line, default=str)
 
 
 def log_handler(style: Literal["text", "json"], stream: TextIO) -> logging.Handler:
@@ -79,6 +81,8 @@ def _said(fields: dict[str, object]) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    """Line breaks and spaces cannot make a value look like another line or field."""
+    """Whatever a value holds cannot make it look like another line or field, or steer a terminal."""
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' \n\r\t"=') else text
+    if not text.isprintable():
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text

@@ -30,6 +30,18 @@ Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 JobId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
+def _checked_correlation(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("characters that can be printed are needed; line breaks and control characters are none")
+    return text
+
+
+Correlation = Annotated[Name, AfterValidator(_checked_correlation)]
+"""What the one who asked calls something; it stands in logs and on screens."""
+Trace = Annotated[str, Field(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
+"""A W3C `traceparent`: the span under which what is done for a job belongs."""
+
+
 class JobState(StrEnum):
     """Where a job stands: queued → running → mining → done | failed | cancelled, and paused."""
 
@@ -60,7 +72,8 @@ class Priority(StrEnum):
         return {Priority.LOW: 1, Priority.NORMAL: 4, Priority.HIGH: 16}[self]
 
 
-def _is_none(value: object) -> bool:
+def is_none(value: object) -> bool:
+    """For fields that are left out where there is nothing to say."""
     return value is None
 
 
@@ -144,10 +157,12 @@ class JobSpec(_Document):
     tenant: Name = "default"
     callback: AnyCallback | None = None
     # Left out where there is none: programs that do not know them yet read all other documents.
-    dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=_is_none)
+    dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=is_none)
     """Of the raw table that the columns were made of, where it was uploaded."""
-    correlation: Name | None = Field(None, exclude_if=_is_none)
+    correlation: Correlation | None = Field(None, exclude_if=is_none)
     """Whatever the one who asked calls this; it stands in the logs."""
+    trace: Trace | None = Field(None, exclude_if=is_none)
+    """The span of whoever asked, where there is one."""
 
     @classmethod
     def parse(cls, document: object) -> Self:

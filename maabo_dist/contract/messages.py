@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.contract.job import Fingerprint, JobId, JobSpec, Name
+from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace, is_none
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
@@ -54,6 +54,20 @@ def _other_version(kind: str, found: object) -> str:
     return f"A {kind} message of contract version {found!r} came; this program speaks version {VERSION}."
 
 
+class _Task(_Message):
+    """What asks a worker for something."""
+
+    # Left out where there is none: workers that do not know them yet read all other tasks.
+    correlation: Correlation | None = Field(None, exclude_if=is_none)
+    """The job's, for logs and for Flower."""
+    trace: Trace | None = Field(None, exclude_if=is_none)
+    """The span of the job."""
+
+
+def _with_correlation(line: str, correlation: str | None) -> str:
+    return line if correlation is None else f"{line} · {correlation}"
+
+
 class TableSplit(_Message):
     """What a worker needs to lay out the training table."""
 
@@ -82,7 +96,7 @@ class TableSplit(_Message):
         )
 
 
-class Evaluate(_Message):
+class Evaluate(_Task):
     """Grow the trees of subsets `start` … `stop` − 1 of a batch."""
 
     job: JobId
@@ -108,7 +122,8 @@ class Evaluate(_Message):
         subsets = "subset" if count == 1 else "subsets"
         mixed = self.smallest_size not in {None, self.subset_size}
         size = f"{self.smallest_size}–{self.subset_size}" if mixed else self.subset_size
-        return f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {size}"
+        line = f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {size}"
+        return _with_correlation(line, self.correlation)
 
 
 class Answer(_Message):
@@ -125,7 +140,7 @@ class Answer(_Message):
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
-class Screen(_Message):
+class Screen(_Task):
     """Look at all pairs whose first feature is one of `start` … `stop` − 1, and answer with the strongest."""
 
     job: JobId
@@ -144,7 +159,8 @@ class Screen(_Message):
     def argsrepr(self) -> str:
         """One line for people, shown by Flower."""
         features = f"features {self.start}–{self.stop - 1}" if self.stop - self.start > 1 else f"feature {self.start}"
-        return f"job {self.job[:4]} · screen {self.number} of {self.blocks} · {features}"
+        line = f"job {self.job[:4]} · screen {self.number} of {self.blocks} · {features}"
+        return _with_correlation(line, self.correlation)
 
 
 class Screened(_Message):
@@ -186,7 +202,8 @@ class Mine(_Message):
     @property
     def argsrepr(self) -> str:
         """One line for people, shown by Flower."""
-        return f"job {self.spec.id[:4]} · {'rules' if self.final else 'rules so far'}"
+        line = f"job {self.spec.id[:4]} · {'rules' if self.final else 'rules so far'}"
+        return _with_correlation(line, self.spec.correlation)
 
 
 class Mined(_Message):

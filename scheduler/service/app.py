@@ -12,10 +12,11 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import datasets, events, health, jobs, problems, results, tokens
+from scheduler.service import datasets, events, health, jobs, metrics, problems, results, tokens
 from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
 from scheduler.service.fanout import Fanout
+from scheduler.service.http_meters import HttpMeters
 from scheduler.service.limits import BodyLimit
 from scheduler.service.nursery import Nursery
 from scheduler.service.settings import ServiceSettings
@@ -43,12 +44,13 @@ def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None 
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)))
-    for module in (datasets, jobs, events, results, tokens, health):
+    meters = HttpMeters(parts)
+    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)), meters)
+    for module in (datasets, jobs, events, results, tokens, health, metrics):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
-    app.add_middleware(Correlation, observe=lambda *_: None)
+    app.add_middleware(Correlation, observe=meters.observe)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as FastAPI's documentation has it
     return app
 

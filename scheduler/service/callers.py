@@ -18,7 +18,7 @@ from fastapi import Depends, Request
 from maabo_dist.errors import SettingsError
 from scheduler.registry import Registry, TokenRow
 from scheduler.service.problems import ForbiddenError, UnauthorizedError
-from scheduler.service.state import Service, service_of
+from scheduler.service.state import service_of
 
 SCOPES = ("read", "submit", "admin")
 """Each but admin, which is about tokens and quotas, includes those before it."""
@@ -98,17 +98,23 @@ def caller_of(request: Request) -> Caller:
 
 
 def needs(scope: str) -> Callable[..., Any]:
-    """A dependency: the caller, who must have this scope."""
+    """A dependency: the caller, who must have this scope. One, and not two: each costs a change of threads."""
 
-    def permitted(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        if not caller.may(scope):
-            raise ForbiddenError(
-                f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
-                remedy=f"Use a token made with --scopes {scope}.",
-            )
-        return caller
+    def permitted(request: Request) -> Caller:
+        return require(request, scope)
 
     return permitted
+
+
+def require(request: Request, scope: str) -> Caller:
+    """The caller, who must have this scope."""
+    caller = caller_of(request)
+    if not caller.may(scope):
+        raise ForbiddenError(
+            f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
+            remedy=f"Use a token made with --scopes {scope}.",
+        )
+    return caller
 
 
 Reader = Annotated[Caller, Depends(needs("read"))]
@@ -134,20 +140,3 @@ def _check_local(request: Request) -> None:
             f"No token has been made: only this machine may call, not {origin or host!r}.",
             remedy="Make a token with `maabo token create`.",
         )
-
-
-__all__ = [
-    "DEFAULT_TENANT",
-    "SCOPES",
-    "Admin",
-    "Caller",
-    "NewToken",
-    "Reader",
-    "Service",
-    "Submitter",
-    "caller_of",
-    "find_caller",
-    "make_token",
-    "needs",
-    "still_valid",
-]

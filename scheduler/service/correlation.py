@@ -1,7 +1,7 @@
 """One id for a request, from its arrival to the worker's log line: the caller's own, or one that is made here.
 
 A plain ASGI layer around the application: it also writes the access log, which names paths and never headers, and
-tells how long answers took.
+tells how long answers took to begin (those of event streams never end).
 """
 
 import re
@@ -17,6 +17,8 @@ from maabo_dist.cluster.logs import Journal
 journal = Journal("maabo.service.access")
 
 HEADER = "X-Request-ID"
+PROBES = {"/healthz", "/readyz", "/metrics"}
+"""Asked all the time, by machines."""
 _FORM = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
 """What cannot forge a line of a log."""
 
@@ -37,24 +39,25 @@ class Correlation:
             return
         correlation = _given(scope) or token_hex(8)
         scope.setdefault("state", {})["correlation"] = correlation
-        started, status = perf_counter(), 500
+        started, status, seconds = perf_counter(), 500, 0.0
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, seconds
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, seconds = message["status"], perf_counter() - started
                 message["headers"] = [*message["headers"], (HEADER.lower().encode(), correlation.encode())]
             await send(message)
 
         try:
             await self._app(scope, receive, answer)
         finally:
-            self._tell(scope, status, perf_counter() - started, correlation)
+            self._tell(scope, status, seconds, correlation)
 
     def _tell(self, scope: Scope, status: int, seconds: float, correlation: str) -> None:
         self._observe(scope["method"], _route(scope), status, seconds)
+        say = journal.detail if scope["path"] in PROBES and status < 500 else journal.tell
         facts: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
-        journal.detail(f"{scope['method']} {scope['path'][:200]}", **facts)
+        say(f"{scope['method']} {scope['path'][:200]!r}", **facts)
 
 
 def _given(scope: Scope) -> str | None:

@@ -1,6 +1,7 @@
 """`/healthz` and `/readyz`: whether the process lives, and whether the cluster behind it can take a job."""
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
@@ -8,10 +9,10 @@ from redis import RedisError
 from starlette.responses import Response
 
 from maabo_dist.contract import names
-from maabo_dist.contract.problem import Problem
+from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 from maabo_dist.errors import MaaboError
 from scheduler.parts import Parts
-from scheduler.service.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
+from scheduler.service.problems import RETRY_SECONDS, ProblemResponse, correlation_of
 from scheduler.service.state import service_of
 
 router = APIRouter(tags=["health"])
@@ -32,13 +33,25 @@ class Readiness(BaseModel):
     parts: dict[str, str]
 
 
+class NotReady(Problem):
+    """Which parts are missing."""
+
+    ready: bool = False
+    parts: dict[str, str]
+
+
+def _not_ready() -> dict[str, Any]:
+    schema = NotReady.model_json_schema()
+    return {"description": "A part of the cluster is missing", "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
 @router.get("/healthz")
 async def healthz() -> Health:
     """Whether this process lives. It asks nobody else."""
     return Health()
 
 
-@router.get("/readyz", response_model=Readiness, responses=documented())
+@router.get("/readyz", response_model=Readiness, responses={503: _not_ready()})
 def readyz(request: Request) -> Readiness | Response:
     """Whether a job that comes now would be worked on; says which part is missing."""
     parts = service_of(request).parts
@@ -48,7 +61,7 @@ def readyz(request: Request) -> Readiness | Response:
         return Readiness(ready=True, parts=found)
     detail = "; ".join(f"{name}: {found[name]}" for name in missing)
     problem = Problem.of("unavailable", detail, instance=correlation_of(request))
-    content = problem.to_json() | {"ready": False, "parts": found}
+    content = NotReady(**problem.model_dump(), parts=found).to_json()
     return ProblemResponse(content, problem.status, {"Retry-After": str(RETRY_SECONDS)})
 
 

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any
 from uuid import uuid4
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
+from maabo_dist.cluster.tracing import checked
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, with_secrets
 from maabo_dist.contract.messages import Request as Wish
@@ -46,7 +48,8 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 def submit(request: Request, response: Response, asked: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job. The same key and body give the same job; the same data and settings find the earlier result."""
     service = service_of(request)
-    submitted = _submitted(service, asked, caller, key, correlation_of(request))
+    with service.parts.tracing.span("submit", checked(request.headers.get("traceparent")), "server") as span:
+        submitted = _submitted(service, asked, caller, key, Origin(correlation_of(request), span.traceparent))
     if submitted.created:
         _tell(service, submitted.job)
     else:
@@ -133,9 +136,15 @@ def _ask(service: Service, caller: Caller, job: str, wish: str) -> JobDetails:
     return details(service, owned(service, caller, job))
 
 
-def _submitted(
-    service: Service, asked: JobRequest, caller: Caller, key: str | None, correlation: str | None
-) -> Submitted:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """By what a request is known in logs and traces."""
+
+    correlation: str | None
+    trace: str | None
+
+
+def _submitted(service: Service, asked: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submitted:
     registry = service.parts.ledger.registry
     body = sha256(json.dumps(with_secrets(asked), sort_keys=True).encode()).hexdigest()
     if key is not None and (known := registry.job_of_key(caller.tenant, key, body)) is not None:
@@ -158,7 +167,8 @@ def _submitted(
         tenant=caller.tenant,
         callback=asked.callback,
         dataset_id=table.id,
-        correlation=correlation,
+        correlation=origin.correlation,
+        trace=origin.trace,
     )
     now = service.parts.clock()
     return registry.submit(spec, now, key=key, body=body, fresh=asked.fresh, trees=plan.trees)

@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from redis import RedisError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.contract.problem import KINDS, MEDIA_TYPE, Problem, document_error, problem_of
@@ -158,7 +159,15 @@ async def _http(request: Request, error: HTTPException) -> ProblemResponse:
         detail = f"{request.method} cannot be done at {request.url.path[:200]}."
     response = respond(Problem.of(kind, detail, instance=correlation_of(request)))
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """All that can be done at a path; the router names those of the first route that it finds there."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in routes for method in getattr(route, "methods", None) or ()}
 
 
 async def _unexpected(request: Request, error: Exception) -> ProblemResponse:

@@ -42,7 +42,6 @@ def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
-            backlog=BACKLOG,
         )
         Server(config, app).run(sockets=[sock])
 
@@ -81,10 +80,12 @@ def url_of(sock: socket.socket) -> str:
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named: asyncio sends small answers at once only where it sees that this is TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(BACKLOG)  # whoever calls from now on waits until the server runs, and is not refused
     except OSError as error:
         sock.close()
         raise SettingsError(

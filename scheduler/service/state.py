@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 
 from scheduler.parts import Parts
+from scheduler.service.http_meters import HttpMeters
 from scheduler.service.settings import ServiceSettings
 from scheduler.service.tables import Tables
 
@@ -17,6 +18,7 @@ class Service:
     parts: Parts
     settings: ServiceSettings
     tables: Tables
+    meters: HttpMeters
     _tokens: bool = field(default=False, repr=False)
 
     def needs_tokens(self) -> bool:

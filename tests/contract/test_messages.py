@@ -58,6 +58,30 @@ def test_a_task_reads_well_to_a_person():
     assert Evaluate.read(an_evaluation(smallest_size=2)).argsrepr == "job 0123 · batch 12 · 256 subsets of 2–3"
 
 
+def test_a_task_shows_the_correlation_of_its_job_at_the_end():
+    spec = JobSpec.parse({"id": JOB, "dataset": {"fingerprint": TABLE}, "correlation": "order 7"})
+    mine = Mine(spec=spec, attempt=1, final=True, segments=(), seconds=0.0, stopped="trees")
+
+    assert Evaluate.read(an_evaluation(correlation="order 7")).argsrepr.endswith(" subsets of 3 · order 7")
+    assert mine.argsrepr == "job 0123 · rules · order 7"
+
+
+def test_a_task_without_correlation_and_trace_reads_as_it_always_did():
+    assert not {"correlation", "trace"} & set(Evaluate.read(an_evaluation()).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize("correlation", ["", "x" * 201, "a\nb", "a\x1b[2Jb", "a\u2028b", "a\x00b"])
+def test_a_correlation_that_cannot_be_printed_or_is_too_long_is_refused(correlation):
+    with pytest.raises(SettingsError, match="correlation: "):
+        JobSpec.parse({"id": JOB, "dataset": {"fingerprint": TABLE}, "correlation": correlation})
+
+
+@pytest.mark.parametrize("trace", ["", "00-x", f"00-{'A' * 32}-{'b' * 16}-01", f"00-{'a' * 32}-{'b' * 16}-01\n"])
+def test_a_trace_that_is_no_traceparent_is_refused(trace):
+    with pytest.raises(SettingsError, match="trace: "):
+        JobSpec.parse({"id": JOB, "dataset": {"fingerprint": TABLE}, "trace": trace})
+
+
 def test_what_only_a_person_reads_of_a_task_is_not_sent():
     assert "smallest_size" not in Evaluate.read(an_evaluation(smallest_size=2)).model_dump(mode="json")
 

@@ -102,10 +102,20 @@ def cluster(tmp_path_factory):
 
 
 def test_the_ready_file_says_where_everything_is(cluster):
-    assert sorted(cluster.roles) == ["flower", "redis", "scheduler", "worker", "worker"]
+    assert sorted(cluster.roles) == ["flower", "redis", "scheduler", "service", "worker", "worker"]
     assert {psutil.Process(pid).ppid() for pid in cluster.pids(*cluster.roles)} == {cluster.process.pid}
     assert redis.Redis.from_url(cluster.ready["redis"]).ping()
     assert stat.S_IMODE(cluster.ready_file.stat().st_mode) == 0o600
+
+
+def test_the_http_interface_says_when_a_job_can_be_taken(cluster):
+    address = urlsplit(cluster.ready["http"])
+
+    connection = HTTPConnection(address.hostname, address.port, timeout=10)
+    connection.request("GET", "/readyz")
+    response = connection.getresponse()
+    assert (response.status, json.loads(response.read())["ready"]) == (200, True)
+    connection.close()
 
 
 def test_redis_refuses_who_does_not_know_the_password(cluster):
@@ -159,13 +169,13 @@ def test_whatever_is_killed_is_started_again(cluster):
 
     assert cluster.ready["redis"] == address
     assert redis.Redis.from_url(address).get("kept") == b"yes"
-    assert len(cluster.roles) == 5
+    assert len(cluster.roles) == 6
     assert before[3] in cluster.pids("worker")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a process does not hear of its parent's end")
 def test_a_killed_supervisor_takes_its_parts_along(tmp_path):
-    with started(tmp_path, "--no-flower", ready=False) as cluster:
+    with started(tmp_path, "--no-flower", "--no-http", ready=False) as cluster:
         servers.wait_for(lambda: len(cluster.everyone()) >= 4, what="processes")
         everyone = cluster.everyone()
         cluster.process.kill()
@@ -193,11 +203,12 @@ def test_a_stopped_cluster_leaves_no_process_and_the_next_resumes_its_jobs(clust
     assert cluster.process.wait(40) == 0
     assert all_gone(everyone)
     assert not cluster.ready_file.exists()
-    with started(cluster.directory, "--workers", "1", "--no-flower", "--pool", "threads") as cluster:
+    with started(cluster.directory, "--workers", "1", "--no-flower", "--no-http", "--pool", "threads") as cluster:
         settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
         servers.wait_for(lambda: _record(settings, job).state.ended, what="the end of the job")
         assert _record(settings, job).state is JobState.DONE
         assert cluster.ready["flower"] is None
+        assert cluster.ready["http"] is None
 
 
 def _record(settings, job):

@@ -26,8 +26,9 @@ def part(plan, name):
 def test_every_part_is_told_the_same_addresses(directory):
     plan = make_plan(Options(workers=3, log_format="json"), directory, {"PATH": "/bin", "MAABO_STORE": "file:///else"})
 
-    assert [part.name for part in plan.parts] == ["redis", "scheduler", "worker1", "worker2", "worker3", "flower"]
-    for name in ("scheduler", "worker3", "flower"):
+    workers = ["worker1", "worker2", "worker3"]
+    assert [part.name for part in plan.parts] == ["redis", "scheduler", *workers, "service", "flower"]
+    for name in ("scheduler", "worker3", "service", "flower"):
         environment = part(plan, name).environment
         assert environment["MAABO_STORE"] == f"file://{directory.root}/store"
         assert environment["MAABO_LEDGER"] == f"sqlite:///{directory.root}/ledger.db"

@@ -14,6 +14,7 @@ PARTS = [
         ("scheduler", "scheduler"),
         ("worker", "worker1"),
         ("worker", "worker2"),
+        ("service", "service"),
         ("flower", "flower"),
     ]
 ]
@@ -73,7 +74,7 @@ def test_all_parts_are_started_at_once():
 
     world.supervisor.turn()
 
-    assert world.running.keys() == {"redis", "scheduler", "worker1", "worker2", "flower"}
+    assert world.running.keys() == {"redis", "scheduler", "worker1", "worker2", "service", "flower"}
     assert world.supervisor.waiting_for == ["worker2"]
 
 
@@ -86,9 +87,9 @@ def test_a_part_that_ends_is_started_again_and_a_line_says_why():
 
     world.turn_until(2)
 
-    assert world.lines == ["worker1 ended (SIGKILL) and was started again as process 105."]
+    assert world.lines == ["worker1 ended (SIGKILL) and was started again as process 106."]
     assert world.supervisor.healthy
-    assert world.supervisor.processes[2:4] == [("worker", 105), ("worker", 103)]
+    assert world.supervisor.processes[2:4] == [("worker", 106), ("worker", 103)]
 
 
 def test_a_new_process_counts_when_it_is_healthy():
@@ -98,7 +99,7 @@ def test_a_new_process_counts_when_it_is_healthy():
 
     world.turn_until(3)
 
-    assert world.running["redis"].pid == 105
+    assert world.running["redis"].pid == 106
     assert world.supervisor.processes[0] == ("redis", 100)
     assert world.supervisor.waiting_for == ["redis"]
 
@@ -120,7 +121,7 @@ def test_parts_stop_before_those_that_they_need():
     killed = world.supervisor.stop()
 
     order = [name for _, name in world.told]
-    assert order == ["flower", "worker1", "worker2", "scheduler", "redis"]
+    assert order == ["flower", "service", "worker1", "worker2", "scheduler", "redis"]
     assert killed == []
 
 
@@ -143,5 +144,6 @@ def test_a_hurried_stop_kills_at_once():
 
     world.supervisor.stop(hurried=lambda: True)
 
-    assert [name for act, name in world.told if act == "kill"] == ["flower", "worker1", "worker2", "scheduler", "redis"]
+    killed = [name for act, name in world.told if act == "kill"]
+    assert killed == ["flower", "service", "worker1", "worker2", "scheduler", "redis"]
     assert world.now < 1.2

@@ -7,6 +7,7 @@ dead, an ordinary scheduler goes on.
 import os
 import signal
 import sys
+from functools import reduce
 from threading import Event
 
 from maabo_dist.cluster.settings import ClusterSettings
@@ -16,13 +17,13 @@ from scheduler.loop import Scheduler
 from scheduler.parts import Parts
 
 STEPS = {
-    "write": ("_ledger", "write", lambda values: bool(values.get("sent")), 4),
-    "publish": ("_post", "evaluate", lambda _: True, 4),
-    "commit": ("_ledger", "write", lambda values: bool(values.get("new_results")), 4),
+    "write": ("_desks.search._ledger", "write", lambda values: bool(values.get("sent")), 4),
+    "publish": ("_desks.search._post", "evaluate", lambda _: True, 4),
+    "commit": ("_desks.search._ledger", "write", lambda values: bool(values.get("new_results")), 4),
     "ack": ("_redis", "xdel", lambda _: True, 4),
-    "block": ("_screens._ledger", "write_blocks", lambda _: True, 2),
-    "block-publish": ("_screens._post", "screen", lambda _: True, 2),
-    "screen": ("_screens._ledger", "write_screen", lambda _: True, 1),
+    "block": ("_desks.screens._ledger", "write_blocks", lambda _: True, 2),
+    "block-publish": ("_desks.screens._post", "screen", lambda _: True, 2),
+    "screen": ("_desks.screens._ledger", "write_screen", lambda _: True, 1),
 }
 """Step → what does it, the method, which of its calls are meant, and at how many of them to die."""
 
@@ -56,7 +57,7 @@ def run_until(step):
     part, method, meant, times = STEPS[what]
     scheduler = Scheduler(Parts.connected(ClusterSettings.from_environment(os.environ)), f"dying {step}")
     *owner, name = part.split(".")
-    owner = getattr(scheduler, owner[0]) if owner else scheduler
+    owner = reduce(getattr, owner, scheduler)
     setattr(owner, name, Dying(getattr(owner, name), when, method, meant, times))
     scheduler.run(Event())
 

@@ -9,6 +9,7 @@ Processes reach Redis through a proxy (`world.proxy`), the test itself does not.
 """
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -199,6 +200,13 @@ class World:
         process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings)
         process.ordinary = app == ORDINARY and not settings and not options
         return process.ready(" ready.") if wait else process
+
+    def service(self, *options, environment=None, **settings):
+        """One more HTTP server, on a free port; its `url` says where."""
+        command = [sys.executable, "-m", "scheduler", "serve", "--port", "0", *options]
+        process = self._start(command, "service", environment, settings).ready("listening on")
+        process.url = re.search(r"listening on (http\S+)", process.log)[1]
+        return process
 
     def _start(self, command, name, environment, settings):
         settings = {"redis_url": f"redis://127.0.0.1:{self.proxy.port}/0"} | settings

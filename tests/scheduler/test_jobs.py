@@ -24,7 +24,7 @@ from maabo_dist.mining import mine
 from maabo_dist.report import load_schema
 from maabo_dist.settings import MiningSettings
 from maabo_dist.store import FileStore
-from scheduler import loop
+from scheduler import loop, search_desk, seats
 from scheduler.housekeeping import Housekeeping
 from scheduler.mirror import Mirror
 from scheduler.parts import Parts
@@ -106,9 +106,9 @@ def nobody_takes(cluster, *queues):
 def no_seats(monkeypatch):
     """Schedulers take jobs in and open none of them."""
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "MOST_JOBS", 0)
-        patch.setattr(loop, "URGENT_SEATS", 0)
-        patch.setattr(loop, "GUEST_SEATS", 0)
+        patch.setattr(seats, "MOST_JOBS", 0)
+        patch.setattr(seats, "URGENT_SEATS", 0)
+        patch.setattr(seats, "GUEST_SEATS", 0)
         yield
 
 
@@ -294,8 +294,8 @@ def test_a_paused_job_stays_paused_when_the_scheduler_changes(cluster, columns, 
 def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client, maabo, tmp_path, monkeypatch, state):
     with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
         if state is JobState.QUEUED:
-            patch.setattr(loop, "MOST_JOBS", 0)
-            patch.setattr(loop, "GUEST_SEATS", 0)
+            patch.setattr(seats, "MOST_JOBS", 0)
+            patch.setattr(seats, "GUEST_SEATS", 0)
         job = submit(cluster, tmp_path, columns, **(QUICK if state is JobState.MINING else SLOW))
         if state is JobState.PAUSED:
             some_trees(ledger, job, 5)
@@ -531,7 +531,7 @@ def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
 
 def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
     failed = failing_once(monkeypatch, Post, "evaluate", PostError("the broker is gone"))
-    monkeypatch.setattr(loop, "_allowance", lambda *_: 1.0)
+    monkeypatch.setattr(search_desk, "_allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
         with no_seats(monkeypatch):
             jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]

@@ -50,3 +50,16 @@ def test_what_came_from_outside_never_makes_a_line_of_its_own(written, style):
     line = written(style, "job refused", reason="x\n2026-01-01 INFO maabo: all is well")
 
     assert line.count("\n") == 1
+
+
+FORGERIES = ["a\nb", "a\rb", "a\x1b[2Jb", "a\x85b", "a\u2028b", "a\u202eb", "a\x00b", "a\ud800b", 'a" job=b', "a job=b"]
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+@pytest.mark.parametrize("value", FORGERIES)
+def test_no_value_can_look_like_another_line_or_field(written, style, value):
+    line = written(style, "job refused", correlation=value, job="7f3a")
+
+    assert line.encode().decode().splitlines() == [line.removesuffix("\n")]
+    assert line.removesuffix("\n").isprintable()
+    assert line.count(" job=") - line.count("a job=b") - line.count('\\" job=b') == (style == "text")

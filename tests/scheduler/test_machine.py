@@ -20,9 +20,9 @@ from maabo_dist.store import FileStore
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import failed_forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
-from scheduler.active import open_job
 from scheduler.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
 from scheduler.machine import MOST_STRIKES, JobMachine, TaskKey
+from scheduler.opening import open_job
 from scheduler.preparation import prepare
 from tests import factories
 

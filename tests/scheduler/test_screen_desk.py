@@ -17,7 +17,8 @@ from maabo_dist.screens import MOST_PAIRS, BitTable, pack_pairs, screen, screen_
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.synthetic import Recipe, generate
 from maabo_dist.trees import TrainingTable
-from scheduler import loop
+from scheduler import loop, preparation
+from scheduler.dispatch import choose
 from scheduler.loop import Scheduler
 from scheduler.parts import Parts
 from scheduler.preparation import Workshop
@@ -181,7 +182,7 @@ def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(
         scheduler = Scheduler(parts, "one")
         while len(scheduler._jobs) < 2:
             scheduler.turn()
-        chosen = scheduler._choose(14, parts.clock())
+        chosen = choose(scheduler._jobs.values(), 14, cluster.task_seconds, parts.clock())
 
     assert least <= len(chosen[screened]) < 14
     assert len(chosen[screened]) + len(chosen[other]) == 14
@@ -191,13 +192,13 @@ def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(
 
 
 def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, monkeypatch):
-    ready, right = Event(), loop.prepare
+    ready, right = Event(), preparation.prepare
 
     def slow(spec, *rest):
         assert spec.priority != "low" or ready.wait(30)
         return right(spec, *rest)
 
-    monkeypatch.setattr(loop, "prepare", slow)
+    monkeypatch.setattr(preparation, "prepare", slow)
     with a_scheduler(cluster) as ledger:
         first = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         first.sent()

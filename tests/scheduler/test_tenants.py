@@ -11,7 +11,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
-from scheduler import loop
+from scheduler import loop, seats
 from scheduler.registry import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
@@ -98,6 +98,21 @@ def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
     assert (refused, row.state) == (0, JobState.QUEUED)
 
 
+def test_an_id_that_comes_again_with_another_document_is_refused_and_the_job_goes_on(cluster):
+    job = uuid4().hex
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
+        ledger.registry.set_quota(QuotaRow("ann", queued=1, running=0))
+        for fingerprint in ("a" * 64, "b" * 64):
+            ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": fingerprint}, "tenant": "ann"})
+        ((_, letter),) = servers.wait_for(
+            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a dead letter"
+        )
+        row = ledger.job(job)
+
+    assert json.loads(letter[b"problem"])["type"] == "https://maabo.dev/problems/key-reused"
+    assert (row.state, row.spec.dataset.fingerprint) == (JobState.QUEUED, "a" * 64)
+
+
 def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_path):
     with a_scheduler(cluster) as ledger:
         ledger.registry.set_quota(QuotaRow("ann", trees=19))
@@ -108,7 +123,7 @@ def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_pat
 
 
 def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, columns, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "MOST_JOBS", 2)
+    monkeypatch.setattr(seats, "MOST_JOBS", 2)
     store_table(cluster, tmp_path, columns)
     with a_scheduler(cluster) as ledger:
         many = [submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING) for _ in range(5)]

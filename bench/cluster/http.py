@@ -1,0 +1,94 @@
+"""How long other services wait: status and submission over HTTP, beside plain FastAPI under the same load."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from bench import show
+from bench.cluster.load import latencies
+from bench.cluster.world import World, world
+from maabo_dist.data import load_bundled
+from scheduler.parts import Parts
+from tests import servers
+from tests.service_parts import stored_table
+
+CONNECTIONS = 8
+
+
+def run(options) -> None:
+    requests = 500 if options.quick else 4000
+    with world() as place:
+        frame, settings = load_bundled("diabetes")
+        parts = Parts.connected(place.settings)
+        dataset = stored_table(parts, place.directory, frame).id
+        parts.close()
+        ours, plain = _service(place), _plain(place)
+        table = settings.model_dump(mode="json", exclude_unset=True)
+
+        def submission(number: int) -> tuple[str, str, bytes]:
+            document = {"dataset": dataset, "table": table, "settings": {"seed": number, "trees": 20}}
+            return "POST", "/v1/jobs", json.dumps(document).encode()
+
+        def posted(number: int) -> tuple[str, str, bytes]:
+            _, _, body = submission(number)
+            return "POST", "/", body
+
+        latencies(ours, submission, 20, 1)  # the table is prepared once
+        first = place.ledger.registry.list_jobs(None, most=1)[0].id
+        pairs = [
+            ("status", lambda _: ("GET", f"/v1/jobs/{first}", b""), lambda _: ("GET", "/", b"")),
+            ("a page of 50 jobs", lambda _: ("GET", "/v1/jobs", b""), lambda _: ("GET", "/", b"")),
+            ("submit", lambda number: submission(number + 1000), posted),
+        ]
+        rows = []
+        for what, mine, theirs in pairs:
+            count = requests // 4 if what != "status" else requests
+            found = latencies(ours, mine, count, CONNECTIONS), latencies(plain, theirs, count, CONNECTIONS)
+            rows += [(f"{what}, p{share}", *_compared(found, share)) for share in (50, 99)]
+    show.comparison(
+        f"HTTP under load: {CONNECTIONS} connections on loopback, server and load on the same two cores",
+        "ours",
+        "plain FastAPI",
+        rows,
+        ["Ours reads the ledger (SQLite) for the caller and the job, and Redis; submit commits the job to the ledger."],
+    )
+
+
+def _compared(found: tuple[np.ndarray, np.ndarray], share: int) -> tuple[float, float, float, None]:
+    mine, theirs = (float(np.percentile(each, share)) for each in found)
+    return mine, theirs, mine / theirs, None
+
+
+def _service(place: World) -> str:
+    log = place.directory / "service.log"
+    _start(place, [sys.executable, "-m", "scheduler", "serve", "--port", "0"], log)
+    found = servers.wait_for(lambda: re.search(r"listening on (http\S+)", log.read_text()), what="a server")
+    return found[1]
+
+
+def _plain(place: World) -> str:
+    port, log = servers.free_port(), place.directory / "plain.log"
+    _start(place, [sys.executable, "-m", "bench.cluster.plain", str(port)], log)
+    servers.wait_for(lambda: _answers(port), what="plain FastAPI")
+    return f"http://127.0.0.1:{port}"
+
+
+def _start(place: World, command: list[str], log: Path) -> None:
+    environment = os.environ | place.settings.environment()
+    process = subprocess.Popen(
+        command, cwd=servers.ROOT, env=environment, stdout=log.open("wb"), stderr=subprocess.STDOUT
+    )
+    place.parts.callback(process.wait)
+    place.parts.callback(process.kill)
+
+
+def _answers(port: int) -> bool:
+    try:
+        return bool(len(latencies(f"http://127.0.0.1:{port}", lambda _: ("GET", "/", b""), 1, 1)))
+    except OSError:
+        return False

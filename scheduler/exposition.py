@@ -1,0 +1,178 @@
+"""The cluster's metrics for Prometheus: what schedulers counted, and what ledger and Redis hold at this moment.
+
+    meters in Redis, one for each scheduler ─┐
+    lengths of streams and queues in Redis ──┼─► collect ─► `ClusterCollector` ─► the text that is scraped
+    jobs in the ledger ──────────────────────┘
+
+A part that cannot be reached shows as `maabo_up 0`, and what it would have said is left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import redis as redis_client
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.errors import FormatError
+from scheduler import meters
+from scheduler.database import LedgerError
+from scheduler.ledger import Ledger
+from scheduler.meters import Meter, Reading
+
+journal = Journal("maabo.exposition")
+
+QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
+UNACKED = "unacked"
+"""Where kombu keeps what workers have taken and not acknowledged."""
+
+
+def collect(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -> Iterator[Metric]:
+    """Every metric of the cluster, once."""
+    up = GaugeMetricFamily("maabo_up", "Whether a part can be reached.", labels=["part"])
+    found: list[Metric] = [up]
+    parts: dict[str, Callable[[], list[Metric]]] = {
+        "ledger": lambda: _of_ledger(ledger, settings, now),
+        "redis": lambda: _of_redis(redis, settings),
+    }
+    for part, ask in parts.items():
+        try:
+            found += ask()
+            up.add_metric([part], 1)
+        except (LedgerError, redis_client.RedisError, OSError) as error:
+            journal.warn("part cannot be reached", part=part, reason=error)
+            up.add_metric([part], 0)
+    return iter(found)
+
+
+class ClusterCollector(Collector):
+    """For a registry of prometheus_client: asks anew each time it is scraped."""
+
+    def __init__(self, ledger: Ledger, redis: Any, settings: ClusterSettings, clock: Callable[[], float]) -> None:
+        self._ledger, self._redis, self._settings, self._clock = ledger, redis, settings, clock
+
+    def collect(self) -> Iterable[Metric]:
+        """What there is now."""
+        return collect(self._ledger, self._redis, self._settings, self._clock())
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance: to be registered, it need not be able to reach anyone."""
+        return ()
+
+
+def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -> bytes:
+    """The text that Prometheus reads, where there is no other registry."""
+    registry = CollectorRegistry()
+    registry.register(ClusterCollector(ledger, redis, settings, lambda: now))
+    return generate_latest(registry)
+
+
+def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
+    """The meters of schedulers, by their names; meters that this version does not know are left out."""
+    return [(_timings if meter.kind == "histogram" else _amounts)(meter, readings) for meter in meters.ALL]
+
+
+def _amounts(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
+    kind = CounterMetricFamily if meter.kind == "counter" else GaugeMetricFamily
+    family = kind(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
+    for scheduler, reading in readings.items():
+        for value, amount in reading.amounts.get(meter.name, {}).items():
+            family.add_metric(_label_values(meter, scheduler, value), amount)
+    return family
+
+
+def _timings(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
+    family = HistogramMetricFamily(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
+    for scheduler, reading in readings.items():
+        for value, timing in reading.timings.get(meter.name, {}).items():
+            family.add_metric(_label_values(meter, scheduler, value), timing.cumulative(), timing.sum)
+    return family
+
+
+def _labels(meter: Meter) -> list[str]:
+    return ["scheduler", meter.label] if meter.label else ["scheduler"]
+
+
+def _label_values(meter: Meter, scheduler: str, value: str) -> list[str]:
+    return [scheduler, value] if meter.label else [scheduler]
+
+
+def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Metric]:
+    counts, oldest = ledger.counts(), ledger.oldest()
+    states = {state.value: float(counts.get(state.value, 0)) for state in JobState}
+    queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
+    renewed = now if oldest.lease_until is None else oldest.lease_until - settings.lease_seconds
+    return [
+        _by_label("jobs", "Jobs in the ledger.", "state", states),
+        _single("oldest_queued_job_age_seconds", "Since the oldest of the queued jobs was submitted.", queued),
+        _single("oldest_lease_age_seconds", "Since the stalest lease was renewed.", max(0.0, now - renewed)),
+    ]
+
+
+def _of_redis(redis: Any, settings: ClusterSettings) -> list[Metric]:
+    keys = _Keys.found(redis, settings)
+    with redis.pipeline(transaction=False) as pipe:
+        pipe.xlen(settings.key(names.INTAKE_STREAM))
+        pipe.xlen(settings.key(names.REFUSED_STREAM))
+        pipe.hlen(settings.key(UNACKED))
+        for queue in QUEUES:
+            pipe.llen(settings.key(queue))
+        for stream in keys.results:
+            pipe.xlen(stream)
+        intake, refused, unacked, *rest = pipe.execute()
+    queues = dict(zip(QUEUES, map(float, rest[: len(QUEUES)]), strict=True))
+    streams = {"intake": float(intake), "refused": float(refused), "results": float(sum(rest[len(QUEUES) :]))}
+    readings = _readings(redis, keys.meters)
+    return [
+        _by_label("stream_entries", "Entries of streams in Redis; results are those of all jobs.", "stream", streams),
+        _by_label("queue_messages", "Messages that no worker has taken.", "queue", queues),
+        _single("queue_unacked_messages", "Messages that workers have taken and not acknowledged.", float(unacked)),
+        _single("schedulers", "Schedulers that were heard of in the last minute.", float(len(readings))),
+        *of_schedulers(readings),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    results: list[bytes]
+    meters: dict[str, bytes]
+    """By scheduler."""
+
+    @classmethod
+    def found(cls, redis: Any, settings: ClusterSettings) -> "_Keys":
+        """In one pass over the keys."""
+        results, owners = settings.key(f"{names.RESULTS_STREAM}:").encode(), settings.key(f"{names.METERS}:").encode()
+        found = set(redis.scan_iter(match=settings.key("maabo:[rm]e*"), count=1000))
+        return cls(
+            sorted(key for key in found if key.startswith(results)),
+            {key[len(owners) :].decode(errors="replace"): key for key in sorted(found) if key.startswith(owners)},
+        )
+
+
+def _readings(redis: Any, keys: Mapping[str, bytes]) -> dict[str, Reading]:
+    """Of schedulers whose meters have not expired meanwhile and can be read."""
+    found = {}
+    for scheduler, text in zip(keys, redis.mget(keys.values()) if keys else [], strict=True):
+        try:
+            if text is not None:
+                found[scheduler] = Reading.read(text)
+        except FormatError as error:
+            journal.warn("meters refused", scheduler=scheduler, reason=error)
+    return found
+
+
+def _single(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"maabo_{name}", text, value=value)
+
+
+def _by_label(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"maabo_{name}", text, labels=[label])
+    for value, amount in values.items():
+        family.add_metric([value], amount)
+    return family

@@ -1,0 +1,78 @@
+"""Many clients post many jobs over HTTP while processes die: every job is there once, done, and right."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
+
+import httpx
+import pytest
+
+from maabo_dist.data import load_bundled
+from scheduler.parts import Parts
+from tests import servers
+from tests.faults.world import expected_digest
+from tests.service_parts import stored_table
+
+MINING = {"preset": "paper", "trees": 30, "batch": 4, "similarity": 0.4}
+
+
+def post(addresses, document, key, chance):
+    """As a careful client does: again with the same key, wherever it failed, and sometimes where it did not."""
+    tries = 0
+    while True:
+        tries += 1
+        url = f"{chance.choice(addresses)}/v1/jobs"
+        try:
+            answer = httpx.post(url, json=document, headers={"Idempotency-Key": key}, timeout=30)
+        except httpx.TransportError:
+            assert tries < 100
+            sleep(0.1)
+            continue
+        assert answer.status_code in {200, 202, 503}, answer.text
+        if answer.status_code != 503 and chance.random() < 0.7:
+            return answer.json()["id"]
+
+
+@pytest.mark.parametrize(
+    ("clients", "each"), [(6, 4), pytest.param(20, 10, marks=pytest.mark.soak)], ids=["24 jobs", "200 jobs"]
+)
+def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, clients, each):
+    world = new_world()
+    frame, table_settings = load_bundled("breast_cancer")
+    parts = Parts.connected(world.settings)
+    table = stored_table(parts, world.directory, frame)
+    parts.close()
+    services = [world.service(), world.service()]
+    schedulers, workers = [world.scheduler(), world.scheduler()], [world.worker(), world.worker()]
+    addresses = [service.url for service in services]
+
+    def client(number):
+        chance = random.Random(number)
+        jobs = {}
+        for seed in range(number * each, (number + 1) * each):
+            document = {
+                "dataset": table.id,
+                "table": table_settings.model_dump(mode="json", exclude_unset=True),
+                "settings": MINING | {"seed": seed},
+            }
+            jobs[seed] = post(addresses, document, f"client {number} job {seed}", chance)
+        return jobs
+
+    with ThreadPoolExecutor(clients) as pool:
+        posting = [pool.submit(client, number) for number in range(clients)]
+        servers.wait_for(lambda: sum(world.ledger.counts().values()) > clients, what="some jobs")
+        world.end(services[0])
+        world.end(schedulers[0])
+        world.end(workers[0])
+        addresses.remove(services[0].url)
+        world.worker(wait=False)
+        jobs = {seed: job for done in posting for seed, job in done.result().items()}
+
+    total = clients * each
+    servers.wait_for(lambda: world.ledger.counts().get("done") == total, 180, what="the end of all jobs")
+    assert sum(world.ledger.counts().values()) == total
+    assert len(set(jobs.values())) == total
+    rows = {row.id: row for row in world.ledger.jobs(jobs.values())}
+    assert {seed: rows[job].digest for seed, job in jobs.items()} == {
+        seed: expected_digest(MINING | {"seed": seed}) for seed in jobs
+    }

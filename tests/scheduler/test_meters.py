@@ -1,0 +1,215 @@
+"""What schedulers count, and how it is shown to Prometheus."""
+
+import json
+from contextlib import closing
+from uuid import uuid4
+
+import fakeredis
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.messages import Answer
+from maabo_dist.data import load_bundled, prepare
+from maabo_dist.errors import FormatError
+from scheduler import meters
+from scheduler.exposition import exposed, of_schedulers
+from scheduler.loop import Scheduler
+from scheduler.machine import MOST_STRIKES
+from scheduler.meters import Meters, Reading
+from scheduler.parts import Parts
+from tests import servers
+from tests.cluster import cluster_settings, submit
+from tests.ledgers import opened
+
+seconds = st.floats(0, 1e5, allow_nan=False)
+
+
+def samples(text):
+    """Every sample by its name and labels, read by Prometheus's own parser."""
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@given(st.dictionaries(st.sampled_from(["a:1", "b:2", "c:3"]), st.lists(seconds), min_size=1))
+@settings(max_examples=25)
+def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
+    readings = {}
+    for scheduler, times in observed.items():
+        own = Meters()
+        for time in times:
+            own.observe(meters.JOB_WAIT, time)
+        readings[scheduler] = Reading.read(own.reading().model_dump_json())
+
+    (family,) = [metric for metric in of_schedulers(readings) if metric.name == "maabo_job_wait_seconds"]
+
+    everything = [time for times in observed.values() for time in times]
+    for bound in [*meters.JOB_WAIT.bounds, float("inf")]:
+        buckets = [s for s in family.samples if s.name.endswith("_bucket") and float(s.labels["le"]) == bound]
+        assert sum(sample.value for sample in buckets) == sum(time <= bound for time in everything)
+    total = sum(sample.value for sample in family.samples if sample.name.endswith("_sum"))
+    assert total == pytest.approx(sum(everything))
+
+
+def test_meters_that_do_not_read_are_refused_with_a_reason():
+    crooked = {"amounts": {}, "timings": {"job_wait_seconds": {"": {"bounds": [1, 2], "counts": [1], "sum": 1}}}}
+
+    with pytest.raises(FormatError, match="1 counts do not fit 2 rising bounds"):
+        Reading.read(json.dumps(crooked))
+
+
+@pytest.fixture
+def client():
+    """Enough of a Redis to be scraped."""
+    return fakeredis.FakeRedis()
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with opened(f"sqlite:///{tmp_path}/ledger.db") as found:
+        yield found
+
+
+def queued(ledger, now):
+    spec = JobSpec.parse({"id": uuid4().hex, "dataset": {"fingerprint": "a" * 64}})
+    ledger.add([spec], now)
+    return spec.id
+
+
+SETTINGS = ClusterSettings(prefix="t:", lease_seconds=15)
+
+
+def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
+    queued(ledger, 100.0)
+    ledger.acquire("a:1", 160.0, 15.0, most=1)
+    queued(ledger, 150.0)
+    for stream in (names.INTAKE_STREAM, f"{names.RESULTS_STREAM}:1", f"{names.RESULTS_STREAM}:2"):
+        client.xadd(f"t:{stream}", {"header": "x"})
+    client.lpush(f"t:{names.EVALUATE_QUEUE}", "one", "two")
+    client.hset("t:unacked", "tag", "x")
+
+    found = samples(exposed(ledger, client, SETTINGS, 170.0))
+
+    assert found["maabo_jobs", "queued"] == 2
+    assert found["maabo_oldest_queued_job_age_seconds",] == 70
+    assert found["maabo_oldest_lease_age_seconds",] == 10
+    assert [found["maabo_stream_entries", stream] for stream in ("intake", "refused", "results")] == [1, 0, 2]
+    assert [found["maabo_queue_messages", queue] for queue in ("maabo.evaluate", "maabo.rules")] == [2, 0]
+    assert found["maabo_queue_unacked_messages",] == 1
+    assert (found["maabo_up", "ledger"], found["maabo_up", "redis"], found["maabo_schedulers",]) == (1, 1, 0)
+
+
+def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left_out(ledger, client):
+    for scheduler, trees in (("a:1", 3), ("b:2", 4)):
+        own = Meters()
+        own.count(meters.TREES, number=trees)
+        client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
+    client.set(f"t:{names.METERS}:c:3", "nonsense")
+
+    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+
+    shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_trees_observed_total"}
+    assert shown == {"a:1": 3, "b:2": 4}
+    assert found["maabo_schedulers",] == 2
+
+
+def test_a_redis_that_cannot_be_reached_shows_as_down_and_the_rest_is_shown(ledger):
+    nowhere = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
+
+    found = samples(exposed(ledger, nowhere, SETTINGS, 0.0))
+
+    assert (found["maabo_up", "redis"], found["maabo_up", "ledger"], found["maabo_jobs", "done"]) == (0, 1, 0)
+
+
+def test_a_ledger_that_cannot_be_read_shows_as_down_and_the_rest_is_shown(ledger, client, tmp_path):
+    ledger.close()
+    for file in tmp_path.glob("ledger.db*"):
+        file.write_bytes(b"no database")
+
+    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+
+    assert (found["maabo_up", "redis"], found["maabo_up", "ledger"]) == (1, 0)
+
+
+# What a scheduler counts of answers.
+
+
+@pytest.fixture(scope="module")
+def nobody_works(tmp_path_factory):
+    """A cluster without workers."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with servers.redis_server(directory) as url:
+        yield cluster_settings(url, directory, prefix="t:")
+
+
+class OneTask:
+    """A scheduler with a job of which one task of one subset is under way, and what workers might answer to it."""
+
+    def __init__(self, parts, job):
+        self._parts, self._job = parts, job
+        self.scheduler = Scheduler(parts, "here:1")
+        self.turn_until(lambda: self.sent)
+
+    @property
+    def sent(self):
+        held = self.scheduler._jobs.get(self._job)
+        return dict(held.machine._outbox.sent) if held else {}
+
+    def turn_until(self, condition):
+        for _ in range(100):
+            if found := condition():
+                return found
+            self._parts.redis.delete(self._parts.settings.key(names.EVALUATE_QUEUE))  # as if workers had taken them
+            self.scheduler.turn()
+        raise AssertionError("it did not come to that")
+
+    def answer(self, kind):
+        ((key, sent),) = self.sent.items()
+        where = {"job": self._job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
+        answer = Answer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
+        send_answer(self._parts.redis, self._parts.settings, answer)
+        self.scheduler.turn()
+        return answer
+
+
+@pytest.fixture
+def one_task(nobody_works, tmp_path):
+    columns = prepare(*load_bundled("wine")).columns
+    with closing(Parts.connected(nobody_works)) as parts:
+        mining = {"preset": "paper", "trees": 4, "batch": 1, "subset_size": 2}
+        yield OneTask(parts, submit(nobody_works, tmp_path, columns, **mining)), parts
+        parts.redis.flushall()
+
+
+def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
+    world, parts = one_task
+    for _ in range(MOST_STRIKES):
+        world.turn_until(lambda: world.sent)
+        last = world.answer("lost")
+    send_answer(parts.redis, parts.settings, last)  # once more, and too late
+    world.turn_until(lambda: parts.meters.amount(meters.LOST, "evaluate") == MOST_STRIKES + 1)
+
+    assert parts.meters.amount(meters.RESENT, "lost") == MOST_STRIKES - 1
+    assert parts.meters.amount(meters.FAILED_SUBSETS) == 1
+
+
+def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted(one_task):
+    world, parts = one_task
+    stream = results_stream(parts.settings, world.answer("unavailable").job)
+    parts.redis.xadd(stream, {HEADER: b"nonsense"})
+    world.turn_until(lambda: parts.meters.amount(meters.REFUSED))
+
+    assert parts.meters.amount(meters.REFUSED) == 1
+    assert parts.meters.amount(meters.RESENT, "unavailable") == 1
+    assert parts.meters.amount(meters.LOST, "evaluate") == 0
