@@ -1,4 +1,4 @@
-"""Steps carried out in an event loop: asyncio's or trio's."""
+"""Steps carried out in an event loop."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import closing

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """A server at `url`; the arguments are those of `Client`. Runs in asyncio and in trio."""
+    """A server at `url`; the arguments are those of `Client`."""
 
     def __init__(
         self,
