@@ -36,7 +36,7 @@ class ServiceSettings(BaseModel):
     read_seconds: float = Field(300.0, gt=0)
     """For the process that reads a table; after that the table counts as one that cannot be read."""
     read_bytes: int = Field(8 << 30, ge=256 << 20)
-    """Memory of that process."""
+    """Memory of that process, beside what Python itself takes."""
     event_streams: int = Field(2000, ge=1)
     """Clients that follow events at a time."""
     open_metrics: bool = False

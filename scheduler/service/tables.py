@@ -18,7 +18,7 @@ from scheduler.service.problems import NotFoundError
 from scheduler.service.reading import COLUMNS
 
 REMEMBERED = 1000
-Key = tuple[str, str]
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Tables:
 
     def prepared(self, table: DatasetRow, settings: TableSettings) -> PreparedColumns:
         """The columns of a table, in the store. Whoever asks for the same meanwhile waits for the same."""
-        key = (table.digest, settings.model_dump_json())
+        # The name too: it stands in what is wrong with a table, and another tenant's must not.
+        key = (table.digest, table.name, settings.model_dump_json())
         if (found := self._remembered(key)) is not None:
             return found
         with self._lock:
