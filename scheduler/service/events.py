@@ -34,7 +34,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/{job}/events", response_class=EventStream, response_model=None, responses=_STREAM)
+@router.get("/{job}/events", status_code=200, response_class=EventStream, response_model=None, responses=_STREAM)
 async def follow_job(
     request: Request, job: JobPath, caller: Reader, last: LastId = None, after: After = None
 ) -> EventStream:
