@@ -1,9 +1,10 @@
-"""`Mirror`: records and documents in Redis, for clients that have only the queue. The ledger stays the truth."""
+"""`Mirror`: records, documents and events in Redis, for whoever follows a job. The ledger stays the truth."""
 
 import json
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -11,9 +12,12 @@ from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import Problem, without_secrets
 from maabo_dist.contract.record import ClusterRecord, JobRecord
+from scheduler.news import Event, News
 from scheduler.parts import Parts
 
 RECORDS_AT_ONCE = 500
+EVENTS_KEPT = 1000
+"""Of a job, about: so far back can somebody resume who follows it."""
 
 
 class Mirror:
@@ -21,18 +25,21 @@ class Mirror:
 
     def __init__(self, parts: Parts) -> None:
         self._redis, self._settings = parts.redis, parts.settings
+        self._news = News()
 
     def show(self, records: Iterable[JobRecord]) -> None:
-        """Mirror records, all in one go."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        """Mirror records, all in one go, and tell of what changed."""
+        with self._telling() as pipe:
             for record in records:
                 pipe.set(self._key(names.JOB_RECORD, record.id), record.model_dump_json(), ex=self._lifetime)
                 pipe.zadd(self._settings.key(names.JOB_LIST), {record.id: record.created})
-            pipe.execute()
+                self._tell(pipe, record.id, self._news.of_record(record))
 
     def show_document(self, job: str, document: str | bytes) -> None:
-        """Mirror rules, so far or final."""
-        self._redis.set(self._key(names.JOB_DOCUMENT, job), document, ex=self._lifetime)
+        """Mirror rules, so far or final, and tell of new ones."""
+        with self._telling() as pipe:
+            pipe.set(self._key(names.JOB_DOCUMENT, job), document, ex=self._lifetime)
+            self._tell(pipe, job, self._news.of_document(job, document))
 
     def has_record(self, job: str) -> bool:
         """Whether anyone can see the job."""
@@ -52,8 +59,9 @@ class Mirror:
         """Take away what is mirrored of jobs."""
         with self._redis.pipeline(transaction=False) as pipe:
             for job in jobs:
-                pipe.delete(self._key(names.JOB_RECORD, job), self._key(names.JOB_DOCUMENT, job))
+                pipe.delete(*(self._key(kind, job) for kind in names.OF_A_JOB))
                 pipe.zrem(self._settings.key(names.JOB_LIST), job)
+                self._news.forget(job)
             pipe.execute()
 
     def show_cluster(self, lifetime: float) -> None:
@@ -68,6 +76,24 @@ class Mirror:
         kept = _without_secrets(request)[:65536]
         entry = {"request": kept, "reason": problem.detail, "problem": json.dumps(problem.to_json())}
         self._redis.xadd(self._settings.key(names.REFUSED_STREAM), entry, maxlen=1000, approximate=True)
+
+    @contextmanager
+    def _telling(self) -> Iterator[Any]:
+        """A pipeline. A record stands in it before the event that tells of it, so that who hears of it finds it."""
+        try:
+            with self._redis.pipeline(transaction=False) as pipe:
+                yield pipe
+                pipe.execute()
+        except BaseException:
+            self._news.untold()
+            raise
+        self._news.told()
+
+    def _tell(self, pipe: Any, job: str, event: Event | None) -> None:
+        if event is not None:
+            kind, data = event
+            pipe.xadd(self._key(names.JOB_EVENTS, job), {kind: data}, maxlen=EVENTS_KEPT, approximate=True)
+            pipe.expire(self._key(names.JOB_EVENTS, job), self._lifetime)
 
     def _key(self, kind: str, job: str) -> str:
         return self._settings.key(f"{kind}:{job}")

@@ -4,9 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from maabo_dist.report.diff import diff_documents
     from maabo_dist.report.document import Document, dump_document, load_schema, result_document
     from maabo_dist.report.explain import explained
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
+    from maabo_dist.report.firing import fired, needed_columns
+    from maabo_dist.report.html import to_html
     from maabo_dist.report.run_folder import make_folder, write_folder
     from maabo_dist.report.screen import print_report, report_console
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
@@ -15,15 +18,19 @@ _HOMES = {
     "Document": "document",
     "condition_text": "wording",
     "conditions_text": "wording",
+    "diff_documents": "diff",
     "dump_document": "document",
     "explained": "explain",
+    "fired": "firing",
     "load_schema": "document",
     "make_folder": "run_folder",
+    "needed_columns": "firing",
     "print_report": "screen",
     "report_console": "screen",
     "result_document": "document",
     "rule_text": "wording",
     "to_csv": "exports",
+    "to_html": "html",
     "to_markdown": "exports",
     "to_pandas": "exports",
     "to_sql": "exports",
@@ -34,15 +41,19 @@ __all__ = [
     "Document",
     "condition_text",
     "conditions_text",
+    "diff_documents",
     "dump_document",
     "explained",
+    "fired",
     "load_schema",
     "make_folder",
+    "needed_columns",
     "print_report",
     "report_console",
     "result_document",
     "rule_text",
     "to_csv",
+    "to_html",
     "to_markdown",
     "to_pandas",
     "to_sql",

@@ -7,7 +7,8 @@ that a pool of any size needs the memory of one frame.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -53,10 +54,26 @@ def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
         yield Forest.joined(gathered)
 
 
+def read_frames(
+    path: Path, number: int, first: int, max_depth: int, classes: int
+) -> Generator[tuple[int, Forest], None, int]:
+    """The frames of a segment whose first tree has this number, each with the number of its own first tree.
+
+    Frames that end before tree `first` are passed over. Returns the number of the tree after the last one.
+    """
+    with _opened(path) as file:
+        while head := file.read(_FRAME.size):
+            count, size, length = _frame(head)
+            if number + count <= first:
+                file.seek(4 * count * size + length, 1)
+            else:
+                yield number, _forest(file, head, max_depth, classes)
+            number += count
+    return number
+
+
 def _frames(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
-    with path.open("rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
+    with _opened(path) as file:
         while head := file.read(_FRAME.size):
             yield _forest(file, head, max_depth, classes)
 
@@ -78,12 +95,26 @@ def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
         yield trees
 
 
-def _forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
+        yield file
+
+
+def _frame(head: bytes) -> tuple[int, int, int]:
+    """Subsets, subset size, and bytes of the trees."""
     if len(head) != _FRAME.size:
         raise FormatError("A segment of trees is truncated.")
     count, size, length = _FRAME.unpack(head)
     if count > MAX_TREES or length > _MOST_BYTES or not 0 < size <= _PIECE:
         raise FormatError(f"A segment of trees is damaged: a frame of {count} subsets and {length} bytes.")
+    return count, size, length
+
+
+def _forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
+    count, size, length = _frame(head)
     subsets = np.frombuffer(_exactly(file, 4 * count * size), "<i4").reshape(count, size).astype(np.int32)
     trees = _exactly(file, length)
     return unpack_forest(trees, subsets) if length else failed_forest(subsets, max_depth, classes)

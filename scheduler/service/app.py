@@ -12,9 +12,10 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import datasets, health, jobs, metrics, problems, tokens
+from scheduler.service import datasets, events, health, jobs, metrics, problems, results, tokens
 from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
+from scheduler.service.fanout import Fanout
 from scheduler.service.http_meters import HttpMeters
 from scheduler.service.limits import BodyLimit
 from scheduler.service.nursery import Nursery
@@ -45,7 +46,7 @@ def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None 
     )
     meters = HttpMeters(parts)
     app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)), meters)
-    for module in (datasets, jobs, tokens, health, metrics):
+    for module in (datasets, jobs, events, results, tokens, health, metrics):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
@@ -55,9 +56,10 @@ def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None 
 
 
 @asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = THREADS
-    yield
+    async with Fanout(app.state.service) as app.state.fanout:
+        yield
 
 
 @asynccontextmanager

@@ -55,7 +55,7 @@ def submit(request: Request, response: Response, asked: JobRequest, caller: Subm
     else:
         response.status_code = 200
     response.headers["Location"] = f"/v1/jobs/{submitted.job}"
-    return _details(service, owned(service, caller, submitted.job))
+    return details(service, owned(service, caller, submitted.job))
 
 
 @router.get("", responses=documented("invalid-document", "invalid-settings", "unauthorized", "forbidden"))
@@ -83,7 +83,7 @@ def list_jobs(
 def get_job(request: Request, job: JobPath, caller: Reader) -> JobDetails:
     """Where a job stands."""
     service = service_of(request)
-    return _details(service, owned(service, caller, job))
+    return details(service, owned(service, caller, job))
 
 
 @router.post("/{job}/cancel", status_code=202, responses=_ONE | documented("conflict"))
@@ -113,7 +113,7 @@ def delete_job(request: Request, job: JobPath, caller: Submitter) -> None:
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
     settings = service.parts.settings
     with suppress(RedisError):  # what is mirrored expires by itself
-        service.parts.redis.delete(*(settings.key(f"{kind}:{job}") for kind in (names.JOB_RECORD, names.JOB_DOCUMENT)))
+        service.parts.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.OF_A_JOB))
         service.parts.redis.zrem(settings.key(names.JOB_LIST), job)
 
 
@@ -133,7 +133,7 @@ def _ask(service: Service, caller: Caller, job: str, wish: str) -> JobDetails:
         )
     service.parts.ledger.ask(job, _WANTED[wish], service.parts.clock())
     _tell(service, job)
-    return _details(service, owned(service, caller, job))
+    return details(service, owned(service, caller, job))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,8 @@ def _tell(service: Service, job: str) -> None:
         send_request(service.parts.redis, service.parts.settings, Wish(kind="look", job=job))
 
 
-def _details(service: Service, row: JobRow) -> JobDetails:
+def details(service: Service, row: JobRow) -> JobDetails:
+    """All that can be said of a job."""
     job = _job(row, _mirrored(service, [row]).get(row.id))
     result = None
     with suppress(RedisError):
@@ -208,7 +209,7 @@ def _details(service: Service, row: JobRow) -> JobDetails:
 def _job(row: JobRow, mirrored: JobRecord | None) -> Job:
     """The ledger says the state; what Redis shows of a job that goes on may be newer in all else."""
     record = record_of(row) if mirrored is None else mirrored.model_copy(update={"state": row.state})
-    return Job.of(record, row.wanted, row.spec.dataset_id)
+    return Job.of(record, wanted=row.wanted, dataset=row.spec.dataset_id)
 
 
 def _mirrored(service: Service, rows: list[JobRow]) -> dict[str, JobRecord]:

@@ -22,6 +22,7 @@ _BY_STATUS = {
     403: "forbidden",
     404: "not-found",
     405: "method-not-allowed",
+    406: "not-acceptable",
     413: "too-large",
     415: "unsupported-media",
     422: "invalid-document",
@@ -39,6 +40,24 @@ class ConflictError(InputError):
     """This cannot be done in the present state."""
 
     kind = "conflict"
+
+
+class NoRulesYetError(InputError):
+    """Nobody has looked for rules yet; it is worth asking again."""
+
+    kind = "no-rules-yet"
+
+
+class NotAcceptableError(InputError):
+    """None of the formats that were asked for is there."""
+
+    kind = "not-acceptable"
+
+
+class BusyError(InputError):
+    """This server does as much as it takes on; another one, or this one later, may do it."""
+
+    kind = "busy"
 
 
 class UnauthorizedError(InputError):
@@ -95,7 +114,7 @@ def respond(problem: Problem) -> ProblemResponse:
     headers: dict[str, str] = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if problem.status in {429, 503}:
+    if problem.status in {429, 503} or problem.type.endswith("/no-rules-yet"):
         headers["Retry-After"] = str(RETRY_SECONDS)
     return ProblemResponse(problem.to_json(), problem.status, headers)
 

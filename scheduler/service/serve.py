@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 
 import uvicorn
+from fastapi import FastAPI
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.errors import SettingsError
@@ -16,7 +17,7 @@ journal = Journal("maabo.service")
 
 LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 5
-"""Event streams do not end by themselves; others have that long to be answered."""
+"""Requests that are under way have that long to be answered."""
 BACKLOG = 1024
 
 
@@ -34,14 +35,28 @@ def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -
         address = url_of(sock)
         say(f"listening on {address}")
         journal.tell("serving", url=address)
+        app = create_app(parts, settings)
         config = uvicorn.Config(
-            create_app(parts, settings),
+            app,
             access_log=False,  # ours has the correlation id
             log_config=None,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        uvicorn.Server(config).run(sockets=[sock])
+        Server(config, app).run(sockets=[sock])
+
+
+class Server(uvicorn.Server):
+    """One that ends event streams before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let all that is under way come to its end."""
+        self._app.state.fanout.stop()
+        await super().shutdown(sockets)
 
 
 def safe_host(host: str, *, tokens: bool) -> str:

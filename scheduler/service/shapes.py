@@ -32,15 +32,12 @@ class JobRequest(BaseModel):
     """Mine anew, even where the same was mined before."""
 
 
-class Job(BaseModel):
-    """Where a job stands. Times are seconds since the epoch."""
+class JobProgress(BaseModel):
+    """How far a job is, as its events tell it. Times are seconds since the epoch."""
 
     id: str
     state: JobState
-    wanted: str
-    """What its owner asked for last: run, pause or cancel."""
     name: str
-    dataset: str | None
     priority: Priority
     created: float
     started: float | None
@@ -61,10 +58,18 @@ class Job(BaseModel):
     reason: str | None
 
     @classmethod
-    def of(cls, record: JobRecord, wanted: str, dataset: str | None) -> Self:
+    def of(cls, record: JobRecord, **more: Any) -> Self:
         """From a record, and what only the ledger knows."""
         told = record.model_dump(exclude={"tenant"})
-        return cls(**told, wanted=wanted, dataset=dataset, progress=_progress(record), eta_seconds=_eta(record))
+        return cls(**told, **more, progress=_progress(record), eta_seconds=_eta(record))
+
+
+class Job(JobProgress):
+    """Where a job stands."""
+
+    wanted: str
+    """What its owner asked for last: run, pause or cancel."""
+    dataset: str | None
 
 
 class JobDetails(Job):

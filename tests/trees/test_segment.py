@@ -11,7 +11,7 @@ from maabo_dist.errors import FormatError
 from maabo_dist.mining import split_for
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees import TrainingTable, depth_search, segment
-from maabo_dist.trees.segment import file_digest, read_segment, write_segment
+from maabo_dist.trees.segment import file_digest, read_frames, read_segment, write_segment
 from maabo_dist.trees.wire import pack_forest
 from tests import factories
 
@@ -47,6 +47,21 @@ def test_many_trees_come_in_pieces(tmp_path, monkeypatch):
     write_segment(tmp_path / "s", FRAMES)
 
     assert [len(forest) for forest in read_segment(tmp_path / "s", 3, 2)] == [5, 10]
+
+
+@pytest.mark.parametrize(("first", "numbers"), [(0, [100, 104, 105]), (104, [104, 105]), (106, [105]), (115, [])])
+def test_frames_are_numbered_and_those_before_a_tree_are_passed_over(tmp_path, first, numbers):
+    write_segment(tmp_path / "s", FRAMES)
+    found = []
+
+    def read():
+        after = yield from read_frames(tmp_path / "s", 100, first, 3, 2)
+        found.append(after)
+
+    frames = list(read())
+    assert [number for number, _ in frames] == numbers
+    assert all(np.array_equal(forest.subsets[0], SUBSETS[number - 100]) for number, forest in frames)
+    assert found == [115]
 
 
 def test_a_segment_may_be_empty(tmp_path):

@@ -1,0 +1,103 @@
+"""What is said of a run as a whole, one sentence each, wherever it is shown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from maabo_dist.report.document import Document
+from maabo_dist.report.wording import large_number
+
+
+def rows_text(dataset: Mapping[str, Any]) -> str:
+    """How many rows there are, and in which parts."""
+    parts = dataset["parts"]
+    held = f" + {parts['holdout']:,} held out" if parts["holdout"] else ""
+    return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
+
+
+def space_text(space: Mapping[str, Any], probes: int) -> str:
+    """What trees may be grown on."""
+    size, each = large_number(space["size"]), str(space["subset_size"]).replace("-", "–")
+    held = f" ({probes:,} of them probes)" if probes else ""
+    return f"D = {space['features']:,} features{held}, D′ = {each} a tree, |Ω| = {size} subsets"
+
+
+def search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
+    """What the search did."""
+    best = "–" if search["best_score"] is None else f"{search['best_score']:.3f}"
+    trees = f"{search['trees']:,} tree{'' if search['trees'] == 1 else 's'}"
+    return (
+        f"{trees} ({share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
+        f"{search['strategy']}, seed {seed}, best F1 {best}"
+    )
+
+
+def dropping_text(dropping: Mapping[str, Any], level: float) -> str:
+    """What the rows did not support."""
+    conditions = f"{dropping['conditions']:,} condition{'' if dropping['conditions'] == 1 else 's'}"
+    leaves = f"{dropping['leaves']:,} {'leaf' if dropping['leaves'] == 1 else 'leaves'}"
+    return f"{conditions} without support (p > {level:g}), {leaves} not reliable without theirs"
+
+
+def noise_text(noise: Mapping[str, Any]) -> str:
+    """What probes say of the rules."""
+    used = f"{noise['with_probe']:,} of {noise['rules']:,} use{'s' if noise['with_probe'] == 1 else ''} one"
+    if noise["share"] is None:
+        return f"{noise['probes']:,} probes ({used})"
+    low, high = (f"{100 * noise[end]:.0f}" for end in ("low", "high"))
+    share = f"{low} %" if low == high else f"{low}–{high} %"
+    return f"{noise['probes']:,} probes say that {share} of these rules are chance ({used})"
+
+
+def repeats_text(repeats: Mapping[str, Any]) -> str:
+    """How much came back."""
+    if not repeats["done"]:
+        return "none was done"
+    own = sum(entry["rule"] is not None for entry in repeats["consensus"])
+    others = len(repeats["consensus"]) - own
+    return (
+        f"{repeats['done']:,}, on {repeats['rows']:,} rows each; {own:,} of these rules, and {others:,} "
+        f"other{'' if others == 1 else 's'}, come back in {100 * repeats['threshold']:g} % of them"
+    )
+
+
+def share_text(part: int, whole: int) -> str:
+    """A part of a whole, in percent."""
+    percent = 100 * part / whole
+    if part and percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.{0 if percent in {0, 100} or percent >= 10 else 2}f} %"
+
+
+def funnel_steps(funnel: Mapping[str, Any]) -> list[str]:
+    """From all leaves to the rules: what each sieve left."""
+    return [
+        f"{funnel['leaves']:,} leaves",
+        f"{funnel['large']:,} large enough",
+        f"{funnel['pure']:,} pure enough",
+        f"{funnel['distinct']:,} distinct",
+        *([f"{funnel['supported']:,} supported"] if funnel["supported"] != funnel["distinct"] else []),
+        f"{funnel['rules']:,} rule{'' if funnel['rules'] == 1 else 's'}",
+    ]
+
+
+def no_rules_text(document: Document) -> str:
+    """Which sieve let nothing through, and the option that opens it."""
+    funnel, settings = document["funnel"], document["settings"]
+    if not funnel["leaves"]:
+        reason = "No tree was grown."
+    elif not funnel["large"]:
+        reason = f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
+    elif not funnel["pure"]:
+        reason = (
+            f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
+        )
+    elif not funnel["supported"]:
+        reason = (
+            f"The rows support no rule at --significance {settings['significance']:g}. "
+            "Try a larger one, or --literals paper."
+        )
+    elif (document.get("noise") or {}).get("with_probe"):
+        reason = "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
+    else:
+        reason = "The only reliable leaf is that of all rows."
+    return reason

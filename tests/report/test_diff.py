@@ -1,0 +1,91 @@
+from handmade import make_document, make_rule
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maabo_dist.report import diff_documents
+from maabo_dist.report.diff import simpson
+from maabo_dist.rules.rule import Condition, Op
+
+OLD, NEW = Condition("age", Op.AT_MOST, 27.5), Condition("age", Op.AT_MOST, 30.0)
+PORT, SEX = Condition("port", Op.IS, "C"), Condition("sex", Op.IS, "female")
+
+
+def ids(entries):
+    return [entry["id"] for entry in entries]
+
+
+def pairs(entries):
+    return [(entry["one"]["id"], entry["other"]["id"]) for entry in entries]
+
+
+def test_a_document_is_no_different_from_itself():
+    document = make_document(make_rule(OLD), make_rule(PORT, number=2), make_rule(PORT, number=3, label=0))
+    found = diff_documents(document, document)
+
+    assert (found["equal"], found["same"]) == (True, 3)
+    assert not any(found[name] for name in ("changed", "moved", "only_in_one", "only_in_other"))
+
+
+def test_the_order_of_conditions_and_of_rules_makes_no_difference():
+    one = make_document(make_rule(OLD, PORT), make_rule(SEX, number=2))
+    other = make_document(make_rule(SEX), make_rule(PORT, OLD, number=2))
+    found = diff_documents(one, other)
+
+    assert found["same"] == 2
+
+
+def test_other_evidence_for_the_same_rule_is_a_change():
+    found = diff_documents(make_document(make_rule(OLD)), make_document(make_rule(OLD, counts=(1, 9))))
+
+    assert pairs(found["changed"]) == [("R1", "R1")]
+    assert [found["changed"][0][side]["train"]["precision"] for side in ("one", "other")] == [0.8, 0.9]
+
+
+def test_a_threshold_that_is_another_has_moved_to_the_closest():
+    far = Condition("age", Op.AT_MOST, 60.0)
+    one = make_document(make_rule(OLD, PORT), make_rule(SEX, number=2))
+    other = make_document(make_rule(far, PORT), make_rule(NEW, PORT, number=2))
+    found = diff_documents(one, other)
+
+    assert pairs(found["moved"]) == [("R1", "R2")]
+    assert (ids(found["only_in_one"]), ids(found["only_in_other"])) == (["R2"], ["R1"])
+
+
+def test_a_rule_of_one_side_names_the_most_similar_of_the_other():
+    found = diff_documents(make_document(make_rule(OLD, PORT)), make_document(make_rule(SEX), make_rule(NEW, number=2)))
+
+    assert found["only_in_one"][0]["similar"] == {
+        "id": "R2",
+        "text": "IF age ≤ 30 THEN survived = 1",
+        "class": "1",
+        "similarity": 1.0,
+    }
+    assert found["only_in_other"][0]["similar"] is None
+
+
+def test_another_class_is_another_rule():
+    found = diff_documents(make_document(make_rule(OLD)), make_document(make_rule(OLD, label=0)))
+
+    assert (found["same"], ids(found["only_in_one"]), ids(found["only_in_other"])) == (0, ["R1"], ["R1"])
+
+
+conditions = st.lists(st.sampled_from([OLD, NEW, PORT, SEX]), max_size=3, unique=True)
+lists = st.lists(st.tuples(conditions, st.integers(0, 1)), max_size=5)
+
+
+@given(lists, lists)
+def test_every_rule_is_somewhere_and_the_other_way_round_is_the_mirror_image(left, right):
+    one, other = (
+        make_document(*(make_rule(*each, number=n + 1, label=label) for n, (each, label) in enumerate(side)))
+        for side in (left, right)
+    )
+    found, back = diff_documents(one, other), diff_documents(other, one)
+
+    both = found["same"] + len(found["changed"]) + len(found["moved"])
+    assert both + len(found["only_in_one"]) == len(left)
+    assert both + len(found["only_in_other"]) == len(right)
+    assert (back["same"], len(back["moved"])) == (found["same"], len(found["moved"]))
+
+
+def test_the_empty_set_is_in_every_set():
+    assert simpson(frozenset(), frozenset({("a", "=", "b", False)})) == 1.0
