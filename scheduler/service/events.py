@@ -25,10 +25,20 @@ HEARTBEAT_SECONDS = 15.0
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID, description="As browsers send it.")]
 After = Annotated[str | None, Query(pattern=ID, description="The same, where no header can be sent.")]
 _EXAMPLE = 'id: 1763270000000-0\nevent: progress\ndata: {"id": "0123…", "state": "running", "trees": 1200, …}\n\n'
+_ONE_EVENT = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "properties": {
+        "id": {"type": "string", "pattern": ID},
+        "event": {"enum": ["state", "progress", "rules", "end"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "retry": {"type": "integer"},
+    },
+}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events as they come; ends after the event `end`",
-        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
+        "content": {"text/event-stream": {"schema": _ONE_EVENT, "example": _EXAMPLE}},
     },
     **documented("invalid-document", "unauthorized", "forbidden", "not-found", "busy"),
 }

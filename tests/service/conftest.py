@@ -23,7 +23,7 @@ def redis_url():
 
 @pytest.fixture(scope="session")
 def standing(redis_url, tmp_path_factory):
-    """A whole cluster that stays: a server process, a worker, a scheduler. Gives its settings and the server's address."""
+    """A whole cluster that stays: server process, worker, scheduler. Gives its settings and the server's address."""
     path = tmp_path_factory.mktemp("standing")
     settings = cluster_settings(redis_url, path, prefix="standing:", partial_seconds=0.2)
     with (
