@@ -1,11 +1,11 @@
 """Where a server is, and whether a token may be sent there. A token is never part of a message."""
 
-import ipaddress
 from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
 
 from maabo_dist.errors import SettingsError
+from maabo_dist.hosts import is_loopback
 
 EXAMPLE = "http://127.0.0.1:8080"
 
@@ -23,7 +23,7 @@ class Address:
     def checked(cls, url: str, token: str | None, *, insecure: bool) -> Self:
         """What was given, if it can be used; `insecure` permits a token over plain http to another machine."""
         parts = _parts(url)
-        loopback = _is_loopback(parts.hostname or "")
+        loopback = is_loopback(parts.hostname or "")
         if token is not None:
             _check_token(token)
             if parts.scheme == "http" and not loopback and not insecure:
@@ -69,10 +69,3 @@ def _check_token(token: str) -> None:
     """A header could be forged with a line break; most of all, a file was read that holds something else."""
     if not token or not token.isascii() or any(character <= " " or character == "\x7f" for character in token):
         raise SettingsError("The token is empty or holds spaces or other characters that no token has. Copy it whole.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
