@@ -170,7 +170,7 @@ def test_the_server_and_the_token_may_stand_before_the_command_or_after_it(maabo
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
         (["token", "list", "--token", "READER"], "This needs the scope 'admin'; the token has read."),
         (["token", "create", "--expires", "soon"], "'soon' is no length of time"),
-        (["token", "create", "--scopes", "root", "--token", "ADMIN"], "Scopes are read, submit, admin; root"),
+        (["token", "create", "--scopes", "root", "--token", "ADMIN"], "should be 'read', 'submit' or 'admin' (got 'root')"),
         (["token", "revoke", "0" * 12, "--token", "ADMIN"], "There is no token 000000000000 that is valid"),
         (["status", "abcdef", "--token", "READER"], "There is no job abcdef"),
     ],

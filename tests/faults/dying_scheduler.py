@@ -71,4 +71,5 @@ if __name__ == "__main__":
             run_until(step)
         _, status = os.waitpid(child, 0)
         print(f"died: {step}, by signal {os.WTERMSIG(status)}", flush=True)
+    del sys.argv[1:]  # those were for us
     sys.exit(main())
