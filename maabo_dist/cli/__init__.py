@@ -22,6 +22,7 @@ from maabo_dist.cli.jobs import (
     status_command,
 )
 from maabo_dist.cli.mine import mine_command
+from maabo_dist.cli.report import report_command
 from maabo_dist.cli.submit import submit_command
 from maabo_dist.cli.watch import watch_command
 
@@ -41,6 +42,7 @@ for command in (
     status_command,
     watch_command,
     rules_command,
+    report_command,
     pause_command,
     resume_command,
     cancel_command,

@@ -15,7 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
-from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, large_number, one_line
+from maabo_dist.report.sayings import (
+    dropping_text,
+    no_rules_reason,
+    noise_text,
+    q_text,
+    repeats_text,
+    returns_text,
+    rows_text,
+    search_text,
+    space_text,
+)
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, one_line
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
@@ -96,70 +107,16 @@ def _header(document: Document) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    facts.add_row("rows", _rows_text(dataset))
-    facts.add_row("space", _space_text(document["space"], document["settings"].get("probes", 0)))
-    facts.add_row("search", _search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    facts.add_row("rows", rows_text(dataset))
+    facts.add_row("space", space_text(document["space"], document["settings"].get("probes", 0)))
+    facts.add_row("search", search_text(search, document["space"]["size"], document["settings"]["seed"]))
     if document.get("dropping"):
-        facts.add_row("dropped", _dropping_text(document["dropping"], document["settings"]["significance"]))
+        facts.add_row("dropped", dropping_text(document["dropping"], document["settings"]["significance"]))
     if document.get("noise"):
-        facts.add_row("noise", _noise_text(document["noise"]))
+        facts.add_row("noise", noise_text(document["noise"]))
     if document.get("repeats"):
-        facts.add_row("repeats", _repeats_text(document["repeats"]))
+        facts.add_row("repeats", repeats_text(document["repeats"]))
     yield _padded(facts)
-
-
-def _rows_text(dataset: Mapping[str, Any]) -> str:
-    parts = dataset["parts"]
-    held = f" + {parts['holdout']:,} held out" if parts["holdout"] else ""
-    return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
-
-
-def _space_text(space: Mapping[str, Any], probes: int) -> str:
-    size, each = large_number(space["size"]), str(space["subset_size"]).replace("-", "–")
-    held = f" ({probes:,} of them probes)" if probes else ""
-    return f"D = {space['features']:,} features{held}, D′ = {each} a tree, |Ω| = {size} subsets"
-
-
-def _search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
-    best = "–" if search["best_score"] is None else f"{search['best_score']:.3f}"
-    trees = f"{search['trees']:,} tree{'' if search['trees'] == 1 else 's'}"
-    return (
-        f"{trees} ({_share_text(search['trees'], size)} of the space) in {search['seconds']:.1f} s, "
-        f"{search['strategy']}, seed {seed}, best F1 {best}"
-    )
-
-
-def _dropping_text(dropping: Mapping[str, Any], level: float) -> str:
-    conditions = f"{dropping['conditions']:,} condition{'' if dropping['conditions'] == 1 else 's'}"
-    leaves = f"{dropping['leaves']:,} {'leaf' if dropping['leaves'] == 1 else 'leaves'}"
-    return f"{conditions} without support (p > {level:g}), {leaves} not reliable without theirs"
-
-
-def _noise_text(noise: Mapping[str, Any]) -> str:
-    used = f"{noise['with_probe']:,} of {noise['rules']:,} use{'s' if noise['with_probe'] == 1 else ''} one"
-    if noise["share"] is None:
-        return f"{noise['probes']:,} probes ({used})"
-    low, high = (f"{100 * noise[end]:.0f}" for end in ("low", "high"))
-    share = f"{low} %" if low == high else f"{low}–{high} %"
-    return f"{noise['probes']:,} probes say that {share} of these rules are chance ({used})"
-
-
-def _repeats_text(repeats: Mapping[str, Any]) -> str:
-    if not repeats["done"]:
-        return "none was done"
-    own = sum(entry["rule"] is not None for entry in repeats["consensus"])
-    others = len(repeats["consensus"]) - own
-    return (
-        f"{repeats['done']:,}, on {repeats['rows']:,} rows each; {own:,} of these rules, and {others:,} "
-        f"other{'' if others == 1 else 's'}, come back in {100 * repeats['threshold']:g} % of them"
-    )
-
-
-def _share_text(part: int, whole: int) -> str:
-    percent = 100 * part / whole
-    if part and percent < 0.01:
-        return "< 0.01 %"
-    return f"{percent:.{0 if percent in {0, 100} or percent >= 10 else 2}f} %"
 
 
 def _funnel(document: Document) -> RenderableType:
@@ -217,15 +174,10 @@ def _consensus_table(document: Document) -> Table:
             entry["rule"] or "–",
             _Statement(premise, predicted_text(entry, document), []),
             f"{entry['rows']:,}",
-            _returns_text(entry["stability"]),
+            returns_text(entry["stability"]),
             _two_digits(entry["stability"]["precision"]),
         )
     return table
-
-
-def _returns_text(stability: Mapping[str, Any]) -> str:
-    """`9/10`: repeats in which the rule came back."""
-    return f"{stability['returns']:,}/{stability['repeats']:,}" if stability["repeats"] else "–"
 
 
 def _rules_table(document: Document) -> Table:
@@ -254,7 +206,7 @@ def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableTy
     yield _two_digits(rule["validation"]["lift"])
     if document.get("repeats"):
         stable = (rule["stability"]["share"] or 0.0) >= document["repeats"]["threshold"]
-        yield Text(_returns_text(rule["stability"]), style="bold" if stable else "dim")
+        yield Text(returns_text(rule["stability"]), style="bold" if stable else "dim")
 
 
 def _precisions(rule: Mapping[str, Any]) -> Text:
@@ -265,12 +217,8 @@ def _precisions(rule: Mapping[str, Any]) -> Text:
     if held and held["precision_low"] is not None:
         low, high = held["precision_low"], held["precision_high"]
         # A rule that chance explains as well is the one thing on this screen that should catch the eye.
-        text.append(f"\n{low:.2f}–{high:.2f}, q {_q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
+        text.append(f"\n{low:.2f}–{high:.2f}, q {q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
     return text
-
-
-def _q_text(q: float) -> str:
-    return "< 0.001" if q < 0.001 else f"= {q:.3f}"
 
 
 def _two_digits(value: float | None) -> str:
@@ -289,26 +237,7 @@ def _footer(document: Document) -> Iterator[RenderableType]:
 
 
 def _no_rules(document: Document) -> RenderableType:
-    """Which sieve let nothing through, and the option that opens it."""
-    funnel, settings = document["funnel"], document["settings"]
-    if not funnel["leaves"]:
-        reason = "No tree was grown."
-    elif not funnel["large"]:
-        reason = f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
-    elif not funnel["pure"]:
-        reason = (
-            f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
-        )
-    elif not funnel["supported"]:
-        reason = (
-            f"The rows support no rule at --significance {settings['significance']:g}. "
-            "Try a larger one, or --literals paper."
-        )
-    elif (document.get("noise") or {}).get("with_probe"):
-        reason = "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
-    else:
-        reason = "The only reliable leaf is that of all rows."
-    return Padding(Text.assemble(("No rules. ", "bold"), reason), (1, 2))
+    return Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
 
 
 def _padded(content: RenderableType) -> Padding:

@@ -5,6 +5,7 @@ Trees are not kept for them: the few that rules came from are grown again, which
 is a function of the columns, the settings and the rules; same seed, same exhibits.
 """
 
+import json
 from typing import Any
 
 from maabo_dist.data.columns import Columns
@@ -67,6 +68,11 @@ def exhibits_of(result: MiningResult, columns: Columns, *, random: MiningResult 
         columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
     )
     return make_exhibits(result, columns, split, table, random=random)
+
+
+def dump_exhibits(exhibits: Exhibits) -> str:
+    """The exhibits as JSON text on one line."""
+    return json.dumps(exhibits, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _records(result: MiningResult) -> TreeRecords:
