@@ -84,7 +84,8 @@ def _lines_key(document: Document) -> Html:
 
 def _key(part: str, label: str) -> Html:
     dot = element("circle", cx=5, cy=5, r=3.5, class_=part)
-    return joined([element("svg", dot, class_="dot strip-key", viewBox="0 0 10 10", aria_hidden="true"), label])
+    picture = element("svg", dot, class_="dot strip-key", viewBox="0 0 10 10", aria_hidden="true")
+    return element("span", picture, label, class_="key")
 
 
 def _tested(document: Document) -> bool:
