@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.mining import mine
 from maabo_dist.report import dump_exhibits, exhibits_of, report_page, result_document
+from maabo_dist.report.page.pictures import counts_text
 from maabo_dist.rules.rule import Condition, ConditionTest, Op
 from maabo_dist.settings import MiningSettings
 from tests import factories
@@ -217,6 +218,13 @@ def test_any_number_of_classes_has_a_page(classes):
     page = report_page(make_document(make_rule(AGE, counts=counts), classes=names))
 
     assert ('class="c7"' in page) == (classes == 8)
+
+
+def test_of_many_classes_the_most_frequent_are_counted_by_name():
+    counts = dict(zip("abcdef", (1, 5, 0, 9, 2, 7), strict=True))
+
+    assert counts_text(counts) == "5 b, 9 d, 7 f, 3 of 2 others"
+    assert counts_text({"a": 0, "b": 4}) == "4 b"
 
 
 def test_a_wide_job_of_two_hundred_rules_stays_small():

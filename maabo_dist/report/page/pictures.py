@@ -12,6 +12,9 @@ from maabo_dist.report.page.markup import Html, element, joined
 COLOURS = 8
 """Classes that have a colour of their own; where there are more, a picture tells one from the others."""
 
+MOST_COUNTS = 3
+"""Classes that are counted by name beside a bar."""
+
 _BAR, _STRIP = 104.0, 132.0
 
 
@@ -115,5 +118,9 @@ def _step(key: str, label: str, meaning: str, count: int, most: float) -> Html:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """`170 benign, 4 malignant`: the classes that occur."""
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
+    """`170 benign, 4 malignant`: the classes that occur, or of many the most frequent."""
+    held = {name: count for name, count in counts.items() if count}
+    first = sorted(held, key=lambda name: -held[name])[:MOST_COUNTS]
+    others = sum(held.values()) - sum(held[name] for name in first)
+    parts = [f"{held[name]:,} {name}" for name in held if name in first]
+    return ", ".join([*parts, *([f"{others:,} of {len(held) - len(first)} others"] if others else [])]) or "none"

@@ -191,7 +191,9 @@
       el("div", { class: "pictures" }, multiplesOf(rule), treeOf(rule)),
       el("div", {}, evidenceOf(rule), droppedOf(rule), displacedOf(rule), similarOf(rule), copyOf(rule)),
     );
-    const cell = el("td", { colspan: table.querySelectorAll("thead th").length, role: "cell" }, panel);
+    // On paper the rows are a table without the column of lines.
+    const across = table.querySelectorAll("thead th:not([data-key=strip])").length;
+    const cell = el("td", { colspan: across, role: "cell" }, panel);
     return el("tr", { class: "detail", role: "row" }, cell);
   }
 
@@ -291,7 +293,9 @@
       box.append(el("pre", { tabindex: "0", "aria-label": `${rule.id} as ${name}` }, texts[name]));
     };
     box.append(...Object.keys(texts).map((name) => el("button", { type: "button", onclick: () => press(name) }, name)), said);
-    return part("Copy as", box);
+    const section = part("Copy as", box);
+    section.classList.add("copying");
+    return section;
   }
 
   async function copied(text) {
@@ -391,13 +395,14 @@
     }
     parts.push(svg("path", { class: "axisline", d: `M0 ${base + 0.5}H${width}` }));
     parts.push(svg("text", { x: 0, y: base + 15 }, short(low)), svg("text", { x: width, y: base + 15, "text-anchor": "end" }, short(high)));
-    for (const value of [from, to].filter(Number.isFinite)) {
-      const [at, text] = [x(value), short(value)];
-      const both = Number.isFinite(from) && Number.isFinite(to) && right - left < 60;
-      const outwards = value === from ? "end" : "start";
-      const anchor = at < 30 ? "start" : at > width - 30 ? "end" : both ? outwards : "middle";
-      parts.push(svg("path", { class: "threshold", d: `M${at} ${top - 4}V${base + 4}` }));
-      parts.push(svg("text", { class: "strong", x: at, y: 7, "text-anchor": anchor }, text));
+    const bounds = [from, to].filter(Number.isFinite);
+    parts.push(...bounds.map((value) => svg("path", { class: "threshold", d: `M${x(value)} ${top - 4}V${base + 4}` })));
+    // Two labels that would meet are one.
+    const labels = bounds.length === 2 && right - left < 56 ? [[(left + right) / 2, bounds.map(short).join(" – ")]] : bounds.map((value) => [x(value), short(value)]);
+    for (const [at, text] of labels) {
+      const half = 3.4 * text.length;
+      const anchor = at < half ? "start" : at > width - half ? "end" : "middle";
+      parts.push(svg("text", { class: "strong", x: anchor === "start" ? 0 : anchor === "end" ? width : at, y: 7, "text-anchor": anchor }, text));
     }
     return drawing(width, height, `Histogram by class, ${label} lit`, ...parts);
   }
@@ -470,7 +475,7 @@
         return svg("rect", { class: css, x: at - length, y: y(spot) - 4, width: length, height: 8 });
       });
       const more = node.more ? ` +${node.more}` : "";
-      nodes.push(...bar, svg("text", { x: x(spot) + 49, y: y(spot) + 4 }, `${count(sum(node.counts))}${more}`, node.more ? svg("title", {}, `${node.more} more nodes`) : null));
+      nodes.push(...bar, svg("text", { x: x(spot) + (node.leaf ? 53 : 49), y: y(spot) + 4 }, `${count(sum(node.counts))}${more}`, node.more ? svg("title", {}, `${node.more} more nodes`) : null));
       if (node.leaf) nodes.push(svg("rect", { class: "leafbox", x: x(spot) - 4, y: y(spot) - 8, width: 52, height: 16, rx: 4 }));
       if (node.text) nodes.push(svg("text", { class: node.way ? "strong" : "ink", x: x(spot), y: y(spot) - 9 - (node.leaf ? 3 : 0) }, cut(node.text, most), svg("title", {}, node.text)));
       spot.children.forEach((child, number) => {
@@ -494,10 +499,10 @@
 
   const figures = { scatter, heat, rows: coverage, use, history: searched };
 
-  function drawFigures(only) {
+  function drawFigures(only, widest = Infinity) {
     for (const [name, draw] of Object.entries(figures)) {
       const place = document.querySelector(`#figure-${name} .picture`);
-      if (place && (!only || only.includes(name))) draw(place, Math.floor(place.clientWidth));
+      if (place && (!only || only.includes(name))) draw(place, Math.min(widest, Math.floor(place.clientWidth)));
     }
   }
 
@@ -602,7 +607,7 @@
         brush.fillRect(edge(column), edge(row), edge(column + 1) - edge(column) - gap, edge(row + 1) - edge(row) - gap);
       }),
     );
-    const readout = el("p", { class: "readout" }, "0 % is blank, 100 % is darkest. Point at a square.");
+    const readout = el("p", { class: "readout" }, "0 % is blank, 100 % is strongest. Point at a square.");
     canvas.addEventListener("mousemove", (event) => {
       const [row, column] = [event.offsetY, event.offsetX].map((at) => Math.min(size - 1, Math.max(0, Math.floor((at / side) * size))));
       const [a, b] = [rules[order[row]], rules[order[column]]];
@@ -720,7 +725,7 @@
     const name = Math.min(width * 0.34, 8 + 6.4 * Math.max(...features.map((feature) => feature.name.length)));
     const grid = width > 480 ? Math.min(step * features.length, width * 0.4) : 0;
     const cell = grid / features.length;
-    const long = width - name - grid - 30;
+    const long = width - name - grid - 44;
     const most = Math.max(...features.map((feature) => Math.max(feature.high / high, feature.trees / trees)));
     const strongest = Math.max(1, ...pairs.flatMap((row, a) => row.filter((_, b) => b < a)));
     const parts = features.flatMap((feature, row) => {
@@ -803,6 +808,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
   const CANVASES = ["heat", "rows"];
+  const PAPER = 660; // pixels that fit on A4 and on Letter, upright
 
   function makeThemes() {
     const button = el("button", { type: "button" });
@@ -833,12 +839,12 @@
     window.addEventListener("beforeprint", () => {
       before = root.dataset.theme;
       root.dataset.theme = "light";
-      drawFigures(CANVASES);
+      drawFigures(null, PAPER);
     });
     window.addEventListener("afterprint", () => {
       if (before) root.dataset.theme = before;
       else delete root.dataset.theme;
-      drawFigures(CANVASES);
+      drawFigures();
     });
   }
 
