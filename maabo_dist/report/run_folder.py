@@ -5,13 +5,10 @@ Beside a report there is exhibits.json too, from which its pictures can be drawn
 
 import json
 import os
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from maabo_dist._version import __version__
 from maabo_dist.atomic import replacing
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
@@ -19,12 +16,11 @@ from maabo_dist.report.document import Document, dump_document
 from maabo_dist.report.exhibits import FORMAT as EXHIBITS_FORMAT
 from maabo_dist.report.exhibits import Exhibits, dump_exhibits
 from maabo_dist.report.exports import to_csv
+from maabo_dist.report.versions import versions
 from maabo_dist.trees.forest import Forest
 
 FORMAT = "maabo-run/1"
 RULES, EXHIBITS = "rules.json", "exhibits.json"
-
-_PACKAGES = ("numba", "numpy", "pandas", "scikit-learn")
 
 
 def make_folder(path: Path) -> None:
@@ -92,12 +88,6 @@ def run_record(document: Document, run: Mapping[str, Any]) -> Document:
         "seconds": document["search"]["seconds"],
         "stopped": document["search"]["stopped"],
     }
-
-
-def versions() -> dict[str, str]:
-    """Of Python, this program and the packages that can change a result."""
-    packages = {name: version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "maabo-dist": __version__, **packages}
 
 
 def _write(path: Path, text: str) -> None:

@@ -75,6 +75,7 @@ def exhibits_for(document, feature="age", level="C"):
     return {
         "format": "maabo-exhibits/1",
         "digest": document["digest"],
+        "versions": {"python": "3.11", "maabo-dist": "0.1.0"},
         "classes": classes,
         "histograms": [levels],
         "rules": [
@@ -176,6 +177,12 @@ def test_the_same_document_gives_the_same_page():
     document = document_of()
 
     assert report_page(document, exhibits_for(document)) == report_page(document_of(), exhibits_for(document_of()))
+
+
+def test_the_versions_that_mined_are_told():
+    document = document_of()
+
+    assert "maabo 0.1.0, python 3.11, maabo-rules/1" in report_page(document, exhibits_for(document))
 
 
 def test_exhibits_of_other_rules_are_not_shown():

@@ -2,7 +2,7 @@
 
 Made where the table and the trees are at hand, and kept beside the document, from which they can be told by its digest.
 Trees are not kept for them: the few that rules came from are grown again, which gives the same trees. Everything here
-is a function of the columns, the settings and the rules; same seed, same exhibits.
+is a function of the columns, the settings and the rules, and says with which versions: same seed, same exhibits.
 """
 
 import json
@@ -18,6 +18,7 @@ from maabo_dist.report.exhibits.covering import Covering
 from maabo_dist.report.exhibits.histograms import histograms
 from maabo_dist.report.exhibits.search import feature_use, search_history
 from maabo_dist.report.exhibits.tree_pictures import tree_pictures
+from maabo_dist.report.versions import versions
 from maabo_dist.rules.publish import TreeRecords
 from maabo_dist.trees import TrainingTable
 
@@ -43,6 +44,7 @@ def make_exhibits(
     return {
         "format": FORMAT,
         "digest": result.digest,
+        "versions": versions(),
         "classes": groups.named(columns.classes),
         "histograms": drawn,
         "rules": [

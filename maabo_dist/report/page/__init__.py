@@ -33,7 +33,7 @@ def report_page(document: Document, exhibits: Exhibits | None = None) -> str:
             rules_section(document),
             figures_section(document, pictured=exhibits is not None),
             consensus_section(document),
-            run_section(document),
+            run_section(document, {} if exhibits is None else exhibits["versions"]),
         ),
         element("script", Html(payload(document, exhibits)), type="application/json", id="data"),
         element("script", Html(_asset("report.js"))),

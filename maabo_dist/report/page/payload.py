@@ -77,7 +77,11 @@ def _marks(rule: Mapping[str, Any], places: Sequence[int]) -> list[dict[str, Any
 
 def _displayed(exhibits: Exhibits) -> dict[str, Any]:
     """The exhibits without what stands beside the rules already; names as they are shown."""
-    own = {key: value for key, value in exhibits.items() if key not in {"format", "digest", "rules", "histograms"}}
+    own = {
+        key: value
+        for key, value in exhibits.items()
+        if key not in {"format", "digest", "versions", "rules", "histograms"}
+    }
     names = [None if name is None else one_line(name) for name in exhibits["classes"]]
     features = [entry | {"name": one_line(entry["name"])} for entry in exhibits["use"]["features"]]
     return own | {

@@ -34,6 +34,22 @@
   const short = (value) => String(Number(value.toPrecision(5)));
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+  const ruler = document.createElement("canvas").getContext("2d");
+  function wide(text, strong) {
+    ruler.font = `${strong ? "600 " : ""}11px ${getComputedStyle(document.body).fontFamily}`;
+    return ruler.measureText(text).width;
+  }
+  /** As much of a text as there is room for in a picture. */
+  function fit(text, room, strong = false) {
+    if (wide(text, strong) <= room) return text;
+    let [low, high] = [0, Math.min(text.length, 200)];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (wide(`${text.slice(0, middle)}…`, strong) <= room) low = middle;
+      else high = middle - 1;
+    }
+    return `${text.slice(0, low)}…`;
+  }
   const mark = (place, own, classes) => (classes <= COLOURS ? `c${place}` : place === own ? "c0" : "rest");
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
@@ -428,7 +444,7 @@
         return svg("rect", { class: on ? css : `${css} off`, x: at - length, y: y + 2, width: length, height: step - 6 });
       });
       return [
-        svg("text", { class: on ? "strong" : "", x: name - 8, y: y + 12, "text-anchor": "end" }, cut(text, Math.floor(name / 6.4)), svg("title", {}, text)),
+        svg("text", { class: on ? "strong" : "", x: name - 8, y: y + 12, "text-anchor": "end" }, fit(text, name - 8, on), svg("title", {}, text)),
         ...pieces,
         svg("text", { x: at + 6, y: y + 12 }, count(totals[bar])),
       ];
@@ -454,14 +470,13 @@
     const rows = { next: 0, deep: 0 };
     const place = (node, depth) => {
       rows.deep = Math.max(rows.deep, depth);
-      if (node.text) texts.push(node.text.length);
+      if (node.text) texts.push(wide(node.text, true));
       const children = node.yes ? [place(node.yes, depth + 1), place(node.no, depth + 1)] : [];
       const y = children.length ? (children[0].y + children[1].y) / 2 : rows.next++;
       return { node, depth, y, children };
     };
     const top = place(rule.tree, 0);
-    const [stepX, stepY] = [Math.min(190, 34 + 6.1 * Math.max(12, ...texts)), 33];
-    const most = Math.floor((stepX - 18) / 6);
+    const [stepX, stepY] = [Math.min(190, 24 + Math.max(80, ...texts)), 33];
     const [x, y] = [(spot) => 6 + spot.depth * stepX, (spot) => 20 + spot.y * stepY];
     const [edges, nodes] = [[], []];
     const order = stack(rule);
@@ -477,7 +492,7 @@
       const more = node.more ? ` +${node.more}` : "";
       nodes.push(...bar, svg("text", { x: x(spot) + (node.leaf ? 53 : 49), y: y(spot) + 4 }, `${count(sum(node.counts))}${more}`, node.more ? svg("title", {}, `${node.more} more nodes`) : null));
       if (node.leaf) nodes.push(svg("rect", { class: "leafbox", x: x(spot) - 4, y: y(spot) - 8, width: 52, height: 16, rx: 4 }));
-      if (node.text) nodes.push(svg("text", { class: node.way ? "strong" : "ink", x: x(spot), y: y(spot) - 9 - (node.leaf ? 3 : 0) }, cut(node.text, most), svg("title", {}, node.text)));
+      if (node.text) nodes.push(svg("text", { class: node.way ? "strong" : "ink", x: x(spot), y: y(spot) - 9 - (node.leaf ? 3 : 0) }, fit(node.text, stepX - 12, Boolean(node.way)), svg("title", {}, node.text)));
       spot.children.forEach((child, number) => {
         const lit = node.way === (number ? "no" : "yes");
         const [startX, endX] = [x(spot) + 49 + 7 * String(count(sum(node.counts))).length, x(child) - 5];
@@ -559,7 +574,11 @@
         ),
       );
     }
-    place.replaceChildren(drawing(width, height, `Precision against coverage of ${rules.length} rules; the table above has the numbers.`, ...parts));
+    const legend = data.classes.length <= COLOURS ? used.sort((a, b) => a - b).map((own) => el("li", {}, svg("svg", { class: "dot", viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("circle", { class: `c${own}`, cx: 5, cy: 5, r: 5 })), data.classes[own])) : [];
+    place.replaceChildren(
+      drawing(width, height, `Precision against coverage of ${rules.length} rules; the table above has the numbers.`, ...parts),
+      legend.length ? el("ul", { class: "legend" }, legend) : "",
+    );
   }
 
   /** Rules in an order in which each stands beside the one most similar to it that is left. */
@@ -687,11 +706,14 @@
     let previous = null;
     for (const span of spans) {
       const [x, length] = [margin + span.at / scale, span.length / scale];
-      if (span.part !== previous) head.append(svg("text", { class: "ink", x, y: 12 }, cut(PART_NAMES[span.part], Math.max(4, Math.floor(partWidth(spans, span.part) / scale / 6.2)))));
+      if (span.part !== previous) head.append(svg("text", { class: "ink", x, y: 12 }, fit(PART_NAMES[span.part], Math.max(30, partWidth(spans, span.part) / scale))));
       previous = span.part;
       head.append(svg("rect", { class: mark(span.class, span.class, data.classes.length), x, y: 32, width: length, height: 5 }));
-      const text = `${percent(span.covered / Math.max(1, span.rows))} covered`;
-      if (length > 6.2 * text.length) head.append(svg("text", { x, y: 27 }, text));
+      const share = percent(span.covered / Math.max(1, span.rows));
+      const name = data.classes[span.class];
+      const texts = [`${name}: ${share} covered`, `${name}: ${share}`, `${cut(name, 12)}: ${share}`, `${share} covered`, share];
+      const text = texts.find((candidate) => wide(candidate) < length - 4);
+      if (text) head.append(svg("text", { x, y: 27 }, text));
     }
     const frame = el("div", { class: "picture" }, canvas);
     frame.style.paddingLeft = `${margin}px`;
@@ -722,7 +744,7 @@
     const { features, pairs, high, trees } = exhibits.use;
     if (!features.length) return;
     const step = 20;
-    const name = Math.min(width * 0.34, 8 + 6.4 * Math.max(...features.map((feature) => feature.name.length)));
+    const name = Math.min(width * 0.34, 12 + Math.max(...features.map((feature) => wide(feature.name))));
     const grid = width > 480 ? Math.min(step * features.length, width * 0.4) : 0;
     const cell = grid / features.length;
     const long = width - name - grid - 44;
@@ -736,7 +758,7 @@
             value ? svg("rect", { class: "pair", "fill-opacity": Math.max(0.08, value / strongest), x: width - grid + column * cell, y: y + (step - cell) / 2 + 0.5, width: Math.max(1, cell - 1), height: Math.max(1, cell - 1) }, svg("title", {}, `${feature.name} and ${features[column].name}: ${count(value)} of ${count(high)} best trees`)) : svg("rect", { class: "region", x: width - grid + column * cell, y: y + (step - cell) / 2 + 0.5, width: Math.max(1, cell - 1), height: Math.max(1, cell - 1) }))
         : [];
       return [
-        svg("text", { class: "ink", x: name - 8, y: y + 14, "text-anchor": "end" }, cut(feature.name, Math.floor(name / 6.2)), svg("title", {}, feature.name)),
+        svg("text", { class: "ink", x: name - 8, y: y + 14, "text-anchor": "end" }, fit(feature.name, name - 8), svg("title", {}, feature.name)),
         svg("rect", { class: "usebar", x: name, y: y + 5, width: (long * feature.high) / high / most, height: step - 9 }),
         svg("path", { class: "usetick", d: `M${tick} ${y + 3}v${step - 5}` }),
         svg("text", { x: name + Math.max((long * feature.high) / high / most, tick - name) + 5, y: y + 14 }, percent(feature.high / high)),

@@ -90,13 +90,13 @@ def _consensus_row(entry: Mapping[str, Any], document: Document) -> Html:
     )
 
 
-def run_section(document: Document) -> Html:
-    """How the search was set, and what proves that a repetition is one."""
+def run_section(document: Document, versions: Mapping[str, str]) -> Html:
+    """How the search was set, and what proves that a repetition is one; `versions` of what mined it, where known."""
     return element(
         "section",
         element("h2", "The run", id="run-heading"),
         element("p", "Same table, same settings, same seed: same rules, and the same digest.", class_="hint"),
-        element("dl", *_proofs(document), class_="proofs"),
+        element("dl", *_proofs(document, versions), class_="proofs"),
         element("details", element("summary", "How it was searched"), _explained(document)),
         element("details", element("summary", "All settings"), _settings(document)),
         id="run",
@@ -104,11 +104,12 @@ def run_section(document: Document) -> Html:
     )
 
 
-def _proofs(document: Document) -> Iterator[Html]:
+def _proofs(document: Document, versions: Mapping[str, str]) -> Iterator[Html]:
+    others = [f"{name} {version}" for name, version in versions.items() if name != "maabo-dist"]
     facts = {
         "Digest of the rules": document["digest"],
         "Fingerprint of the table": document["dataset"]["fingerprint"],
-        "Version": f"maabo {document['version']}, {document['format']}",
+        "Versions": ", ".join([f"maabo {document['version']}", *others, document["format"]]),
         "Ended by": document["search"]["stopped"],
     }
     for label, value in facts.items():
