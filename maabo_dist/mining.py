@@ -16,6 +16,7 @@ from maabo_dist.rules import (
     Reasons,
     Rule,
     TreePool,
+    TreeRecords,
     best_of_each,
     choose,
     estimate_noise,
@@ -112,6 +113,8 @@ class MiningResult:
     """Sentences a reader should know: of the plan, the table and the end of the search."""
     forest: Forest | None
     """All trees, if they were to be kept."""
+    records: TreeRecords | None = None
+    """What each tree was and scored, if that was to be kept: what pictures of the search are made from."""
     dropping: Dropping | None = None
     """What had no support; None where all conditions stay, as in the paper."""
     noise: NoiseEstimate | None = None
@@ -125,6 +128,7 @@ def mine(
     jobs: int = 1,
     progress: Callable[[Progress], bool | None] | None = None,
     keep_trees: bool = False,
+    keep_records: bool = False,
     clock: Callable[[], float] = monotonic,
 ) -> MiningResult:
     """Mine the rules of a table. The result is a function of `columns` and `settings` alone, a time limit aside.
@@ -155,7 +159,11 @@ def mine(
 
     stopped = _drive(run, table, settings, jobs, watch)
     result = conclude(columns, split, table, settings, plan, pool, SearchEnd(stopped, clock() - started))
-    return replace(result, forest=Forest.joined(forests)) if keep_trees else result
+    return replace(
+        result,
+        forest=Forest.joined(forests) if keep_trees else None,
+        records=result.records if keep_records else None,
+    )
 
 
 def _screened(columns: Columns, split: Split, table: TrainingTable, jobs: int) -> Screen:
@@ -223,6 +231,7 @@ def conclude(
 ) -> MiningResult:
     """GS-MRM over the leaves of all trees, and the evidence for the rules it keeps. `columns` are with their probes."""
     leaves, own, probes = pool.leaves, without_probes(columns), probe_mask(columns)
+    records = pool.records
     search = SearchSummary(pool.count, leaves.seen, pool.best_score, end.seconds, end.stopped)
     distinct = leaves.distinct()
     pruned = None
@@ -232,7 +241,7 @@ def conclude(
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
     published = probe_free(supported, probes)
     selection = choose(published, columns, split, settings)
-    rules = publish(published, selection, own, split, table.shares, pool.records)
+    rules = publish(published, selection, own, split, table.shares, records)
     kept = published.take(selection.chosen)
     if pruned is not None:
         found = reasons(pruned, distinct, kept, [rule.label for rule in rules], columns, split)
@@ -254,6 +263,7 @@ def conclude(
         fingerprint=own.fingerprint,
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
+        records=records,
         dropping=_dropping(pruned),
         noise=noise,
     )

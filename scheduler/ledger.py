@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
+from maabo_dist.cluster.kept_exhibits import artifact
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from scheduler.database import Database, DuplicateError
 from scheduler.job_rows import (
@@ -323,10 +324,11 @@ class Ledger:
     def artifacts(self) -> set[str]:
         """Names of everything in the store that some job refers to, and of all raw tables."""
         with self._database.read() as connection:
-            rows = connection.execute(select(jobs.c.spec, jobs.c.segments)).all()
+            rows = connection.execute(select(jobs.c.id, jobs.c.spec, jobs.c.segments)).all()
             raw = {f"tables/{digest}" for digest in connection.execute(select(datasets.c.digest)).scalars()}
         tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
-        return raw | tables | {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
+        trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
+        return raw | tables | trees | {artifact(row.id) for row in rows}
 
     @contextmanager
     def _fenced(self, lease: Lease, now: float, **values: object) -> Iterator[Connection]:

@@ -4,6 +4,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from maabo_dist.cluster.kept_exhibits import keep_exhibits
+from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.streams import send_mined
 from maabo_dist.cluster.tables import split_of
 from maabo_dist.contract import names
@@ -12,12 +14,14 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import without_probes
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining import MiningResult, SearchEnd, conclude
-from maabo_dist.report import dump_document, result_document
+from maabo_dist.report import Exhibits, dump_document, make_exhibits, result_document
 from maabo_dist.rules import TreePool
 from maabo_dist.settings import SearchPlan
 from maabo_dist.store import StoreError
 from maabo_dist.trees.segment import read_segment
 from workers.task import ClusterTask, shown, worker_name
+
+journal = Journal("maabo.worker")
 
 
 class RulesTask(ClusterTask):
@@ -33,7 +37,7 @@ class RulesTask(ClusterTask):
         except MaaboError as error:
             return self._answer(message, "unavailable", str(error))
         try:
-            result = self._mined(task)
+            result, exhibits = self._mined(task)
             document = dump_document(result_document(result, _dataset(task)))
         except (StoreError, OSError) as error:
             return self._answer(message, "unavailable", str(error))
@@ -41,6 +45,8 @@ class RulesTask(ClusterTask):
             return self._answer(message, "failed", "The worker ran out of memory.")
         except MaaboError as error:
             return self._answer(message, "failed", str(error))
+        if exhibits is not None:
+            self._keep(task, exhibits)
         seconds = time.perf_counter() - started
         said: dict[str, Any] = {
             "trees": result.search.trees,
@@ -55,7 +61,15 @@ class RulesTask(ClusterTask):
         """Called in the worker's main process when the one that ran the task is gone."""
         self._answer(message, "lost", reason)
 
-    def _mined(self, task: Mine) -> MiningResult:
+    def _keep(self, task: Mine, exhibits: Exhibits) -> None:
+        """The rules are what counts: a store that cannot be reached now costs the report its pictures."""
+        try:
+            keep_exhibits(self._cache.store, task.spec.id, exhibits)
+        except (StoreError, OSError) as error:
+            journal.warn("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
+
+    def _mined(self, task: Mine) -> tuple[MiningResult, Exhibits | None]:
+        """The result and, at the end of a job, what its report shows."""
         settings, fingerprint = task.spec.settings, task.spec.dataset.fingerprint
         columns = self._cache.columns(fingerprint, TableSplit.of(settings))
         table = self._cache.training(fingerprint, TableSplit.of(settings))
@@ -66,9 +80,9 @@ class RulesTask(ClusterTask):
                 pool.add(forest)
         split = split_of(columns, TableSplit.of(settings))
         result = conclude(columns, split, table, settings, plan, pool, SearchEnd(task.stopped, task.seconds))
-        return replace(
-            result, notes=(*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
-        )
+        exhibits = make_exhibits(result, columns, split, table) if task.final else None
+        notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
+        return replace(result, notes=notes), exhibits
 
     def _answer(
         self, message: dict[str, Any], kind: Outcome, reason: str = "", *, document: bytes = b"", **more: Any

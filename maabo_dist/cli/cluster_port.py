@@ -79,5 +79,8 @@ class Cluster(Protocol):
     def final_document(self, job: str) -> str:
         """The rules of a job that is done."""
 
+    def exhibits(self, job: str) -> dict[str, Any] | None:
+        """What the pictures of a job's report are drawn from; None where only its document can be had."""
+
     def order(self, source: Source, wishes: Wishes) -> Order:
         """A job, ready to be sent."""

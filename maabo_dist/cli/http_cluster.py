@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EFFECT_SECONDS = 20.0
 """Wishes are heard every few seconds."""
 LOOK_PAUSE = 0.2
+NOT_FOUND = 404
 CONFLICT = 409
 """How a server says that there are no rules, or none yet."""
 
@@ -112,6 +113,15 @@ class HttpCluster:
         document = self.client.job(job).document()
         document.pop("partial", None)  # `search.stopped` says so too, as in every document
         return json.dumps(document)
+
+    def exhibits(self, job: str) -> dict[str, Any] | None:
+        """As the server has them, if it does."""
+        try:
+            return self.client.job(job).exhibits()
+        except ProblemError as error:
+            if error.status in {NOT_FOUND, CONFLICT}:
+                return None
+            raise
 
     def order(self, source: Source, wishes: Wishes) -> "HttpOrder":
         """A job; the table is read here only where repeats have to be drawn from it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from maabo_dist.cli.options import SectionedCommand, section_option
-from maabo_dist.cli.output import Output, explain_option, format_options, out_option
+from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.progress import INTERRUPTED, Display, polite_interrupt, shown_progress
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.errors import SettingsError
@@ -19,7 +19,7 @@ from maabo_dist.errors import SettingsError
 if TYPE_CHECKING:
     from maabo_dist.data import Columns
     from maabo_dist.mining import MiningResult
-    from maabo_dist.report import Document
+    from maabo_dist.report import Document, Exhibits
     from maabo_dist.settings import MiningSettings
 
 _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
@@ -42,20 +42,22 @@ _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 )
 @format_options
 @explain_option
+@report_option
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
 def mine_command(jobs: int | None, **given: object) -> int:
     """Mine rules from a file or a bundled table; `_HELP` is what the user reads."""
     source, threads = Source.given(given), _threads(jobs)
     output = Output.given(given)
     started = datetime.now(UTC)
-    document, result = _run(source, threads, output)
-    output.write(document, result.forest, {"started": started.isoformat(timespec="seconds"), "jobs": threads})
+    document, exhibits, result = _run(source, threads, output)
+    run = {"started": started.isoformat(timespec="seconds"), "jobs": threads}
+    output.write(document, result.forest, run, exhibits)
     output.show(document)
     repeats = document["repeats"] or {"done": 0, "asked": 0}
     return INTERRUPTED if result.search.stopped == "interrupted" or repeats["done"] < repeats["asked"] else 0
 
 
-def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, MiningResult]":
+def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits | None, MiningResult]":
     with shown_progress(quiet=output.quiet) as display:
         from maabo_dist.mining import mine
         from maabo_dist.report import result_document
@@ -65,14 +67,27 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, MiningRe
         repeats = _Repeats(source, table.columns, jobs, display)
         with polite_interrupt(display):
             display.search_begins()
-            keep_trees = output.out is not None
-            result = mine(table.columns, source.mining, jobs=jobs, progress=display.report, keep_trees=keep_trees)
+            result = mine(
+                table.columns,
+                source.mining,
+                jobs=jobs,
+                progress=display.report,
+                keep_trees=output.out is not None,
+                keep_records=output.report is not None,
+            )
             repeats.run()
     # "asked" is how the search heard of a Ctrl-C.
     stopped = "interrupted" if result.search.stopped == "asked" else result.search.stopped
     result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
-    return repeats.added_to(result_document(result, dataset)), result
+    exhibits = None if output.report is None else _exhibits(result, table.columns)
+    return repeats.added_to(result_document(result, dataset)), exhibits, result
+
+
+def _exhibits(result: "MiningResult", columns: "Columns") -> "Exhibits":
+    from maabo_dist.report import exhibits_of
+
+    return exhibits_of(result, columns)
 
 
 class _Repeats:

@@ -1,7 +1,7 @@
 """A cluster over its Redis: tables are prepared here, and their columns sent."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from maabo_dist.cli.cluster_port import Listing, Wishes
@@ -33,6 +33,10 @@ class QueueCluster(QueueClient):
         """Jobs that have a record, the newest first."""
         found = [record for record in self.jobs() if state in {None, record.state}]
         return Listing(found[:most], max(0, len(found) - most))
+
+    def exhibits(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - whatever the job
+        """They lie in the store, which a client need not reach."""
+        return None
 
     def order(self, source: Source, wishes: Wishes) -> "QueueOrder":
         """The table prepared, and the documents of its jobs."""

@@ -1,46 +1,68 @@
 """`maabo report` and `maabo diff`: results of jobs and of earlier runs, as a page and beside each other."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist.atomic import replacing
 from maabo_dist.cli.jobs import json_option, rules_text
+from maabo_dist.cli.options import SectionedCommand
+from maabo_dist.cli.output import check_page, write_page
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import note
 from maabo_dist.cli.remote import connect, printable
-from maabo_dist.errors import FormatError, SettingsError
+from maabo_dist.errors import FormatError
 
 if TYPE_CHECKING:
     from maabo_dist.report import Document
 
-RULES_FILE = "rules.json"
-_NEEDED = ("rules", "dataset", "search", "digest")
+_HELP = """Write RESULT as a page to look at: a job, or the folder or rules.json of a run.
+
+\b
+  maabo report 7f3a --server https://maabo.example
+  maabo mine customers.csv --target churned --out run --report rules.html
+  maabo report run --out again.html
+
+It has all pictures for a job over HTTP, and where the run has its exhibits.json, which a run with --report keeps.
+"""
 
 
-@click.command("report")
+@click.command("report", cls=SectionedCommand, help=_HELP)
 @click.argument("result")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Where the page goes.  [default: stdout]")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default=Path("rules.html"),
+    help="Where the page goes; - is stdout.  [default: rules.html]",
+)
 @place_options
-def report_command(result: str, out: Path | None, place: Place) -> int:
-    """Write the report of RESULT as a page of HTML: a job, or the folder or rules.json of a run."""
-    from maabo_dist.report import to_html
-
-    document = document_of(result, place)
-    page = to_html(document, partial=document["search"]["stopped"] == "running").encode()
-    if out is None:
-        click.echo(page, nl=False)  # as bytes: the page says that it is UTF-8
+def report_command(result: str, out: Path, place: Place) -> int:
+    """Write the page; `_HELP` is what the user reads."""
+    if str(out) == "-":
+        click.echo(_page_of(result, place).encode(), nl=False)  # as bytes: the page says that it is UTF-8
         return 0
-    try:
-        with replacing(out) as file:
-            file.write(page)
-    except OSError as error:
-        raise SettingsError(f"--out {out} cannot be written ({error.strerror}). Give another file.") from error
+    check_page(out)
+    write_page(out, _page_of(result, place))
     note(f"wrote {out}.")
     return 0
+
+
+def _page_of(result: str, place: Place) -> str:
+    from maabo_dist.report import read_run, report_page
+
+    if _is_job(result):
+        cluster = connect(place)
+        record = cluster.find(result)
+        return report_page(json.loads(rules_text(cluster, record)), cluster.exhibits(record.id))
+    document, exhibits = read_run(Path(result))
+    try:
+        return report_page(document, exhibits)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FormatError(f"{result!r} is damaged: its document lacks or garbles {error}. Mine it again.") from error
 
 
 @click.command("diff")
@@ -62,23 +84,18 @@ def diff_command(one: str, other: str, as_json: bool, place: Place) -> int:
 
 def document_of(result: str, place: Place) -> "Document":
     """The document in a file or a folder of this name, if there is one; else that of the job."""
-    path = Path(result)
-    path = path / RULES_FILE if path.is_dir() else path
-    if not path.exists():
-        cluster = connect(place)
-        document: Document = json.loads(rules_text(cluster, cluster.find(result)))
-        return document
-    return _read(path)
+    if not _is_job(result):
+        from maabo_dist.report import read_run
 
-
-def _read(path: Path) -> "Document":
-    try:
-        document: Document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path} cannot be read as JSON: {error}. Give what `mine --json` or --out wrote.") from error
-    if not isinstance(document, dict) or any(name not in document for name in _NEEDED):
-        raise FormatError(f"{path} holds no rules of ours. Give what `mine --json` or --out wrote.")
+        return read_run(Path(result))[0]
+    cluster = connect(place)
+    document: Document = json.loads(rules_text(cluster, cluster.find(result)))
     return document
+
+
+def _is_job(result: str) -> bool:
+    """Whether this can only be the beginning of a job's id."""
+    return re.fullmatch(r"[0-9a-fA-F]{1,32}", result) is not None and not Path(result).exists()
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import click
 
 from maabo_dist.cli.cluster_port import Wishes
 from maabo_dist.cli.options import SectionedCommand, all_of, section_option
-from maabo_dist.cli.output import Output, explain_option, format_options, out_option
+from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.remote import check_not_failed, connect, goes_on, left_running
 from maabo_dist.cli.source import Source, source_options
@@ -67,6 +67,7 @@ _cluster_options = all_of(
 @_cluster_options
 @format_options
 @explain_option
+@report_option
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
 def submit_command(place: Place, wait: bool, **given: Any) -> int:
     """Send a job to a cluster; `_HELP` is what the user reads."""
@@ -90,6 +91,7 @@ def _checked_output(given: dict[str, Any], *, wait: bool) -> Output:
     for option, needs in (
         (f"--format {form}", form not in {"table", "json"}),
         ("--out", given["out"] is not None),
+        ("--report", given["report"] is not None),
         (f"--repeats {repeats}", repeats not in {None, "0"}),
     ):
         if needs and not wait:
@@ -109,7 +111,8 @@ def _wait(cluster: "Cluster", jobs: list[JobRecord], wanted: RepeatSettings, out
 
         document = with_repeats(document, _documents(cluster, others, output), wanted)
     started = datetime.fromtimestamp(record.started or record.created, UTC)
-    output.write(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id})
+    exhibits = None if output.report is None else cluster.exhibits(first.id)
+    output.write(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id}, exhibits)
     output.show(document)
 
 

@@ -210,6 +210,10 @@ class AsyncRemoteJob:
         """A page for people, as HTML."""
         return await self._wire.run(self._calls.report(self.id))
 
+    async def exhibits(self) -> dict[str, Any]:
+        """What the pictures of the report are drawn from, once the job is done."""
+        return await self._wire.run(self._calls.exhibits(self.id))
+
     def trees(self, order: str = "search") -> AsyncIterator[Tree]:
         """The trees that the job has grown, in the order of the search, or with `best` by score."""
         return self._wire.iterate(self._calls.trees(self.id, order))

@@ -118,6 +118,11 @@ class Calls:
         """A page for people, as HTML."""
         return checked((yield from self._get(f"{_job(job)}/report", slow=True))).content.decode()
 
+    def exhibits(self, job: str) -> Flow[dict[str, Any]]:
+        """What the pictures of that page are drawn from."""
+        found: dict[str, Any] = json_of((yield from self._get(f"{_job(job)}/exhibits", slow=True)))
+        return found
+
     def trees(self, job: str, order: str = "search") -> Flow[None]:
         """Emit all trees, in the order of the search or the best first."""
         return self._pages(f"{_job(job)}/trees", {"order": order}, Tree)

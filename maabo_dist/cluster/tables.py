@@ -47,6 +47,11 @@ class TableCache:
         self._bits: OrderedDict[str, BitTable] = OrderedDict()
         self._lock = RLock()
 
+    @property
+    def store(self) -> ArtifactStore:
+        """Where the tables come from."""
+        return self._store
+
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
         """The table, verified when this process first opens it; with the probes that `split` asks for, if it does."""
         if split is not None and split.probes:

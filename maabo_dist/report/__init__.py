@@ -6,31 +6,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from maabo_dist.report.diff import diff_documents
     from maabo_dist.report.document import Document, dump_document, load_schema, result_document
+    from maabo_dist.report.exhibits import Exhibits, dump_exhibits, exhibits_of, make_exhibits
     from maabo_dist.report.explain import explained
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
     from maabo_dist.report.firing import fired, needed_columns
-    from maabo_dist.report.html import to_html
-    from maabo_dist.report.run_folder import make_folder, write_folder
+    from maabo_dist.report.page import report_page
+    from maabo_dist.report.run_folder import make_folder, read_run, write_folder
     from maabo_dist.report.screen import print_report, report_console
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
 
 _HOMES = {
     "Document": "document",
+    "Exhibits": "exhibits",
     "condition_text": "wording",
     "conditions_text": "wording",
     "diff_documents": "diff",
     "dump_document": "document",
+    "dump_exhibits": "exhibits",
+    "exhibits_of": "exhibits",
     "explained": "explain",
     "fired": "firing",
     "load_schema": "document",
+    "make_exhibits": "exhibits",
     "make_folder": "run_folder",
     "needed_columns": "firing",
     "print_report": "screen",
+    "read_run": "run_folder",
     "report_console": "screen",
+    "report_page": "page",
     "result_document": "document",
     "rule_text": "wording",
     "to_csv": "exports",
-    "to_html": "html",
     "to_markdown": "exports",
     "to_pandas": "exports",
     "to_sql": "exports",
@@ -39,21 +45,26 @@ _HOMES = {
 
 __all__ = [
     "Document",
+    "Exhibits",
     "condition_text",
     "conditions_text",
     "diff_documents",
     "dump_document",
+    "dump_exhibits",
+    "exhibits_of",
     "explained",
     "fired",
     "load_schema",
+    "make_exhibits",
     "make_folder",
     "needed_columns",
     "print_report",
+    "read_run",
     "report_console",
+    "report_page",
     "result_document",
     "rule_text",
     "to_csv",
-    "to_html",
     "to_markdown",
     "to_pandas",
     "to_sql",

@@ -1,23 +1,26 @@
-"""The folder of one run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it."""
+"""The folder of one run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it.
+
+Beside a report there is exhibits.json too, from which its pictures can be drawn again.
+"""
 
 import json
 import os
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from maabo_dist._version import __version__
 from maabo_dist.atomic import replacing
-from maabo_dist.errors import SettingsError
+from maabo_dist.errors import FormatError, SettingsError
+from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
 from maabo_dist.report.document import Document, dump_document
+from maabo_dist.report.exhibits import FORMAT as EXHIBITS_FORMAT
+from maabo_dist.report.exhibits import Exhibits, dump_exhibits
 from maabo_dist.report.exports import to_csv
+from maabo_dist.report.versions import versions
 from maabo_dist.trees.forest import Forest
 
 FORMAT = "maabo-run/1"
-
-_PACKAGES = ("numba", "numpy", "pandas", "scikit-learn")
+RULES, EXHIBITS = "rules.json", "exhibits.json"
 
 
 def make_folder(path: Path) -> None:
@@ -32,17 +35,42 @@ def make_folder(path: Path) -> None:
         raise SettingsError(f"--out {str(path)!r}: this user may not write there. Give another.")
 
 
-def write_folder(path: Path, document: Document, forest: Forest | None, run: Mapping[str, Any]) -> None:
+def write_folder(
+    path: Path, document: Document, forest: Forest | None, run: Mapping[str, Any], exhibits: Exhibits | None = None
+) -> None:
     """Write the files, each whole or not at all; `run` is what only the caller knows, such as the start time."""
     try:
-        _write(path / "rules.json", dump_document(document))
+        _write(path / RULES, dump_document(document))
         _write(path / "rules.csv", to_csv(document))
         if forest is not None:
             forest.save(path / "trees.bin")
+        if exhibits is not None:
+            _write(path / EXHIBITS, dump_exhibits(exhibits))
         # Last: a folder with a run.json is complete.
         _write(path / "run.json", json.dumps(run_record(document, run), indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise SettingsError(f"--out {str(path)!r}: writing failed ({error.strerror}).") from error
+
+
+def read_run(path: Path) -> tuple[Document, Exhibits | None]:
+    """The document of a run, by its folder or by the file itself, and the exhibits beside it, if there are any."""
+    file = path / RULES if path.is_dir() else path
+    document = _read(file, DOCUMENT_FORMAT)
+    beside = file.with_name(EXHIBITS)
+    return document, _read(beside, EXHIBITS_FORMAT) if beside.is_file() else None
+
+
+def _read(path: Path, wanted: str) -> Document:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"{str(path)!r} cannot be read ({error.strerror}). Give a run's folder or file.") from error
+    except ValueError as error:
+        raise FormatError(f"{str(path)!r} is not JSON in UTF-8. Give a run's folder, or its {RULES}.") from error
+    said = found.get("format") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or said != wanted:
+        raise FormatError(f"{str(path)!r} says that its format is {said!r}; {wanted!r} is wanted.")
+    return found
 
 
 def run_record(document: Document, run: Mapping[str, Any]) -> Document:
@@ -60,12 +88,6 @@ def run_record(document: Document, run: Mapping[str, Any]) -> Document:
         "seconds": document["search"]["seconds"],
         "stopped": document["search"]["stopped"],
     }
-
-
-def versions() -> dict[str, str]:
-    """Of Python, this program and the packages that can change a result."""
-    packages = {name: version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "maabo-dist": __version__, **packages}
 
 
 def _write(path: Path, text: str) -> None:

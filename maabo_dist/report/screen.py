@@ -15,12 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
-from maabo_dist.report.facts import (
+from maabo_dist.report.sayings import (
     dropping_text,
     funnel_steps,
-    no_rules_text,
+    no_rules_reason,
     noise_text,
+    q_text,
     repeats_text,
+    returns_text,
     rows_text,
     search_text,
     space_text,
@@ -165,15 +167,10 @@ def _consensus_table(document: Document) -> Table:
             entry["rule"] or "–",
             _Statement(premise, predicted_text(entry, document), []),
             f"{entry['rows']:,}",
-            _returns_text(entry["stability"]),
+            returns_text(entry["stability"]),
             _two_digits(entry["stability"]["precision"]),
         )
     return table
-
-
-def _returns_text(stability: Mapping[str, Any]) -> str:
-    """`9/10`: repeats in which the rule came back."""
-    return f"{stability['returns']:,}/{stability['repeats']:,}" if stability["repeats"] else "–"
 
 
 def _rules_table(document: Document) -> Table:
@@ -202,7 +199,7 @@ def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableTy
     yield _two_digits(rule["validation"]["lift"])
     if document.get("repeats"):
         stable = (rule["stability"]["share"] or 0.0) >= document["repeats"]["threshold"]
-        yield Text(_returns_text(rule["stability"]), style="bold" if stable else "dim")
+        yield Text(returns_text(rule["stability"]), style="bold" if stable else "dim")
 
 
 def _precisions(rule: Mapping[str, Any]) -> Text:
@@ -213,12 +210,8 @@ def _precisions(rule: Mapping[str, Any]) -> Text:
     if held and held["precision_low"] is not None:
         low, high = held["precision_low"], held["precision_high"]
         # A rule that chance explains as well is the one thing on this screen that should catch the eye.
-        text.append(f"\n{low:.2f}–{high:.2f}, q {_q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
+        text.append(f"\n{low:.2f}–{high:.2f}, q {q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
     return text
-
-
-def _q_text(q: float) -> str:
-    return "< 0.001" if q < 0.001 else f"= {q:.3f}"
 
 
 def _two_digits(value: float | None) -> str:
@@ -237,7 +230,7 @@ def _footer(document: Document) -> Iterator[RenderableType]:
 
 
 def _no_rules(document: Document) -> RenderableType:
-    return Padding(Text.assemble(("No rules. ", "bold"), no_rules_text(document)), (1, 2))
+    return Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
 
 
 def _padded(content: RenderableType) -> Padding:

@@ -24,14 +24,16 @@ class TreePool:
         self.leaves = LeafPool(width, classes, by_bounds=settings.similarity_by == "rows")
         self._subsets = [np.empty((0, subset_size), np.int32)]
         self._depths = [np.empty(0, np.int32)]
+        self._scores = [np.empty(0)]
         self.count = 0
         """Trees so far."""
         self.best_score: float | None = None
 
     @property
     def records(self) -> TreeRecords:
-        """Subset and depth of every tree."""
-        return TreeRecords(np.concatenate(self._subsets), np.concatenate(self._depths))
+        """Subset, depth and score of every tree."""
+        subsets, depths = np.concatenate(self._subsets), np.concatenate(self._depths)
+        return TreeRecords(subsets, depths, np.concatenate(self._scores))
 
     def add(self, forest: Forest) -> int:
         """Take in more trees; returns how many reliable leaves they have."""
@@ -39,6 +41,7 @@ class TreePool:
         # In this order: an interrupt in between never leaves a leaf whose tree is not known.
         self._subsets.append(forest.subsets)
         self._depths.append(forest.depths)
+        self._scores.append(forest.best_scores)
         self.leaves.add(leaves)
         self.count += len(forest)
         self.best_score = best_of(self.best_score, forest.best_scores)

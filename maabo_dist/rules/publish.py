@@ -24,10 +24,11 @@ DISPLACED_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class TreeRecords:
-    """Of every tree, in the order of proposal: its subset and best depth."""
+    """Of every tree, in the order of proposal: its subset, its best depth and its macro F1 there (NaN: none)."""
 
     subsets: npt.NDArray[np.int32]
     depths: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
 
 
 def choose(leaves: Leaves, columns: Columns, split: Split, settings: MiningSettings) -> Selection:

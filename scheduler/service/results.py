@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from maabo_dist.report import diff_documents, dump_document, fired, to_csv, to_html, to_markdown, to_sql
+from maabo_dist.cluster.kept_exhibits import kept_exhibits
+from maabo_dist.report import diff_documents, dump_document, fired, report_page, to_csv, to_markdown, to_sql
 from maabo_dist.report.firing import predicted
-from maabo_dist.report.html import CONTENT_POLICY
+from maabo_dist.report.page import content_policy
 from scheduler.job_rows import JobRow
 from scheduler.service.callers import Caller, Reader
 from scheduler.service.documents import Result, result_of
@@ -15,7 +16,7 @@ from scheduler.service.formats import MEDIA_TYPES, RulesFormat, wanted_format
 from scheduler.service.grown import GrownTree, GrownTrees
 from scheduler.service.jobs import JobPath, owned
 from scheduler.service.pages import Cursor, Limit, Page, cursor_of, place_of
-from scheduler.service.problems import ConflictError, NoRulesYetError, documented
+from scheduler.service.problems import ConflictError, NoRulesYetError, NotFoundError, documented
 from scheduler.service.result_shapes import ExplainedRow, Explanation, FiredRule, RowsToExplain, Tree
 from scheduler.service.state import Service, service_of
 
@@ -123,15 +124,29 @@ def explain_rows(request: Request, job: JobPath, caller: Reader, asked: RowsToEx
 def get_report(request: Request, job: JobPath, caller: Reader, known: Known = None) -> Response:
     """The rules as a page for people, in one file that loads nothing."""
     service = service_of(request)
-    result = _result(service, owned(service, caller, job))
+    row = owned(service, caller, job)
+    result = _result(service, row)
     headers = _headers(result, "html") | {
-        "Content-Security-Policy": f"{CONTENT_POLICY}; frame-ancestors 'none'",
+        "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
     }
     if "ETag" in headers and _knows(known, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    page = to_html(result.document, partial=not result.final)
+    exhibits = kept_exhibits(service.parts.store, row.id) if result.final else None
+    page = report_page(result.document, exhibits)
     return Response(page, media_type="text/html", headers=headers)
+
+
+@router.get("/{job}/exhibits", responses=_OF_RULES)
+def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, Any]:
+    """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
+    service = service_of(request)
+    row = owned(service, caller, job)
+    _result(service, row)
+    exhibits = kept_exhibits(service.parts.store, row.id)
+    if exhibits is None:
+        raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
+    return exhibits
 
 
 @router.get("/{job}/diff/{other}", responses=_OF_RULES)

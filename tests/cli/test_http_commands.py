@@ -170,7 +170,10 @@ def test_the_server_and_the_token_may_stand_before_the_command_or_after_it(maabo
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
         (["token", "list", "--token", "READER"], "This needs the scope 'admin'; the token has read."),
         (["token", "create", "--expires", "soon"], "'soon' is no length of time"),
-        (["token", "create", "--scopes", "root", "--token", "ADMIN"], "should be 'read', 'submit' or 'admin' (got 'root')"),
+        (
+            ["token", "create", "--scopes", "root", "--token", "ADMIN"],
+            "'read', 'submit' or 'admin' (got 'root')",
+        ),
         (["token", "revoke", "0" * 12, "--token", "ADMIN"], "There is no token 000000000000 that is valid"),
         (["status", "abcdef", "--token", "READER"], "There is no job abcdef"),
     ],
@@ -362,13 +365,13 @@ def test_a_result_is_a_page_and_is_compared_with_another(run, table, tmp_path):
 
     page = tmp_path / "report.html"
     written = run("report", job[:8], "--out", page)
-    _, printed, _ = run("report", tmp_path / "run")
+    _, printed, _ = run("report", tmp_path / "run", "--out", "-")
     same = run("diff", job, tmp_path / "run")
     _, found, _ = run("diff", tmp_path / "run" / "rules.json", tmp_path / "other", "--json")
     _, lines, _ = run("diff", tmp_path / "run", tmp_path / "other")
 
     assert written == (0, "", f"maabo: wrote {page}.\n")
-    assert "<html" in page.read_text(encoding="utf-8")
+    assert "figure-history" in page.read_text(encoding="utf-8"), "with the pictures of the search"
     assert "<html" in printed
     assert same[1].endswith("The rules are the same.\n")
     assert not json.loads(found)["equal"]
@@ -384,4 +387,4 @@ def test_a_file_without_rules_is_refused(text, maabo, tmp_path):
         code, out, err = maabo(*arguments)
 
         assert (code, out) == (2, "")
-        assert "Give what `mine --json` or --out wrote." in err
+        assert re.search(r"maabo-rules/1|is not JSON", err)

@@ -45,7 +45,9 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
     forest = depth_search(table, factories.every_subset(columns.count, 3), 4)
     leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, table.weights)), by_bounds=by == "rows")
     selection = choose(leaves, columns, split, mining)
-    rules = publish(leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths))
+    rules = publish(
+        leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths, forest.best_scores)
+    )
     return frame, columns, split, leaves, selection, rules
 
 
@@ -163,7 +165,9 @@ def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
     forest = depth_search(table, np.array([[0]]), 1)
     leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, table.weights)))
     selection = choose(leaves, columns, split, MiningSettings())
-    rules = publish(leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths))
+    rules = publish(
+        leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths, forest.best_scores)
+    )
 
     (rare,) = [rule for rule in rules if rule.logic == ((0, True),)]
 

@@ -163,7 +163,7 @@ def test_rules_so_far_say_so_in_every_format(cluster):
     assert "etag" not in document.headers
     assert get(cluster, cluster.resting, "rules?format=sql").text.startswith("-- partial")
     assert "Rules so far" in get(cluster, cluster.resting, "rules?format=markdown").text.splitlines()[0]
-    assert "Rules so far" in get(cluster, cluster.resting, "report").text
+    assert "so far for target" in get(cluster, cluster.resting, "report").text
     rows = csv.DictReader(io.StringIO(get(cluster, cluster.resting, "rules?format=csv").text))
     assert len(list(rows)) == len(document.json()["rules"])
 

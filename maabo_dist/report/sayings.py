@@ -1,4 +1,4 @@
-"""What is said of a run as a whole, one sentence each, wherever it is shown."""
+"""Sentences about a result document as a whole, which the terminal report and the page share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,21 +8,21 @@ from maabo_dist.report.wording import large_number
 
 
 def rows_text(dataset: Mapping[str, Any]) -> str:
-    """How many rows there are, and in which parts."""
+    """`569 = 398 training + 171 validation`."""
     parts = dataset["parts"]
     held = f" + {parts['holdout']:,} held out" if parts["holdout"] else ""
     return f"{dataset['rows']:,} = {parts['train']:,} training + {parts['validation']:,} validation{held}"
 
 
 def space_text(space: Mapping[str, Any], probes: int) -> str:
-    """What trees may be grown on."""
+    """D, D′ and the number of subsets."""
     size, each = large_number(space["size"]), str(space["subset_size"]).replace("-", "–")
     held = f" ({probes:,} of them probes)" if probes else ""
     return f"D = {space['features']:,} features{held}, D′ = {each} a tree, |Ω| = {size} subsets"
 
 
 def search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
-    """What the search did."""
+    """Trees, their share of the space, time, strategy, seed and the best score."""
     best = "–" if search["best_score"] is None else f"{search['best_score']:.3f}"
     trees = f"{search['trees']:,} tree{'' if search['trees'] == 1 else 's'}"
     return (
@@ -32,14 +32,14 @@ def search_text(search: Mapping[str, Any], size: int, seed: int) -> str:
 
 
 def dropping_text(dropping: Mapping[str, Any], level: float) -> str:
-    """What the rows did not support."""
+    """What had no support."""
     conditions = f"{dropping['conditions']:,} condition{'' if dropping['conditions'] == 1 else 's'}"
     leaves = f"{dropping['leaves']:,} {'leaf' if dropping['leaves'] == 1 else 'leaves'}"
     return f"{conditions} without support (p > {level:g}), {leaves} not reliable without theirs"
 
 
 def noise_text(noise: Mapping[str, Any]) -> str:
-    """What probes say of the rules."""
+    """What the probes say."""
     used = f"{noise['with_probe']:,} of {noise['rules']:,} use{'s' if noise['with_probe'] == 1 else ''} one"
     if noise["share"] is None:
         return f"{noise['probes']:,} probes ({used})"
@@ -49,7 +49,7 @@ def noise_text(noise: Mapping[str, Any]) -> str:
 
 
 def repeats_text(repeats: Mapping[str, Any]) -> str:
-    """How much came back."""
+    """How many repeats there were, and what came back."""
     if not repeats["done"]:
         return "none was done"
     own = sum(entry["rule"] is not None for entry in repeats["consensus"])
@@ -61,11 +61,21 @@ def repeats_text(repeats: Mapping[str, Any]) -> str:
 
 
 def share_text(part: int, whole: int) -> str:
-    """A part of a whole, in percent."""
+    """A percentage; `< 0.01 %` where there is hardly anything."""
     percent = 100 * part / whole
     if part and percent < 0.01:
         return "< 0.01 %"
     return f"{percent:.{0 if percent in {0, 100} or percent >= 10 else 2}f} %"
+
+
+def returns_text(stability: Mapping[str, Any]) -> str:
+    """`9/10`: repeats in which the rule came back."""
+    return f"{stability['returns']:,}/{stability['repeats']:,}" if stability["repeats"] else "–"
+
+
+def q_text(q: float) -> str:
+    """`= 0.012`, `< 0.001`."""
+    return "< 0.001" if q < 0.001 else f"= {q:.3f}"
 
 
 def funnel_steps(funnel: Mapping[str, Any]) -> list[str]:
@@ -80,24 +90,20 @@ def funnel_steps(funnel: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def no_rules_text(document: Document) -> str:
+def no_rules_reason(document: Document) -> str:
     """Which sieve let nothing through, and the option that opens it."""
     funnel, settings = document["funnel"], document["settings"]
     if not funnel["leaves"]:
-        reason = "No tree was grown."
-    elif not funnel["large"]:
-        reason = f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
-    elif not funnel["pure"]:
-        reason = (
-            f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
-        )
-    elif not funnel["supported"]:
-        reason = (
+        return "No tree was grown."
+    if not funnel["large"]:
+        return f"No leaf holds {settings['min_samples']:,} training rows. Try a smaller --min-samples."
+    if not funnel["pure"]:
+        return f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
+    if not funnel["supported"]:
+        return (
             f"The rows support no rule at --significance {settings['significance']:g}. "
             "Try a larger one, or --literals paper."
         )
-    elif (document.get("noise") or {}).get("with_probe"):
-        reason = "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
-    else:
-        reason = "The only reliable leaf is that of all rows."
-    return reason
+    if (document.get("noise") or {}).get("with_probe"):
+        return "Every reliable leaf uses a probe: on this table the settings find nothing but chance."
+    return "The only reliable leaf is that of all rows."

@@ -1,0 +1,126 @@
+"""Small pictures that need no script: bars of class counts, precision on a line, the funnel, base rates.
+
+Drawn as SVG with attributes alone: a policy that forbids styles in attributes may stand on the page.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log10
+
+from maabo_dist.report.document import Document
+from maabo_dist.report.page.markup import Html, element, joined
+
+COLOURS = 8
+"""Classes that have a colour of their own; where there are more, a picture tells one from the others."""
+
+MOST_COUNTS = 3
+"""Classes that are counted by name beside a bar."""
+
+_BAR, _STRIP = 104.0, 132.0
+
+
+def class_mark(place: int, own: int, classes: int) -> str:
+    """The CSS class that colours a class in the picture of a rule on class `own`."""
+    if classes <= COLOURS:
+        return f"c{place}"
+    return "c0" if place == own else "rest"
+
+
+def swatch(mark: str) -> Html:
+    """A dot in the colour of a class."""
+    return element(
+        "svg", element("circle", cx=5, cy=5, r=5, class_=mark), class_="dot", viewBox="0 0 10 10", aria_hidden="true"
+    )
+
+
+def counts_bar(counts: Sequence[int], own: int) -> Html:
+    """Class counts as one stacked bar; who cannot see it reads the counts beside it."""
+    total, x, parts = max(1, sum(counts)), 0.0, []
+    for place, count in enumerate(counts):
+        width = _BAR * count / total
+        if count:
+            parts.append(
+                element("rect", x=x, y=0, width=max(width, 0.75), height=10, class_=class_mark(place, own, len(counts)))
+            )
+        x += width
+    return element(
+        "svg", *parts, class_="counts", viewBox=f"0 0 {_BAR:g} 10", width=_BAR, height=10, aria_hidden="true"
+    )
+
+
+def precision_strip(marks: Mapping[str, float | None], interval: tuple[float, float] | None, base: float) -> Html:
+    """Precision from 0 to 1 on a line: base rate as a tick, `train`, `validation` and `holdout` as dots."""
+    parts = [
+        element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
+        element("path", d=f"M{_at(base):.1f} 4V14", class_="base"),
+    ]
+    if interval is not None:
+        parts.append(element("path", d=f"M{_at(interval[0]):.1f} 9H{_at(interval[1]):.1f}", class_="interval"))
+    for part, value in marks.items():
+        if value is not None:
+            radius = 4.5 if part == "holdout" else 3.5
+            parts.append(element("circle", cx=_at(value), cy=9, r=radius, class_=part))
+    return element(
+        "svg", *parts, class_="strip", viewBox=f"0 0 {_STRIP:g} 18", width=_STRIP, height=18, aria_hidden="true"
+    )
+
+
+def _at(share: float) -> float:
+    return 5 + (_STRIP - 10) * share
+
+
+def base_rates(document: Document) -> Html:
+    """One bar of the classes' shares among the training rows, and below it the names: the legend of the page."""
+    dataset = document["dataset"]
+    rates = [dataset["base_rates"][name] or 0.0 for name in dataset["classes"]]
+    x, parts = 0.0, []
+    for place, rate in enumerate(rates):
+        mark = class_mark(place, 0, len(rates)) if len(rates) <= COLOURS else "rest"
+        parts.append(element("rect", x=100 * x, y=0, width=100 * rate, height=10, class_=mark))
+        x += rate
+    bar = element("svg", *parts, class_="rates", viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
+    names = [_rate(name, place, rates) for place, name in enumerate(dataset["classes"])]
+    return element("div", bar, element("ul", *names, class_="legend"), class_="base-rates")
+
+
+def _rate(name: str, place: int, rates: Sequence[float]) -> Html:
+    dot = swatch(f"c{place}") if len(rates) <= COLOURS else Html()
+    return element("li", dot, element("span", name, class_="name"), " ", element("b", f"{100 * rates[place]:.1f} %"))
+
+
+def funnel(document: Document) -> Html:
+    """How many leaves passed each sieve, as bars on a logarithmic scale; the last one is the rules."""
+    counts, settings = document["funnel"], document["settings"]
+    steps = [
+        ("leaves", "leaves of all trees", ""),
+        ("large", "large enough", f"at least {settings['min_samples']:,} training rows"),
+        ("pure", "pure enough", f"Gini below {settings['gini']:g} of the greatest"),
+        ("distinct", "distinct", "the best leaf of each set of conditions"),
+        *([("supported", "supported", "reliable on what the rows support")] if document["dropping"] else []),
+        ("rules", "rules", f"dissimilar: similarity below {settings['similarity']:g}"),
+    ]
+    most = log10(1 + max(counts["leaves"], 1))
+    return element("ol", *(_step(*step, counts[step[0]], most) for step in steps), class_="funnel")
+
+
+def _step(key: str, label: str, meaning: str, count: int, most: float) -> Html:
+    length = 100 * log10(1 + count) / most
+    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if key == "rules" else "sieve")
+    return element(
+        "li",
+        element("span", f"{count:,}", class_="count"),
+        element("svg", bar, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true"),
+        element(
+            "span",
+            joined([element("b", label), *([element("small", meaning)] if meaning else [])], " "),
+            class_="sieve-name",
+        ),
+    )
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """`170 benign, 4 malignant`: the classes that occur, or of many the most frequent."""
+    held = {name: count for name, count in counts.items() if count}
+    first = sorted(held, key=lambda name: -held[name])[:MOST_COUNTS]
+    others = sum(held.values()) - sum(held[name] for name in first)
+    parts = [f"{held[name]:,} {name}" for name in held if name in first]
+    return ", ".join([*parts, *([f"{others:,} of {len(held) - len(first)} others"] if others else [])]) or "none"

@@ -1,0 +1,74 @@
+"""Pages from the command line: `maabo mine --report` and `maabo report`."""
+
+import json
+
+import pytest
+
+from tests.cli.tables import numbers, write_csv
+
+QUICK = ("--target", "y", "--trees", "10", "--min-samples", "20", "--jobs", "1", "--quiet")
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_csv(tmp_path, numbers(200))
+
+
+def test_a_report_is_written_beside_what_is_printed(maabo, table, tmp_path):
+    code, out, _ = maabo("mine", table, *QUICK, "--json", "--report", tmp_path / "rules.html")
+
+    page = (tmp_path / "rules.html").read_text(encoding="utf-8")
+    assert code == 0
+    assert json.loads(out)["digest"] in page
+    assert "figure-history" in page
+
+
+def test_a_kept_run_gives_the_same_page_again(maabo, table, tmp_path):
+    maabo("mine", table, *QUICK, "--out", tmp_path / "run", "--report", tmp_path / "first.html")
+    code, _, said = maabo("report", tmp_path / "run", "--out", tmp_path / "second.html")
+
+    assert (code, "wrote" in said) == (0, True)
+    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
+
+
+def test_a_document_alone_gives_a_page_with_fewer_pictures(maabo, table, tmp_path):
+    _, out, _ = maabo("mine", table, *QUICK, "--json")
+    (tmp_path / "found.json").write_text(out, encoding="utf-8")
+
+    assert maabo("report", tmp_path / "found.json", "--out", tmp_path / "page.html")[0] == 0
+    assert "figure-history" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("place", "word"), [("", "directory"), ("missing/rules.html", "no directory")])
+def test_a_page_that_cannot_be_written_is_refused_before_the_search(maabo, table, tmp_path, place, word):
+    code, out, said = maabo("mine", table, *QUICK, "--report", tmp_path / place)
+
+    assert (code, out) == (2, "")
+    assert word in said
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("rules", "not JSON"),
+        ("[]", "format"),
+        ('{"format": "maabo-run/1"}', "maabo-run/1"),
+        ('{"format": "maabo-rules/1"}', "damaged"),
+        ('{"format": "maabo-rules/1", "dataset": [], "rules": 3}', "damaged"),
+    ],
+)
+def test_what_is_not_a_document_is_refused(maabo, tmp_path, content, word):
+    (tmp_path / "rules.json").write_text(content, encoding="utf-8")
+
+    code, _, said = maabo("report", tmp_path, "--out", tmp_path / "page.html")
+
+    assert code == 2
+    assert word in said
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_run_that_is_not_there_is_refused(maabo, tmp_path):
+    code, _, said = maabo("report", tmp_path / "nothing")
+
+    assert code == 2
+    assert "cannot be read" in said

@@ -1,0 +1,301 @@
+"""Exhibits against slow, obvious twins, and their bounds."""
+
+import json
+from base64 import b64decode
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from maabo_dist.data import prepare
+from maabo_dist.data.probes import with_probes
+from maabo_dist.errors import SettingsError
+from maabo_dist.mining import SearchEnd, conclude, mine, split_for
+from maabo_dist.report import exhibits as module
+from maabo_dist.report.exhibits import covering, exhibits_of, make_exhibits, search
+from maabo_dist.report.exhibits.classes import MOST_CLASSES, ClassGroups
+from maabo_dist.rules import TreePool, TreeRecords
+from maabo_dist.rules.rule import Op
+from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
+from maabo_dist.trees import TrainingTable, depth_search
+from tests import factories
+
+
+def a_frame(rows=700, seed=5):
+    """Every kind of column, cells missing in some of them."""
+    draw = np.random.default_rng(seed)
+    number, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
+    port, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
+    told = (number > 0.2) & (sex == "f") | (port == "Q") & (few > 2) | (draw.random(rows) < 0.05)
+    number[draw.random(rows) < 0.1] = np.nan
+    port[draw.random(rows) < 0.1] = None
+    noise = {f"noise_{place}": draw.normal(size=rows) for place in range(3)}
+    return pd.DataFrame({"number": number, "few": few, "port": port, "sex": sex, **noise, "y": told.astype(str)})
+
+
+def mined(frame=None, **settings):
+    table = prepare(a_frame() if frame is None else frame, TableSettings(target="y", missing_indicator=True))
+    chosen = MiningSettings(**{"min_samples": 12, "gini": 0.7, "holdout": 0.2, "trees": 120, **settings})
+    return table.columns, mine(table.columns, chosen, keep_records=True)
+
+
+@pytest.fixture(scope="module")
+def made():
+    columns, result = mined()
+    return columns, result, exhibits_of(result, columns)
+
+
+def holds(columns, rule, row):
+    """Whether a row satisfies a rule, by its literals, one after another."""
+    return all(
+        (columns.column(feature)[row] > bound) == large
+        for (feature, large), bound in zip(rule.logic, rule.bounds, strict=True)
+    )
+
+
+def bits_of(exhibits):
+    """(rules, rows shown): whether each rule covers it."""
+    shown, rules = exhibits["coverage"]["shown"], len(exhibits["rules"])
+    packed = np.frombuffer(b64decode(exhibits["coverage"]["bits"]), np.uint8).reshape(rules, -1)
+    return np.unpackbits(packed, axis=1)[:, :shown].astype(bool)
+
+
+def square_of(exhibits, kind):
+    count = len(exhibits["rules"])
+    return np.frombuffer(b64decode(exhibits["similarity"][kind]), np.uint8).reshape(count, count)
+
+
+def nodes_of(node):
+    yield node
+    for side in ("yes", "no"):
+        if side in node:
+            yield from nodes_of(node[side])
+
+
+def test_the_table_yields_rules_on_every_kind_of_column(made):
+    _, result, exhibits = made
+
+    assert {Op.AT_MOST, Op.ABOVE, Op.IS} <= {condition.op for rule in result.rules for condition in rule.conditions}
+    assert {"bins", "values", "levels"} <= {picture["kind"] for picture in exhibits["histograms"]}
+
+
+def test_the_same_result_gives_the_same_exhibits_to_the_byte(made):
+    columns, _, exhibits = made
+    again = mined()[1]
+
+    assert json.dumps(exhibits_of(again, columns)) == json.dumps(exhibits)
+
+
+def test_a_histogram_counts_every_training_row_of_each_class_once(made):
+    columns, result, exhibits = made
+    totals = np.bincount(columns.labels[split_for(columns, result.settings).train]).tolist()
+
+    for picture in exhibits["histograms"]:
+        assert [sum(bars) for bars in picture["counts"]] == totals
+
+
+def test_the_bars_of_a_number_are_those_of_a_slow_count(made):
+    columns, result, exhibits = made
+    rows = split_for(columns, result.settings).train
+    picture = next(picture for picture in exhibits["histograms"] if picture["kind"] == "bins")
+    place = next(place for place, entry in enumerate(columns.features) if entry.name == picture["column"])
+    bars = len(picture["counts"][0])
+    edges = np.linspace(picture["low"], picture["high"], bars + 1)
+    expected = [[0] * bars for _ in columns.classes]
+
+    for row in rows:
+        value = columns.column(place)[row]
+        bar = next((bar for bar in range(bars - 1) if value <= edges[bar + 1]), bars - 1)
+        expected[columns.labels[row]][bar] += 1
+
+    assert picture["counts"] == expected
+
+
+def test_every_threshold_lies_within_the_bars_of_its_histogram(made):
+    _, result, exhibits = made
+
+    for rule, entry in zip(result.rules, exhibits["rules"], strict=True):
+        for condition, place in zip(rule.conditions, entry["histograms"], strict=True):
+            picture = exhibits["histograms"][place]
+            assert picture["column"] == condition.feature
+            if picture["kind"] == "bins":
+                assert picture["low"] <= condition.value <= picture["high"]
+            elif isinstance(condition.value, str):
+                assert condition.value in picture["levels"]
+
+
+def test_the_bits_are_the_rows_that_each_rule_covers(made):
+    columns, result, exhibits = made
+    split = split_for(columns, result.settings)
+    shown, at = bits_of(exhibits), 0
+
+    for group in exhibits["coverage"]["groups"]:
+        rows = [row for row in getattr(split, group["part"]) if columns.labels[row] == group["class"]]
+        expected = sorted(tuple(holds(columns, rule, row) for rule in result.rules) for row in rows)
+        assert sorted(map(tuple, shown[:, at : at + group["shown"]].T.tolist())) == expected
+        assert group["covered"] == sum(map(any, expected))
+        at += group["shown"]
+    assert at == exhibits["coverage"]["shown"] == columns.rows
+
+
+def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch):
+    columns, result, _ = made
+    monkeypatch.setattr(covering, "MOST_ROWS", 100)
+
+    coverage = exhibits_of(result, columns)["coverage"]
+
+    assert coverage["shown"] <= 100 < coverage["rows"]
+    assert all(1 <= group["shown"] <= np.ceil(100 * group["rows"] / coverage["rows"]) for group in coverage["groups"])
+    assert sum(group["shown"] for group in coverage["groups"]) == coverage["shown"]
+
+
+def test_similarity_is_simpson_s_by_sets(made):
+    columns, result, exhibits = made
+    train = split_for(columns, result.settings).train
+    logics = [set(rule.logic) for rule in result.rules]
+    covered = [{row for row in train if holds(columns, rule, row)} for rule in result.rules]
+
+    for kind, sets in (("logic", logics), ("rows", covered)):
+        expected = [[round(100 * len(a & b) / min(len(a), len(b))) for b in sets] for a in sets]
+        assert square_of(exhibits, kind).tolist() == expected
+
+
+def test_the_way_through_a_tree_leads_to_the_rule(made):
+    _, result, exhibits = made
+
+    for rule, entry in zip(result.rules, exhibits["rules"], strict=True):
+        node, kept = entry["tree"], 0
+        while "way" in node:
+            kept += node["kept"]
+            node = node[node["way"]]
+        assert node["leaf"]
+        assert kept >= len(rule.logic)
+        assert sum("leaf" in other for other in nodes_of(entry["tree"])) == 1
+
+
+def test_children_share_the_rows_of_their_parent(made):
+    _, _, exhibits = made
+
+    for entry in exhibits["rules"]:
+        for node in nodes_of(entry["tree"]):
+            if "yes" in node:
+                assert node["counts"] == [
+                    a + b for a, b in zip(node["yes"]["counts"], node["no"]["counts"], strict=True)
+                ]
+
+
+def test_without_pruning_the_leaf_has_the_rows_of_the_rule():
+    columns, result = mined(preset="paper", holdout=0.0)
+
+    for rule, entry in zip(result.rules, exhibits_of(result, columns)["rules"], strict=True):
+        leaf = next(node for node in nodes_of(entry["tree"]) if "leaf" in node)
+        assert leaf["counts"] == list(rule.counts)
+
+
+def test_a_tree_has_a_bounded_number_of_nodes(made):
+    _, _, exhibits = made
+
+    assert all(len(list(nodes_of(entry["tree"]))) <= 31 for entry in exhibits["rules"])
+
+
+def test_feature_use_counts_the_best_trees(made):
+    columns, result, exhibits = made
+    scores, subsets = result.records.scores, [set(row.tolist()) for row in result.records.subsets]
+    ranked = sorted(range(len(scores)), key=lambda tree: (-scores[tree], tree))
+    high = ranked[: max(1, int(result.settings.alpha * len(ranked)))]
+    names = [feature.name for feature in columns.features]
+    use = exhibits["use"]
+
+    assert use["high"] == len(high)
+    for row, first in enumerate(use["features"]):
+        a = names.index(first["name"])
+        assert first["high"] == sum(a in subsets[tree] for tree in high)
+        assert first["trees"] == sum(a in subset for subset in subsets)
+        for column, second in enumerate(use["features"]):
+            b = names.index(second["name"])
+            assert use["pairs"][row][column] == sum({a, b} <= subsets[tree] for tree in high)
+
+
+def test_a_long_history_keeps_every_best_so_far():
+    scores = np.random.default_rng(1).random(30_000)
+    scores[::7] = np.nan
+    history = search.search_history((), TreeRecords(np.zeros((30_000, 1), np.int32), np.ones(30_000, np.int32), scores))
+    bests = np.flatnonzero(
+        np.nan_to_num(scores) > np.maximum.accumulate(np.concatenate([[-1], np.nan_to_num(scores)]))[:-1]
+    )
+
+    assert len(history["shown"]) <= 2_000
+    assert history["scores"] == [round(scores[tree], 4) for tree in history["shown"]]
+    assert max(history["scores"]) == round(float(np.nanmax(scores)), 4)
+    assert bests[-1] in history["shown"]
+
+
+def test_the_rules_found_are_counted_by_the_trees_they_came_from(made):
+    _, result, exhibits = made
+    trees = [rule.source.tree for rule in result.rules]
+
+    for tree, count in exhibits["history"]["found"]:
+        assert sum(other < tree for other in trees) < count <= sum(other <= tree for other in trees)
+    assert exhibits["history"]["found"][-1][1] == len(trees)
+
+
+def test_probes_are_never_named():
+    columns, result = mined(probes=5)
+    exhibits = exhibits_of(result, columns)
+    probes = {feature.name for feature in with_probes(columns, 5, result.settings.seed).features[columns.count :]}
+
+    assert not any(json.dumps(name)[1:-1] in json.dumps(exhibits) for name in probes)
+
+
+def test_a_result_without_rules_has_exhibits_of_its_search():
+    columns, result = mined(min_samples=600)
+    exhibits = exhibits_of(result, columns)
+
+    assert not result.rules
+    assert exhibits["rules"] == exhibits["histograms"] == []
+    assert exhibits["history"]["trees"] == 120
+
+
+def test_what_a_worker_has_gives_the_same_exhibits():
+    columns, result = mined(probes=3)
+    chosen = result.settings
+    probed = with_probes(columns, chosen.probes, chosen.seed)
+    plan, split = SearchPlan.settle(chosen, probed.count), split_for(probed, chosen)
+    table = TrainingTable.build(probed, split, class_weight=chosen.class_weight)
+    pool = TreePool(chosen, plan.subset_size, table.weights)
+    pool.add(depth_search(table, result.records.subsets, chosen.max_depth, whole=chosen.whole_trees))
+    concluded = conclude(probed, split, table, chosen, plan, pool, SearchEnd("budget", 1.0))
+
+    assert make_exhibits(concluded, probed, split, table) == exhibits_of(result, columns)
+
+
+def test_a_result_that_kept_no_records_says_how_to_keep_them(made):
+    columns, result, _ = made
+
+    with pytest.raises(SettingsError, match="keep_records"):
+        exhibits_of(replace(result, records=None), columns)
+
+
+def test_only_the_first_rules_are_pictured(made, monkeypatch):
+    columns, result, _ = made
+    monkeypatch.setattr(module, "MOST_RULES", 2)
+
+    assert [entry["id"] for entry in exhibits_of(result, columns)["rules"]] == ["R1", "R2"]
+
+
+@pytest.mark.parametrize("kind", sorted(factories.KINDS))
+def test_numbers_of_every_kind_have_a_histogram(kind):
+    columns = factories.make_planted(np.random.default_rng(2), rows=400, kinds=(kind, "continuous"))
+    result = mine(columns, MiningSettings(min_samples=8, gini=0.95, trees="100%"), keep_records=True)
+
+    json.dumps(exhibits_of(result, columns), allow_nan=False)
+
+
+def test_rare_classes_are_counted_together():
+    totals = np.arange(40, 0, -1)
+    groups = ClassGroups.of(totals)
+
+    assert groups.counts(totals[None]).tolist() == [[*range(40, 17, -1), sum(range(18))]]
+    assert len(groups.named([f"c{place}" for place in range(40)])) == MOST_CLASSES
+    assert groups.named([f"c{place}" for place in range(40)])[-1] is None

@@ -1,0 +1,249 @@
+"""The page: nothing from data breaks out of it, it holds all it needs, and it is the same every time."""
+
+import json
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from handmade import AGE, make_displaced, make_document, make_held_out, make_repeated, make_rule
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from maabo_dist.mining import mine
+from maabo_dist.report import dump_exhibits, exhibits_of, report_page, result_document
+from maabo_dist.report.page.pictures import counts_text
+from maabo_dist.rules.rule import Condition, ConditionTest, Op
+from maabo_dist.settings import MiningSettings
+from tests import factories
+
+VOID = {"meta", "link", "input", "br", "hr"}
+BREAKERS = (
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onload='x",
+    "]]>&lt;&amp;",
+    "\u2028\u2029\ud800\x00\x1b[31m",
+    "</title></style></table>",
+    "👩‍🔬 été \u202e right to left",
+)
+
+
+class Structure(HTMLParser):
+    """What a page is made of, whatever is written in it."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.open, self.texts, self.scripts, self.addresses = [], [], [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, tuple(name for name, _ in attributes)))
+        self.addresses += [value for name, value in attributes if name in {"href", "src", "action", "data"}]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        (self.scripts if self.open and self.open[-1] in {"script", "style"} else self.texts).append(text)
+
+
+def document_of(feature="age", level="C", name="yes", target="survived", table="table.csv", note="note"):
+    conditions = (Condition(feature, Op.ABOVE, 3.5), Condition(feature, Op.IS, level))
+    return make_document(
+        make_rule(*conditions, holdout=make_held_out(), displaced=(make_displaced(*conditions),)),
+        make_rule(AGE, number=2, label=0, holdout=make_held_out(label=0, q=0.5)),
+        classes=("no" if name != "no" else "not", name),
+        target=target,
+        name=table,
+        notes=(note,),
+        holdout=100,
+    )
+
+
+def exhibits_for(document, feature="age", level="C"):
+    """By hand, so that names can be anything."""
+    classes = document["dataset"]["classes"]
+    node = {"counts": [5, 5], "text": feature, "way": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
+    levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
+    history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6], "found": [[0, 1], [1, 2]]}
+    return {
+        "format": "maabo-exhibits/1",
+        "digest": document["digest"],
+        "versions": {"python": "3.11", "maabo-dist": "0.1.0"},
+        "classes": classes,
+        "histograms": [levels],
+        "rules": [
+            {"id": "R1", "histograms": [0, 0], "tree": node | {"no": {"counts": [0, 5]}}},
+            {"id": "R2", "histograms": [0], "tree": {"counts": [5, 5], "leaf": True}},
+        ],
+        "coverage": {"rows": 0, "shown": 0, "groups": [], "bits": ""},
+        "similarity": {"logic": "ZABkAA==", "rows": "ZABkAA=="},
+        "use": {"high": 1, "trees": 2, "features": [{"name": feature, "high": 1, "trees": 2}], "pairs": [[1]]},
+        "history": history,
+        "random": None,
+    }
+
+
+def payload_of(page):
+    return json.loads(Structure(page).scripts[-2])
+
+
+PLAIN = Structure(report_page(document_of(), exhibits_for(document_of())))
+NAMES = st.one_of(st.sampled_from(BREAKERS), st.text(min_size=1, max_size=12))
+
+
+@settings(max_examples=25, deadline=None)
+@given(feature=NAMES, level=NAMES, name=NAMES, target=NAMES, table=NAMES, note=NAMES)
+@example(*BREAKERS[:6])
+@example(*BREAKERS[2:])
+def test_no_name_changes_what_the_page_is_made_of(feature, level, name, target, table, note):
+    hostile = document_of(feature, level, name, target, table, note)
+
+    page = report_page(hostile, exhibits_for(hostile, feature, level))
+
+    assert Structure(page).elements == PLAIN.elements
+    assert payload_of(page)["rules"][0]["json"] == hostile["rules"][0]
+    page.encode()
+
+
+def test_names_are_shown_as_they_are():
+    page = report_page(document_of(feature=BREAKERS[0], name=BREAKERS[2], table=BREAKERS[4]))
+
+    text = "".join(Structure(page).texts)
+    assert f"{BREAKERS[0]} > 3.5" in text
+    assert f"survived = {BREAKERS[2]}" in text
+    assert BREAKERS[4] in text
+
+
+def test_the_policy_lets_nothing_in_but_its_own_script_and_style():
+    page = report_page(document_of())
+    structure = Structure(page)
+    policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0].replace("&#x27;", "'")
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in structure.scripts]
+
+    assert policy.startswith("default-src 'none'; ")
+    assert f"style-src 'sha256-{hashes[0]}'" in policy
+    assert f"script-src 'sha256-{hashes[-1]}'" in policy
+    assert not any(name.startswith("on") or name == "style" for _, names in structure.elements for name in names)
+    assert all(address.startswith("#") or address == "data:," for address in structure.addresses)
+
+
+def test_the_script_makes_no_html_of_text():
+    script = Structure(report_page(document_of())).scripts[-1]
+
+    assert not any(
+        word in script for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
+    )
+
+
+def test_header_and_rules_can_be_read_without_the_script():
+    text = " ".join(" ".join(Structure(report_page(document_of())).texts).split())
+
+    for said in (
+        "2 rules for survived",
+        "table.csv",
+        "feature subsets, |Ω|",
+        "Trees 35 100 % of the space",
+        "Seed 0",
+        "50.0 %",
+        "120 large",
+    ):
+        assert said in text
+    assert "if age > 3.5 and age = C then survived = yes" in text
+    assert "0.90 0.60–0.98" in text
+
+
+def test_a_rule_that_chance_explains_stands_out():
+    page = report_page(document_of())
+
+    assert page.count('class="weak"') == 1
+
+
+def test_without_exhibits_only_what_rules_show_is_drawn():
+    document = document_of()
+    page, pictured = report_page(document), report_page(document, exhibits_for(document))
+
+    assert [kind for kind in ("scatter", "heat", "rows", "use", "history") if f"figure-{kind}" in page] == ["scatter"]
+    assert all(f"figure-{kind}" in pictured for kind in ("scatter", "heat", "rows", "use", "history"))
+
+
+def test_the_same_document_gives_the_same_page():
+    document = document_of()
+
+    assert report_page(document, exhibits_for(document)) == report_page(document_of(), exhibits_for(document_of()))
+
+
+def test_the_versions_that_mined_are_told():
+    document = document_of()
+
+    assert "maabo 0.1.0, python 3.11, maabo-rules/1" in report_page(document, exhibits_for(document))
+
+
+def test_exhibits_of_other_rules_are_not_shown():
+    document = document_of()
+
+    assert report_page(document, exhibits_for(document) | {"digest": "ef" * 32}) == report_page(document)
+
+
+def test_a_document_without_rules_says_why():
+    page = report_page(make_document())
+
+    assert "No rules." in page
+    assert "The only reliable leaf is that of all rows." in page
+
+
+def test_what_repeats_say_is_shown():
+    document = make_repeated(make_document(make_rule(AGE)), 9, consensus=("R1", None))
+
+    text = " ".join(Structure(report_page(document)).texts)
+    assert "9/10" in text
+    assert "Consensus rules" in text
+
+
+def test_what_was_dropped_and_displaced_is_there_to_be_opened():
+    test = ConditionTest(0.5, 0.5, 0.4)
+    lost = Condition("noise", Op.ABOVE, 0.31)
+    rule = make_rule(AGE, dropped=(lost,), tests=(test,), dropped_tests=(test,), displaced=(make_displaced(lost),))
+
+    told = payload_of(report_page(make_document(rule)))["rules"][0]
+    assert told["dropped"] == ["noise > 0.31 (p = 0.4)"]
+    assert told["displaced"] == ["survived = 1"]
+    assert told["sql"].endswith('WHERE "age" <= 27.5;\n')
+
+
+@pytest.mark.parametrize("classes", [2, 8, 9, 30])
+def test_any_number_of_classes_has_a_page(classes):
+    names = [f"c{place}" for place in range(classes)]
+    counts = [3] * classes
+
+    page = report_page(make_document(make_rule(AGE, counts=counts), classes=names))
+
+    assert ('class="c7"' in page) == (classes == 8)
+
+
+def test_of_many_classes_the_most_frequent_are_counted_by_name():
+    counts = dict(zip("abcdef", (1, 5, 0, 9, 2, 7), strict=True))
+
+    assert counts_text(counts) == "5 b, 9 d, 7 f, 3 of 2 others"
+    assert counts_text({"a": 0, "b": 4}) == "4 b"
+
+
+def test_a_wide_job_of_two_hundred_rules_stays_small():
+    draw = np.random.default_rng(4)
+    columns = factories.make_planted(draw, rows=260, features=1000, kinds=("continuous",))
+    chosen = MiningSettings(preset="paper", min_samples=8, gini=0.95, trees=500, strategy="random", holdout=0.2)
+    result = mine(columns, chosen, keep_records=True)
+    document = result_document(result, {"name": "wide"})
+    document["rules"] = document["rules"][:200]
+
+    exhibits = exhibits_of(result, columns)
+
+    assert len(document["rules"]) == 200
+    assert len(dump_exhibits(exhibits)) < 800_000  # 5,000 rows would add 150,000
+    assert len(report_page(document, exhibits).encode()) < 1_800_000
