@@ -16,9 +16,10 @@ from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
-from maabo_dist.mining import split_for
-from maabo_dist.report import load_schema, to_csv, to_markdown, to_sql
-from maabo_dist.settings import MiningSettings
+from maabo_dist.data import prepare, read_table
+from maabo_dist.mining import mine, split_for
+from maabo_dist.report import dump_exhibits, exhibits_of, load_schema, to_csv, to_markdown, to_sql
+from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
 from scheduler.ledger import BatchRow, ResultRow
@@ -86,6 +87,17 @@ def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluste
     assert document == json.loads(cluster.parts.ledger.document(cluster.done)) | {"partial": False}
     assert document["rules"]
     Draft202012Validator(load_schema()).validate(document)
+
+
+def test_exhibits_are_those_of_one_process(cluster, tmp_path):
+    settings = TableSettings.parse(cluster.asked["table"])
+    cluster.frame.to_csv(tmp_path / "table.csv", index=False)
+    columns = prepare(read_table(tmp_path / "table.csv", na_values=settings.na_values), settings).columns
+    mined = mine(columns, MiningSettings.parse(MINING), keep_records=True)
+
+    exhibits = get(cluster, cluster.done, "exhibits").json()
+    assert exhibits == json.loads(dump_exhibits(exhibits_of(mined, columns)))
+    assert get(cluster, cluster.resting, "exhibits").status_code == 404
 
 
 @pytest.mark.parametrize(
