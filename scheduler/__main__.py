@@ -1,4 +1,6 @@
-"""`python -m scheduler`: a scheduler process, or with `serve` its HTTP face; configured by MAABO_… variables.
+"""`python -m scheduler`: a scheduler process, with `serve` its HTTP face, with `token` its tokens.
+
+Configured by MAABO_… variables.
 
 Exit codes: 0 stopped as asked, 1 failed, 2 something that was given is wrong.
 """
@@ -19,6 +21,7 @@ from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
+from scheduler.access import token_group
 from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
@@ -45,6 +48,9 @@ def serve_command(host: str | None, port: int | None) -> int:
     with _parts("maabo-service") as parts:
         serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
     return 0
+
+
+scheduler.add_command(token_group)
 
 
 def main() -> int:

@@ -1,6 +1,5 @@
 """What a local cluster is made of: the command and the environment of each part. Options in, `Plan` out."""
 
-import ipaddress
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ from typing import Literal
 from deploy.local.directory import DataDirectory, write_private
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import SettingsError
+from maabo_dist.hosts import is_loopback
 
 Role = Literal["redis", "scheduler", "service", "worker", "flower"]
 
@@ -127,14 +127,6 @@ def check_flower(options: Options) -> None:
             f"--host {options.host} shows Flower to other machines, which needs a password. "
             "Give --flower-auth USER:PASSWORD, or the same in MAABO_FLOWER_AUTH."
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def worker_node(name: str) -> str:

@@ -11,6 +11,7 @@ import sys
 import click
 
 from maabo_dist._version import __version__
+from maabo_dist.cli.access import quota_group, token_group
 from maabo_dist.cli.ending import exit_code
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
@@ -22,6 +23,8 @@ from maabo_dist.cli.jobs import (
     status_command,
 )
 from maabo_dist.cli.mine import mine_command
+from maabo_dist.cli.place import Place, place_options
+from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.cli.submit import submit_command
 from maabo_dist.cli.watch import watch_command
 
@@ -30,8 +33,14 @@ __all__ = ["maabo", "main"]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maabo", message="%(prog)s %(version)s")
-def maabo() -> None:
-    """Mine short lists of reliable, dissimilar if-then rules from tables."""
+@place_options
+@click.pass_context
+def maabo(context: click.Context, place: Place) -> None:
+    """Mine short lists of reliable, dissimilar if-then rules from tables.
+
+    Which cluster is meant may be said before a command or after it.
+    """
+    context.obj = place
 
 
 for command in (
@@ -41,9 +50,13 @@ for command in (
     status_command,
     watch_command,
     rules_command,
+    report_command,
+    diff_command,
     pause_command,
     resume_command,
     cancel_command,
+    token_group,
+    quota_group,
     generate_command,
     score_command,
 ):

@@ -1,8 +1,9 @@
-"""Records as people read them: a table of jobs, and the facts of one."""
+"""What is listed, as people read it: jobs and the facts of one, tokens, quotas."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -45,12 +46,42 @@ def print_jobs(records: Iterable[JobRecord], now: float) -> None:
 
 def print_record(record: JobRecord) -> None:
     """What is known of one job."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, text in _facts(record):
-        table.add_row(name, text)
+    _print_facts(_facts(record))
+
+
+def print_tokens(tokens: Iterable[Mapping[str, Any]]) -> None:
+    """A line for each token."""
+    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    table.add_column("token", no_wrap=True)
+    table.add_column("tenant", overflow="fold")
+    table.add_column("permits", overflow="fold")
+    table.add_column("made", no_wrap=True)
+    table.add_column("valid", overflow="fold")
+    table.add_column("name", overflow="fold")
+    for token in tokens:
+        permits, made = ", ".join(token["scopes"]), moment_text(token["created"])
+        table.add_row(
+            token["id"],
+            _named(token["tenant"]),
+            permits,
+            made,
+            _validity_text(token),
+            _named(token["name"] or _NOTHING),
+        )
     _print(table)
+
+
+def print_quota(quota: Mapping[str, Any]) -> None:
+    """What a tenant may have, and what it has."""
+    limits = {name: quota[name] for name in ("queued", "running", "bytes", "trees")}
+    texts = {name: "no limit" if limit is None else f"{limit:,}" for name, limit in limits.items()}
+    texts["bytes"] += f" ({quota['bytes_stored']:,} stored)"
+    _print_facts([("tenant", _named(quota["tenant"])), *texts.items()])
+
+
+def moment_text(moment: float) -> str:
+    """A moment, in seconds since the epoch, as the clock on the wall has it."""
+    return datetime.fromtimestamp(moment).astimezone().isoformat(" ", "seconds")
 
 
 def _cells(record: JobRecord, now: float) -> Iterator[str | Text]:
@@ -77,12 +108,27 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str | Text]]:
     yield "rules", _NOTHING if record.rules is None else f"{record.rules:,}"
     for name, moment in (("created", record.created), ("started", record.started), ("finished", record.finished)):
         if moment:
-            yield name, datetime.fromtimestamp(moment).astimezone().isoformat(" ", "seconds")
+            yield name, moment_text(moment)
     yield "ran", duration_text(record.seconds)
     if record.digest:
         yield "digest", record.digest[:16]
     if record.reason:
         yield "reason", _named(record.reason)
+
+
+def _validity_text(token: Mapping[str, Any]) -> str:
+    if token["revoked"]:
+        return f"revoked {moment_text(token['revoked'])}"
+    return f"until {moment_text(token['expires'])}" if token["expires"] else "until revoked"
+
+
+def _print_facts(facts: Iterable[tuple[str, str | Text]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, text in facts:
+        table.add_row(name, text)
+    _print(table)
 
 
 def _state(record: JobRecord) -> Text:

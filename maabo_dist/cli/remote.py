@@ -1,4 +1,4 @@
-"""What the commands that speak to a cluster share: the option that names it, the client, the end of waiting."""
+"""What the commands that speak to a cluster share: the way to it, and the end of waiting."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maabo_dist.cli.options import section_option
+from maabo_dist.cli.place import Place
 from maabo_dist.cli.progress import INTERRUPTED, note
 from maabo_dist.cluster.ids import shown_id
 from maabo_dist.contract.job import JobState
@@ -15,39 +15,55 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.cluster.client import QueueClient
+    from maabo_dist.cli.cluster_port import Cluster
+    from maabo_dist.client import Client
 
 job_argument = click.argument("job")
 
-redis_option = section_option(
-    "--redis",
-    "redis_url",
-    section="Cluster",
-    metavar="URL",
-    help="The cluster's Redis.  [default: MAABO_REDIS, or redis://127.0.0.1:6379/0]",
-)
+
+def connect(place: Place, say: Callable[[str], None] = note) -> "Cluster":
+    """The cluster that is meant by what was given, and by the environment."""
+    server = place.server()
+    if server is None and place.has_token:
+        raise SettingsError("A token is given, and no server that it is for. Give --server, or set MAABO_SERVER.")
+    return _over_redis(place, say) if server is None else _over_http(place, server, say)
 
 
-def connect(redis_url: str | None, say: Callable[[str], None] = note) -> "QueueClient":
-    """The cluster at this address, or at that of the environment."""
+def open_client(place: Place, server: str) -> "Client":
+    """A client of this server, with the token that was given."""
     try:
+        from maabo_dist.client import Client
+    except ModuleNotFoundError as error:
+        raise SettingsError(str(error)) from error
+    return Client(server, place.read_token(), insecure=place.insecure)
+
+
+def warn_if_idle(cluster: "Cluster") -> None:
+    """Say why nothing moves, where that is so."""
+    if cluster.idle():
+        note(f"no scheduler is running at {cluster.address}; what is shown may be old.")
+
+
+def _over_http(place: Place, server: str, say: Callable[[str], None]) -> "Cluster":
+    client = open_client(place, server)
+    from maabo_dist.cli.http_cluster import HttpCluster
+
+    return HttpCluster.connected(client, say)
+
+
+def _over_redis(place: Place, say: Callable[[str], None]) -> "Cluster":
+    try:
+        from maabo_dist.cli.queue_cluster import QueueCluster
         from maabo_dist.cluster.address import check_url
-        from maabo_dist.cluster.client import QueueClient
         from maabo_dist.cluster.settings import ClusterSettings
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"{error.name} is not installed, which clusters need. Run: pip install 'maabo-dist[service]'"
         ) from error
-    address = os.environ.get("MAABO_REDIS") if redis_url is None else redis_url
+    address = os.environ.get("MAABO_REDIS") if place.redis_url is None else place.redis_url
     if address is not None:
         check_url(address)
-    return QueueClient.connected(ClusterSettings.from_environment(os.environ, redis_url=address), say)
-
-
-def warn_if_idle(client: "QueueClient") -> None:
-    """Say why nothing moves, where that is so."""
-    if client.cluster() is None:
-        note(f"no scheduler is running at {client.address}; what is shown may be old.")
+    return QueueCluster.connected(ClusterSettings.from_environment(os.environ, redis_url=address), say)
 
 
 @contextmanager
@@ -62,6 +78,8 @@ def left_running(*jobs: str, standing: str | None = None) -> Iterator[None]:
 
 def goes_on(jobs: Sequence[str], standing: str | None = None) -> str:
     """What becomes of jobs that nobody waits for, and what can be done about them."""
+    if not jobs:
+        return f"the job {standing or 'goes on'}. `maabo jobs` lists it if so."
     first, *others = map(shown_id, jobs)
     if not others:
         left = f"job {first} {standing or 'goes on'}. `maabo watch {first}` follows it, `maabo cancel {first}` ends it."

@@ -12,6 +12,8 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from maabo_dist.data import PreparedTable
 
 _TABLE_SECTIONS = {"": "Table"}
@@ -75,15 +77,21 @@ class Source:
         """Of the file or the bundled table."""
         return self.dataset or Path(self.data or "").name
 
+    def raw(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
+        """The file or the bundled table as it is, and how it is to be prepared."""
+        if self.dataset is None:
+            return Path(self.data or ""), TableSettings.parse(self.table)
+        from maabo_dist.data import load_bundled
+
+        frame, defaults = load_bundled(self.dataset)
+        return frame, TableSettings.parse(_without_overruled(defaults, self.table) | self.table)
+
     def prepared(self) -> "tuple[PreparedTable, TableSettings]":
         """The table, ready to be mined, and the settings that made it so."""
-        from maabo_dist.data import load_bundled, prepare, read_table
+        from maabo_dist.data import prepare, read_table
 
-        if self.dataset is None:
-            settings = TableSettings.parse(self.table)
-            return prepare(read_table(self.data or "", na_values=settings.na_values), settings), settings
-        frame, defaults = load_bundled(self.dataset)
-        settings = TableSettings.parse(_without_overruled(defaults, self.table) | self.table)
+        table, settings = self.raw()
+        frame = read_table(table, na_values=settings.na_values) if isinstance(table, Path) else table
         return prepare(frame, settings), settings
 
 

@@ -3,41 +3,38 @@
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import click
 
+from maabo_dist.cli.cluster_port import Wishes
 from maabo_dist.cli.options import SectionedCommand, all_of, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option
-from maabo_dist.cli.progress import repeat_text, shown_progress
-from maabo_dist.cli.remote import check_not_failed, connect, goes_on, left_running, redis_option
+from maabo_dist.cli.place import Place, place_options
+from maabo_dist.cli.remote import check_not_failed, connect, goes_on, left_running
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.cli.watch import wait_for_end
 from maabo_dist.cluster.ids import shown_id
-from maabo_dist.contract.job import DatasetRef, JobSpec, JobState, Priority
+from maabo_dist.contract.job import JobState, Priority
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
-from maabo_dist.settings import RepeatSettings, SearchPlan
+from maabo_dist.settings import RepeatSettings
 
 if TYPE_CHECKING:
-    from maabo_dist.cluster.client import QueueClient
-    from maabo_dist.data import Columns
+    from maabo_dist.cli.cluster_port import Cluster
 
 _HELP = """Mine rules from DATA on a cluster; prints the id of the job.
 
 \b
   maabo submit customers.csv --target churned --redis redis://cluster:6379/0
+  maabo submit customers.csv --target churned --server https://maabo.example --token-file token
   maabo submit customers.csv --target churned --wait --json > rules.json
 
-The table is prepared here and sent, unless the cluster has it.
+Over its Redis, the table is prepared here and sent, unless the cluster has it; with --server, the
+file goes to the server as it is.
 """
 
-_MOST_NAME = 200
-_MOST_NOTE = 2000
-_MOST_NOTES = 100
-
 _cluster_options = all_of(
-    redis_option,
+    place_options,
     section_option("--wait", section="Cluster", is_flag=True, help="Wait for the rules, and print them as mine does."),
     section_option("--name", section="Cluster", metavar="TEXT", help="What the table is called.  [default: its file]"),
     section_option(
@@ -51,8 +48,13 @@ _cluster_options = all_of(
         "--tenant",
         section="Cluster",
         metavar="TEXT",
-        default="default",
-        help="For whom the job is.  [default: default]",
+        help="For whom the job is.  [default: default, or with --server the token's]",
+    ),
+    section_option(
+        "--fresh",
+        section="Cluster",
+        is_flag=True,
+        help="With --server: mine anew, even where the same table was mined with the same settings before.",
     ),
 )
 
@@ -66,22 +68,19 @@ _cluster_options = all_of(
 @format_options
 @explain_option
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
-def submit_command(redis_url: str | None, wait: bool, **given: Any) -> int:
+def submit_command(place: Place, wait: bool, **given: Any) -> int:
     """Send a job to a cluster; `_HELP` is what the user reads."""
     source, output = Source.given(given), _checked_output(given, wait=wait)
-    client = connect(redis_url, output.say)
-    spec, columns = _prepared(source, given, quiet=output.quiet)
-    repeats = _repeats(source, spec, columns)
-    output.explain(source.mining, columns.count)
-    with left_running(spec.id, *(each.id for each in repeats), standing="may be queued already"):
-        record = client.submit(spec, columns)
-        check_not_failed(record)
-        for each in repeats:
-            client.submit(each, None)
+    cluster = connect(place, output.say)
+    order = cluster.order(source, Wishes.given(given))
+    if output.explains:
+        output.explain(source.mining, order.features())
+    with left_running(*order.ids, standing="may be queued already"):
+        records = order.send()
     if wait:
-        _wait(client, spec, repeats, source.repeating, output)
+        _wait(cluster, records, source.repeating, output)
     else:
-        _show(record, output)
+        _show(records[0], output)
     return 0
 
 
@@ -98,71 +97,30 @@ def _checked_output(given: dict[str, Any], *, wait: bool) -> Output:
     return Output.given(given)
 
 
-def _prepared(source: Source, given: dict[str, Any], *, quiet: bool) -> "tuple[JobSpec, Columns]":
-    with shown_progress(quiet=quiet):
-        table, settings = source.prepared()
-    # The schedulers would refuse it too, but later.
-    SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
-    document = {
-        "id": uuid4().hex,
-        "dataset": {
-            "fingerprint": table.columns.fingerprint,
-            "name": given["name"] or source.name[:_MOST_NAME],
-            "settings": settings,
-            "notes": tuple(note[:_MOST_NOTE] for note in table.notes[:_MOST_NOTES]),
-        },
-        "settings": source.mining,
-        "priority": given["priority"],
-        "tenant": given["tenant"],
-    }
-    return JobSpec.parse(document), table.columns
-
-
-def _repeats(source: Source, spec: JobSpec, columns: "Columns") -> "list[JobSpec]":
-    """The repeats that were asked for, as jobs beside that of the table itself."""
-    if not source.repeating.repeats:
-        return []
-    from maabo_dist.stability import check_draws, repeat_settings
-
-    drawn = repeat_settings(source.mining, source.repeating.repeats)
-    check_draws(columns, drawn)
-    return [
-        spec.model_copy(
-            update={"id": uuid4().hex, "settings": settings, "dataset": _named(spec, repeat_text(run, len(drawn)))}
-        )
-        for run, settings in enumerate(drawn, 1)
-    ]
-
-
-def _named(spec: JobSpec, repeat: str) -> DatasetRef:
-    """The dataset under a name that tells the repeat from others in a list of jobs."""
-    suffix = f" ({repeat})"
-    return spec.dataset.model_copy(update={"name": spec.dataset.name[: _MOST_NAME - len(suffix)] + suffix})
-
-
-def _wait(client: "QueueClient", spec: JobSpec, repeats: list[JobSpec], wanted: RepeatSettings, output: Output) -> None:
-    record, *others = wait_for_end(client, spec.id, *(each.id for each in repeats), quiet=output.quiet)
+def _wait(cluster: "Cluster", jobs: list[JobRecord], wanted: RepeatSettings, output: Output) -> None:
+    first, *repeats = jobs
+    record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
     if record.state is not JobState.DONE and repeats:
         output.say(goes_on([each.id for each in repeats]))
     check_not_failed(record)
-    document = json.loads(client.final_document(spec.id))
+    document = json.loads(cluster.final_document(first.id))
     if repeats:
         from maabo_dist.stability import with_repeats
 
-        document = with_repeats(document, _documents(client, others, output), wanted)
+        document = with_repeats(document, _documents(cluster, others, output), wanted)
     started = datetime.fromtimestamp(record.started or record.created, UTC)
-    output.write(document, None, {"started": started.isoformat(timespec="seconds"), "job": spec.id})
+    output.write(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id})
     output.show(document)
 
 
-def _documents(client: "QueueClient", repeats: list[JobRecord], output: Output) -> list[Any]:
+def _documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[Any]:
     """Of the repeats that were done; of the others, people hear."""
     for record in repeats:
         try:
             check_not_failed(record)
         except MaaboError as error:
             output.say(str(error))
-    return [json.loads(client.final_document(each.id)) for each in repeats if each.state is JobState.DONE]
+    return [json.loads(cluster.final_document(each.id)) for each in repeats if each.state is JobState.DONE]
 
 
 def _show(record: JobRecord, output: Output) -> None:

@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, repeat_text, shown_progress
-from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, redis_option, warn_if_idle
+from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, warn_if_idle
 from maabo_dist.cluster.ids import shown_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 
 if TYPE_CHECKING:
-    from maabo_dist.cluster.client import QueueClient
+    from maabo_dist.cli.cluster_port import Cluster
 
 _ACTIVITIES = {
     JobState.QUEUED: "queued",
@@ -23,29 +24,29 @@ _ACTIVITIES = {
 
 @click.command("watch")
 @job_argument
-@redis_option
-def watch_command(job: str, redis_url: str | None) -> int:
+@place_options
+def watch_command(job: str, place: Place) -> int:
     """Show the progress of JOB until it ends.
 
     Exit code 0 when it is done, 1 when it failed or was cancelled. Ctrl-C leaves the job alone.
     """
-    client = connect(redis_url)
-    warn_if_idle(client)
-    (record,) = wait_for_end(client, client.find(job).id, quiet=False)
+    cluster = connect(place)
+    warn_if_idle(cluster)
+    (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False)
     check_not_failed(record)
     click.echo(_conclusion(record))
     return 0
 
 
-def wait_for_end(client: "QueueClient", job: str, *repeats: str, quiet: bool) -> list[JobRecord]:
+def wait_for_end(cluster: "Cluster", job: str, *repeats: str, quiet: bool) -> list[JobRecord]:
     """Show where the job stands until it has ended, then its repeats, unless it failed; their last records."""
     records: list[JobRecord] = []
     with left_running(job, *repeats), shown_progress(quiet=quiet) as display:
         for run, each in enumerate((job, *repeats)):
             display.head(repeat_text(run, len(repeats)))
-            for record in client.follow(each):
+            for record in cluster.follow(each):
                 _show(display, record)
-            records.append(client.record(each))
+            records.append(cluster.record(each))
             if records[0].state is not JobState.DONE:
                 break
     return records

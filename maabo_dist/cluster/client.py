@@ -9,7 +9,7 @@ client: it looks until the record shows what was asked for.
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,9 +19,9 @@ from maabo_dist.cluster.ids import DIGITS, NoSuchJobError, checked_prefix, only_
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Request
-from maabo_dist.contract.record import ClusterRecord, JobRecord
+from maabo_dist.contract.record import PAST, ClusterRecord, JobRecord, Wish, heeded
 from maabo_dist.errors import FormatError, InputError, MaaboError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 Record = TypeVar("Record", bound=BaseModel)
-Wish = Literal["pause", "resume", "cancel"]
 
 ANSWER_SECONDS = 5.0
 """A scheduler takes requests in many times a second. When it has said nothing for so long, it is asked again."""
@@ -41,8 +40,6 @@ OUTAGE_SECONDS = 60.0
 LOOK_PAUSE = 0.05
 FOLLOW_PAUSE = 0.5
 RECORDS_AT_ONCE = 500
-
-_PAST = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class UnansweredError(MaaboError):
@@ -110,12 +107,12 @@ class QueueClient:
         """Ask for a change to a job. Its record once the change shows, or once the job has ended in another way."""
         record = self.record(job)
         if record.state.ended:
-            raise InputError(f"Job {shown_id(job)} is {record.state.value}; it cannot be {_PAST[wish]}.")
+            raise InputError(f"Job {shown_id(job)} is {record.state.value}; it cannot be {PAST[wish]}.")
         self._send(Request(kind=wish, job=job))
         changed = self._wait_for(lambda: self._changed(job, wish), EFFECT_SECONDS)
         if changed is None:
             raise UnansweredError(
-                f"{self._silence()} Job {shown_id(job)} is not {_PAST[wish]} yet; the request waits in the queue."
+                f"{self._silence()} Job {shown_id(job)} is not {PAST[wish]} yet; the request waits in the queue."
             )
         return changed
 
@@ -188,10 +185,7 @@ class QueueClient:
     def _changed(self, job: str, wish: Wish) -> JobRecord | None:
         """The record if the wish has come true, or no longer can."""
         record = self._read(job)
-        if record is None or record.state.ended:
-            return record
-        paused = record.state is JobState.PAUSED
-        return record if wish != "cancel" and paused == (wish == "pause") else None
+        return record if record is not None and heeded(record, wish) else None
 
     def _final(self, job: str) -> str | None:
         text = self.document(job)

@@ -1,7 +1,7 @@
 """Where a cluster's parts are. Built once, at the entry point of a process."""
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,10 +30,36 @@ _VARIABLES = {
 }
 
 
-class ClusterSettings(BaseModel):
-    """Addresses and limits that all processes of a cluster agree on."""
+class EnvironmentSettings(BaseModel):
+    """Settings that MAABO_… variables may give."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variables: ClassVar[Mapping[str, str]]
+    """The variable of each field."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], **given: object) -> Self:
+        """Read MAABO_… variables; values given otherwise come first."""
+        found = {name: environment[variable] for name, variable in cls.variables.items() if variable in environment}
+        try:
+            return cls.model_validate(found | {name: value for name, value in given.items() if value is not None})
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            name = str(problem["loc"][0])
+            # An address may hold a password, and messages end up in logs.
+            shown = "…" if name.endswith("_url") else repr(problem["input"])
+            raise SettingsError(f"{cls.variables.get(name, name)} = {shown}: {problem['msg'].lower()}.") from None
+
+    def environment(self) -> dict[str, str]:
+        """The variables that tell another process the same."""
+        return {variable: str(getattr(self, name)) for name, variable in self.variables.items()}
+
+
+class ClusterSettings(EnvironmentSettings):
+    """Addresses and limits that all processes of a cluster agree on."""
+
+    variables: ClassVar[Mapping[str, str]] = _VARIABLES
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", pattern=r"^(rediss?|unix)://")
     prefix: str = Field("", max_length=50, pattern=r"^[A-Za-z0-9_.:-]*$")
@@ -66,23 +92,6 @@ class ClusterSettings(BaseModel):
     webhook_seconds: float = Field(10.0, gt=0, le=600)
     """A receiver that has not answered after so long has not answered."""
     log: Literal["text", "json"] = "text"
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str], **given: object) -> Self:
-        """Read MAABO_… variables; values given otherwise come first."""
-        found = {name: environment[variable] for name, variable in _VARIABLES.items() if variable in environment}
-        try:
-            return cls.model_validate(found | {name: value for name, value in given.items() if value is not None})
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            name = str(problem["loc"][0])
-            # An address may hold a password, and messages end up in logs.
-            shown = "…" if name.endswith("_url") else repr(problem["input"])
-            raise SettingsError(f"{_VARIABLES.get(name, name)} = {shown}: {problem['msg'].lower()}.") from None
-
-    def environment(self) -> dict[str, str]:
-        """The variables that tell another process the same."""
-        return {variable: str(getattr(self, name)) for name, variable in _VARIABLES.items()}
 
     def key(self, name: str) -> str:
         """A Redis key of this cluster."""

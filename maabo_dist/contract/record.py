@@ -3,11 +3,15 @@
 The ledger is the truth; a record may be a second old, and is gone when Redis was emptied, until somebody asks for it.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.job import JobId, JobState, Name, Priority
+
+Wish = Literal["pause", "resume", "cancel"]
+"""What anyone may ask of a job."""
+PAST: dict[Wish, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class _Record(BaseModel):
@@ -45,6 +49,12 @@ class JobRecord(_Record):
     """Of the rules, when the job is done."""
     reason: str | None = None
     """Of a failure, or of an end before the budget."""
+
+
+def heeded(record: JobRecord, wish: Wish) -> bool:
+    """Whether what was asked of a job shows, or no longer can."""
+    paused = record.state is JobState.PAUSED
+    return record.state.ended or (wish != "cancel" and paused == (wish == "pause"))
 
 
 class ClusterRecord(_Record):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from maabo_dist.errors import SettingsError
+from maabo_dist.hosts import is_loopback
 from scheduler.registry import Registry, TokenRow
 from scheduler.service.problems import ForbiddenError, UnauthorizedError
 from scheduler.service.state import service_of
@@ -23,7 +24,6 @@ from scheduler.service.state import service_of
 SCOPES = ("read", "submit", "admin")
 """Each but admin, which is about tokens and quotas, includes those before it."""
 DEFAULT_TENANT = "default"
-LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 _TOKEN = re.compile(r"maabo_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 
 
@@ -135,7 +135,7 @@ def _check_local(request: Request) -> None:
     host = request.url.hostname
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if host not in LOOPBACK_NAMES or foreign:
+    if not is_loopback(host or "") or foreign:
         raise ForbiddenError(
             f"No token has been made: only this machine may call, not {origin or host!r}.",
             remedy="Make a token with `maabo token create`.",

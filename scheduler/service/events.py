@@ -25,16 +25,26 @@ HEARTBEAT_SECONDS = 15.0
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID, description="As browsers send it.")]
 After = Annotated[str | None, Query(pattern=ID, description="The same, where no header can be sent.")]
 _EXAMPLE = 'id: 1763270000000-0\nevent: progress\ndata: {"id": "0123…", "state": "running", "trees": 1200, …}\n\n'
+_ONE_EVENT = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "properties": {
+        "id": {"type": "string", "pattern": ID},
+        "event": {"enum": ["state", "progress", "rules", "end"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "retry": {"type": "integer"},
+    },
+}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events as they come; ends after the event `end`",
-        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
+        "content": {"text/event-stream": {"schema": _ONE_EVENT, "example": _EXAMPLE}},
     },
     **documented("invalid-document", "unauthorized", "forbidden", "not-found", "busy"),
 }
 
 
-@router.get("/{job}/events", response_class=EventStream, response_model=None, responses=_STREAM)
+@router.get("/{job}/events", status_code=200, response_class=EventStream, response_model=None, responses=_STREAM)
 async def follow_job(
     request: Request, job: JobPath, caller: Reader, last: LastId = None, after: After = None
 ) -> EventStream:

@@ -1,6 +1,5 @@
 """`serve`: one HTTP server in the foreground."""
 
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from fastapi import FastAPI
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.errors import SettingsError
+from maabo_dist.hosts import is_loopback
 from scheduler.parts import Parts
 from scheduler.service.app import create_app
 from scheduler.service.settings import ServiceSettings
@@ -66,14 +66,6 @@ class Server(uvicorn.Server):
 def safe_host(host: str, *, tokens: bool) -> str:
     """Without tokens anyone who gets through may do anything: only this machine does."""
     return host if tokens or is_loopback(host) else LOOPBACK
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def url_of(sock: socket.socket) -> str:

@@ -18,7 +18,7 @@ from scheduler.service.problems import NotFoundError
 from scheduler.service.reading import COLUMNS
 
 REMEMBERED = 1000
-Key = tuple[str, str, bool]
+Key = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Tables:
         They are in the store then, unless `keep` says that it is enough to know of them: somebody who tries settings
         out would leave a copy of the table there for each.
         """
-        key = (table.digest, settings.model_dump_json(), keep)
+        # The name too: it stands in what is wrong with a table, and another tenant's must not.
+        key = (table.digest, table.name, settings.model_dump_json(), keep)
         if (found := self._remembered(key)) is not None:
             return found
         with self._lock:

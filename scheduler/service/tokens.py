@@ -1,6 +1,6 @@
 """`/v1/tokens` and `/v1/quotas`: who may call, and how much a tenant may have. For operators."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1", tags=["access"])
 LONGEST = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
 TenantPath = Annotated[str, Path(min_length=1, max_length=200)]
-Bound = Annotated[int, Field(ge=0, le=2**53)]
+Bound = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 _PROBLEMS = documented("invalid-document", "invalid-settings", "unauthorized", "forbidden")
 
 
@@ -31,7 +31,10 @@ class TokenRequest(BaseModel):
     tenant: Name = "default"
     name: Annotated[str, Field(max_length=200)] = ""
     """For people: what it is used for."""
-    scopes: Annotated[list[str], Field(min_length=1, max_length=len(SCOPES))] = ["read", "submit"]
+    scopes: Annotated[list[Literal["read", "submit", "admin"]], Field(min_length=1, max_length=len(SCOPES))] = [
+        "read",
+        "submit",
+    ]
     expires_seconds: Annotated[float, Field(gt=0, le=LONGEST)] | None = None
     """From now; None for a token that does not expire."""
 

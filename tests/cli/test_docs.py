@@ -18,13 +18,21 @@ def options(command):
     ]
 
 
-@pytest.mark.parametrize("name", sorted(maabo.commands))
+def commands(group, path=""):
+    """All commands by what is typed for them, those in groups of commands too."""
+    for name, command in group.commands.items():
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+@pytest.mark.parametrize("name", sorted(dict(commands(maabo))))
 def test_every_command_has_a_section_of_its_own(name):
     assert f"## `maabo {name}`" in PAGE
 
 
 @pytest.mark.parametrize(
-    "option", sorted({name for command in (maabo, *maabo.commands.values()) for name in options(command)})
+    "option", sorted({name for command in (maabo, *dict(commands(maabo)).values()) for name in options(command)})
 )
 def test_every_option_is_described(option):
     assert f"`{option}" in PAGE

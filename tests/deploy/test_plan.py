@@ -9,8 +9,9 @@ import pytest
 from deploy.local import processes
 from deploy.local.__main__ import up
 from deploy.local.directory import LARGEST_LOG, DataDirectory, rotate
-from deploy.local.processes import Options, check_flower, is_loopback, make_plan
+from deploy.local.processes import Options, check_flower, make_plan
 from maabo_dist.errors import SettingsError
+from maabo_dist.hosts import is_loopback
 
 
 @pytest.fixture

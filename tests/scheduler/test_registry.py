@@ -84,6 +84,34 @@ def test_the_store_keeps_tables_that_somebody_has(ledger, registry):
     assert ledger.artifacts() == {f"tables/{a_table(1).digest}"}
 
 
+def test_a_tenant_keeps_a_table_of_one_content_once(registry):
+    first = registry.keep_dataset(a_table(1))
+    again = registry.keep_dataset(a_table(2, digest=a_table(1).digest, name="another"))
+    theirs = registry.keep_dataset(a_table(3, "bob", digest=a_table(1).digest))
+
+    assert first == again == registry.dataset_of("ann", a_table(1).digest) == a_table(1)
+    assert theirs.id == "t3"
+    assert registry.dataset_of("ann", a_table(9).digest) is None
+
+
+def test_a_file_is_removed_when_no_row_names_it(registry):
+    removed, digest = [], a_table(1).digest
+    registry.keep_dataset(a_table(1))
+    registry.keep_dataset(a_table(2, "bob", digest=digest))
+
+    registry.delete_dataset("ann", "t1")
+    assert not registry.remove_unnamed(digest, lambda: removed.append("too early"))
+    registry.delete_dataset("bob", "t2")
+    assert registry.remove_unnamed(digest, lambda: removed.append(digest))
+    assert removed == [digest]
+
+
+def test_a_list_of_tables_leaves_their_descriptions_out(registry):
+    registry.add_dataset(a_table(1))
+
+    assert registry.datasets("ann") == [a_table(1, description={})]
+
+
 def test_tables_beyond_the_quota_are_refused(registry):
     registry.set_quota(QuotaRow("ann", bytes=25))
     registry.add_dataset(a_table(1))

@@ -12,13 +12,26 @@ from scheduler.service.app import create_app
 from scheduler.service.nursery import Nursery
 from scheduler.service.settings import ServiceSettings
 from tests import servers
-from tests.cluster import cluster_settings
+from tests.cluster import a_scheduler, cluster_settings
 
 
 @pytest.fixture(scope="session")
 def redis_url():
     with TemporaryDirectory(prefix="maabo-redis-") as directory, servers.redis_server(directory) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def standing(redis_url, tmp_path_factory):
+    """A whole cluster that stays: server process, worker, scheduler. Gives its settings and the server's address."""
+    path = tmp_path_factory.mktemp("standing")
+    settings = cluster_settings(redis_url, path, prefix="standing:", partial_seconds=0.2)
+    with (
+        servers.http_server(settings, path) as address,
+        servers.worker(settings, path, "-P", "threads", "-c", "1", "--without-mingle", "--without-gossip"),
+        a_scheduler(settings),
+    ):
+        yield settings, address
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_no_token_is_written_down_anywhere(settings, tmp_path):
         ]
 
     assert [answer.status_code for answer in answers] == [202, 422, 422, 200, 403, 401, 401, 200, 404]
-    secrets = [header.removeprefix("Bearer ").rsplit("_", 1)[1], made.rsplit("_", 1)[1]]
+    secrets = [header.split("_", 2)[2], made.split("_", 2)[2]]
     kept = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert kept["http.log"].count(b"POST '/v1/jobs'") == 4
     for secret in secrets:

@@ -179,6 +179,17 @@ def test_a_strange_table_is_a_table(client, parts, body):
     check_problem(client.post("/v1/jobs", json=asked))  # too few rows
 
 
+@pytest.mark.parametrize("stated", [b"\xfe\x7f", b"\x8e\x03", b"\x82\x00"], ids=["8191", "199", "1"])
+def test_a_parquet_file_that_lies_about_its_rows_does_no_harm(client, parts, temporary, stated):
+    truth = b"\x90\x03"  # 200 rows, as the description has them
+    start = len(proper()) - 8 - int.from_bytes(proper()[-8:-4], "little")
+    assert proper()[start:].count(truth) > 1
+
+    for lies in (1, -1):
+        check_answer(client, proper()[:start] + proper()[start:].replace(truth, stated, lies), PARQUET)
+    check_nothing_left(parts, temporary)
+
+
 @given(body=strategies.binary(max_size=300))
 @QUICK
 def test_no_bytes_do_harm(client, parts, temporary, body):

@@ -1,0 +1,20 @@
+"""The repeats of a job on a cluster: jobs of their own, on other draws of the rows."""
+
+from typing import TYPE_CHECKING
+
+from maabo_dist.cli.source import Source
+
+if TYPE_CHECKING:
+    from maabo_dist.data import Columns
+    from maabo_dist.settings import MiningSettings
+
+
+def repeats_of(source: Source, columns: "Columns") -> "tuple[MiningSettings, ...]":
+    """How each repeat is mined; a table that is too small for that is refused."""
+    if not source.repeating.repeats:
+        return ()
+    from maabo_dist.stability import check_draws, repeat_settings
+
+    drawn = repeat_settings(source.mining, source.repeating.repeats)
+    check_draws(columns, drawn)
+    return drawn

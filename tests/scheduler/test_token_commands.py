@@ -1,0 +1,57 @@
+"""`python -m scheduler token`: on a ledger, where no server and no Redis is."""
+
+import json
+import sys
+
+import pytest
+
+from maabo_dist.cli.ending import exit_code
+from scheduler.__main__ import scheduler
+
+
+@pytest.fixture
+def token(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MAABO_LEDGER", f"sqlite:///{tmp_path}/ledger.db")
+    monkeypatch.setenv("MAABO_REDIS", "redis://127.0.0.1:1/0")
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["scheduler", "token", *arguments])
+        code = exit_code(scheduler, "python -m scheduler")
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_first_token_is_made_listed_and_revoked(token):
+    assert token("list") == (
+        0, "No token has been made: anyone on the server's machine may call, and nobody else.\n", ""
+    )  # fmt: skip
+    code, out, err = token("create", "--tenant", "ops", "--scopes", "read,submit,admin", "--expires", "30d")
+    number = out.split("_")[1]
+
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err.startswith(f"maabo: token {number} of the tenant ops permits: read, submit, admin; valid until ")
+    assert out.strip() not in err
+    (listed,) = json.loads(token("list", "--json")[1])
+    assert (listed["id"], listed["scopes"]) == (number, ["read", "submit", "admin"])
+    assert "hash" not in listed
+    assert listed["expires"] - listed["created"] == pytest.approx(30 * 86400)
+    assert token("revoke", number) == (0, f"Token {number} is revoked.\n", "")
+    assert token("list", "--json", "--tenant", "them")[1] == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["create", "--scopes", "root"], "root was asked for"),
+        (["create", "--scopes", ","], "names none"),
+        (["create", "--expires", "tomorrow"], "no length of time"),
+        (["create", "--tenant", "x" * 201], "--tenant has 201 characters"),
+        (["revoke", "0" * 12], "There is no token 000000000000 that is valid"),
+    ],
+)
+def test_a_mistake_is_a_line_with_exit_code_2(arguments, word, token):
+    code, out, err = token(*arguments)
+
+    assert (code, out) == (2, "")
+    assert word in err
