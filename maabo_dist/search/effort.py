@@ -13,6 +13,9 @@ SECONDS_A_TREE, SECONDS_A_CELL = 16e-6, 1.5e-9
 From `make bench`: 36 µs for 916 rows and 325 µs for 14,000 rows, both with 3 features and depth 5.
 """
 
+SECONDS_A_BATCH = 11e-3
+"""From one batch to the next on a cluster, beside the growing of its trees: `make bench-cluster`."""
+
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """For a table of so many rows and classes; the split takes its share of the rows."""
@@ -20,6 +23,11 @@ def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, class
     cells = training * plan.subset_size * settings.max_depth
     trees = plan.trees * (SECONDS_A_TREE + SECONDS_A_CELL * cells)
     return trees + (_screen_seconds(plan, round(training), classes) if plan.screened else 0.0)
+
+
+def round_trip_seconds(plan: SearchPlan) -> float:
+    """How long a cluster takes to send batches and hear of them, whatever is grown; they overlap where several may."""
+    return SECONDS_A_BATCH * plan.trees / (plan.batch * plan.in_flight)
 
 
 def _screen_seconds(plan: SearchPlan, rows: int, classes: int) -> float:

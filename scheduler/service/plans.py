@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.report.explain import explained
 from maabo_dist.report.wording import large_number
-from maabo_dist.search.effort import core_seconds
+from maabo_dist.search.effort import core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
 from scheduler.service.callers import Submitter
 from scheduler.service.problems import NotFoundError, documented
@@ -49,6 +49,8 @@ class Plan(BaseModel):
     """Whether pairs of features are looked at first."""
     core_seconds: float
     """About how long one core is busy with it."""
+    round_trip_seconds: float
+    """About how long it waits for messages on their way, beside that."""
     explained: list[str]
     """What was chosen, and why."""
     notes: list[str]
@@ -69,6 +71,7 @@ class Plan(BaseModel):
             initial=plan.initial,
             screened=plan.screened,
             core_seconds=core_seconds(plan, settings, rows=columns.rows, classes=columns.classes),
+            round_trip_seconds=round_trip_seconds(plan),
             explained=list(explained(plan, settings)),
             notes=[*columns.notes, *plan.notes],
         )

@@ -7,6 +7,7 @@ const SHOWN = 150;
 const NAMED_TARGETS = ["target", "class", "label", "y", "outcome"];
 const KINDS = { number: "number", pair: "two texts", level: "text", other: "cannot be mined" };
 const MOST_CLASSES = 20;
+const MOST_LEVELS = 50;
 
 /** The column that is probably meant: one with a telling name, or the last. */
 export function guessTarget(columns) {
@@ -33,20 +34,26 @@ export const isQuantity = (column) => column?.kind === "number" && column.distin
 export function columnPicker(dataset, changed) {
   const columns = dataset.features;
   let target = guessTarget(columns);
-  const excluded = new Set(columns.filter((column) => column.name !== target && unusable(column, dataset.rows, 50)).map((column) => column.name));
+  const excluded = new Set(columns.filter((column) => column.name !== target && unusable(column, dataset.rows, MOST_LEVELS)).map((column) => column.name));
   const chosen = el("p", { class: "chosen" });
   const list = el("ul", { class: "columns" });
   const rest = el("p", { class: "soft" });
   const filter = el("input", { type: "search", id: "column-filter", placeholder: "Find a column", "aria-label": "Find a column" });
   filter.addEventListener("input", () => show());
-  const target_ = () => columns.find((column) => column.name === target);
+  const targetColumn = () => columns.find((column) => column.name === target);
 
   function show() {
     const words = filter.value.toLowerCase();
     const found = columns.filter((column) => column.name.toLowerCase().includes(words));
+    found.sort((one, other) => urgency(other) - urgency(one));
     fill(list, ...found.slice(0, SHOWN).map(row));
     say(rest, found.length > SHOWN ? `and ${count(found.length - SHOWN)} more; type to find one of them` : "");
     summarize();
+  }
+
+  /** The target and what was left out without being asked for come first, where they are seen. */
+  function urgency(column) {
+    return column.name === target ? 2 : Number(unusable(column, dataset.rows, MOST_LEVELS) !== null);
   }
 
   function summarize() {
@@ -70,14 +77,14 @@ export function columnPicker(dataset, changed) {
       else excluded.add(column.name);
       element.classList.toggle("out", !use.checked);
       summarize();
-      changed(target_());
+      changed(targetColumn());
     });
     pick.addEventListener("change", () => {
       target = column.name;
       excluded.delete(target);
       show();
       list.querySelector(".target input[type=radio]")?.focus();
-      changed(target_());
+      changed(targetColumn());
     });
     return element;
   }
@@ -85,15 +92,15 @@ export function columnPicker(dataset, changed) {
   show();
   const value = () => ({ target, exclude: [...excluded].filter((name) => name !== target) });
   const element = el("div", {}, chosen, columns.length > 12 && filter, list, rest);
-  return { element, value, target: target_ };
+  return { element, value, target: targetColumn };
 }
 
 function describe(column, rows) {
-  const parts = [KINDS[column.kind]];
+  const why = unusable(column, rows, MOST_LEVELS);
+  const parts = [why && `left out, as it ${why}`, KINDS[column.kind]];
   if (column.smallest !== null && column.largest !== null) parts.push(`${number(column.smallest)} to ${number(column.largest)}`);
   if (column.distinct !== null) parts.push(plural(column.distinct, "value"));
   if (column.levels?.length) parts.push(column.levels.slice(0, 4).join(", ") + (column.distinct > 4 ? ", …" : ""));
   if (column.missing) parts.push(`${count(column.missing)} missing`);
-  const why = unusable(column, rows, 50);
-  return [...parts, why && `left out: it ${why}`].filter(Boolean).join(" · ");
+  return parts.filter(Boolean).join(" · ");
 }

@@ -9,11 +9,12 @@ const find = (schema, key) => kinds(schema).find((kind) => kind[key] !== undefin
 /**
  * @typedef {{name: string, element: HTMLElement, read: () => any, isDefault: () => boolean, refuse: (why: string) => void}} Field
  * @param {string} name
- * @param {any} schema
+ * @param {any} given  its schema
  * @param {{label: string, help: string}} words
  * @returns {Field}
  */
-export function field(name, schema, words) {
+export function field(name, given, words) {
+  const schema = { ...given, default: given.default ?? null }; // a null that is the default is not written out
   const id = `set-${name}`;
   const error = el("p", { class: "error", id: `${id}-error` });
   const described = { id, name, "aria-describedby": `${id}-help ${id}-error` };
@@ -27,7 +28,7 @@ export function field(name, schema, words) {
     if (why) control.element.setAttribute("aria-invalid", "true");
     else control.element.removeAttribute("aria-invalid");
   };
-  const isDefault = () => JSON.stringify(control.read()) === JSON.stringify(schema.default ?? null);
+  const isDefault = () => JSON.stringify(control.read()) === JSON.stringify(schema.default);
   return { name, element, refuse, isDefault, read: control.read };
 }
 
@@ -66,7 +67,7 @@ function text(schema, described) {
 
 /** A number where it is one; whatever else it is, the server says what it thinks of it. */
 function typed(given, schema) {
-  if (given === "") return schema.default ?? null;
+  if (given === "") return schema.default;
   return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(given) ? Number(given) : given;
 }
 
@@ -74,5 +75,5 @@ function limits(schema) {
   const low = find(schema, "minimum") ?? find(schema, "exclusiveMinimum");
   const high = find(schema, "maximum") ?? find(schema, "exclusiveMaximum");
   if (low === undefined || high === undefined || high > 1e6) return "";
-  return `(${low} to ${high.toLocaleString("en")})`;
+  return `(${low}\u00a0to\u00a0${high.toLocaleString("en")})`;
 }

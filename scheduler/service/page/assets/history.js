@@ -5,7 +5,7 @@ import { scoreChart } from "./chart.js";
 import { hasEnded } from "./text.js";
 
 const PAGE = 200;
-const MOST_PAGES = 10; // beyond that, the report has the whole of it
+const MOST_PAGES = 10;
 const WINDOW = 10; // seconds over which the rate is told
 
 export function scoreHistory(job, signal) {
@@ -38,34 +38,35 @@ export function scoreHistory(job, signal) {
     return seconds > 0.2 ? (marks.at(-1).trees - marks[0].trees) / seconds : null;
   }
 
-  /** The trees from the first on, as far as they are few enough to be read. */
+  /** The trees that were grown before this page was opened; of very many, the first, where most is found. */
   async function complete() {
-    if (!latest.trees || latest.trees > PAGE * MOST_PAGES) return;
-    const found = [];
-    let next = null;
-    try {
-      do {
-        const page = await get(`${path("jobs", latest.id, "trees")}?limit=${PAGE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
-        found.push(...page.items.filter((tree) => tree.score !== null));
-        next = page.next;
-      } while (next && found.length < PAGE * MOST_PAGES);
-    } catch {
-      return;
-    }
-    trees = found.map(({ number, score }) => ({ number, score }));
-    refill(found);
+    const found = latest.trees ? await readTrees(path("jobs", latest.id, "trees"), signal).catch(() => []) : [];
+    if (signal.aborted || !found.length) return;
+    trees = found;
+    refill();
     draw();
   }
 
-  /** With all trees known, the best so far is known at each of them. */
-  function refill(found) {
-    const later = best.filter((point) => point.trees > found.length);
+  /** Up to the last of these trees, the best so far is known at each. */
+  function refill() {
+    const last = trees.at(-1).number + 1;
+    const later = best.filter((point) => point.trees > last);
     best.length = 0;
-    for (const tree of found) if (!best.length || tree.score > best.at(-1).score) best.push({ trees: tree.number + 1, score: tree.score });
-    if (best.length) best.push({ trees: found.length, score: best.at(-1).score });
-    best.push(...later);
+    for (const { number, score } of trees) if (!best.length || score > best.at(-1).score) best.push({ trees: number + 1, score });
+    best.push({ trees: last, score: best.at(-1).score }, ...later);
   }
 
   if (job.trees) complete();
   return { element: chart.element, take, rate, complete };
+}
+
+async function readTrees(place, signal) {
+  const found = [];
+  let next = null;
+  for (let page = 0; page < MOST_PAGES && (page === 0 || next); page += 1) {
+    const { items, next: after } = await get(`${place}?limit=${PAGE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
+    found.push(...items.filter((tree) => tree.score !== null));
+    next = after;
+  }
+  return found.map(({ number, score }) => ({ number, score }));
 }

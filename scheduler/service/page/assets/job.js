@@ -6,7 +6,7 @@ import { el, fill, say } from "./dom.js";
 import { follow } from "./events.js";
 import { scoreHistory } from "./history.js";
 import { progressBar } from "./jobs.js";
-import { funnel, ruleList, rulesTitle } from "./rules.js";
+import { funnel, legend, ruleList, rulesTitle } from "./rules.js";
 import { labelOf } from "./settings.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./text.js";
 
@@ -35,7 +35,8 @@ export async function showJob(root, signal, id) {
 
   /** News of the job: all of it, or what changed. */
   function take(news) {
-    job = { ...job, ...news };
+    job = { ...job, ...news, heard: Date.now() };
+    if (hasEnded(job.state)) say(view.load, "");
     history.take(job);
     acts.show(job);
     show(view, job, history.rate());
@@ -50,6 +51,7 @@ export async function showJob(root, signal, id) {
       const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
       rules.show(document);
       say(view.rulesTitle, rulesTitle(document));
+      say(view.legend, legend(document));
       fill(view.funnel, funnel(document.funnel));
       view.results.hidden = false;
       acts.hasRules();
@@ -90,17 +92,16 @@ export async function showJob(root, signal, id) {
 }
 
 function layout(root) {
-  const part = (tag, properties, ...children) => el(tag, properties, ...children);
   const view = {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "soft" }),
     acts: el("div", { class: "acts" }), bar: progressBar("Progress of the job"), told: el("p", { class: "told-progress" }),
     line: el("p", { class: "line", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint" }),
-    chart: el("div"), funnel: el("div"), rules: el("div"), rulesTitle: el("h2"), settings: el("details", { class: "why" }, el("summary", {}, "Settings")),
+    chart: el("div"), funnel: el("div"), rules: el("div"), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "why" }, el("summary", {}, "Settings")),
   };
-  view.results = part("section", { hidden: true, class: "results" }, part("div", { class: "found" }, view.rulesTitle, view.rules),
-    part("div", { class: "sieves" }, el("h2", {}, "From leaves to rules"), view.funnel));
+  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "found" }, view.rulesTitle, view.legend, view.rules),
+    el("div", { class: "sieves" }, el("h2", {}, "From leaves to rules"), view.funnel));
   root.append(
-    el("p", { class: "crumb" }, el("a", { href: "#/" }, "Jobs")),
+    el("p", { class: "crumb" }, el("a", { href: "#/" }, "All jobs")),
     el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when)), view.acts),
     view.reason, view.bar.element, view.told, view.line,
     el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "Best F1 on the validation rows, by trees grown"))),
@@ -115,7 +116,7 @@ function show(view, job, rate) {
   say(view.state, STATES[job.state]);
   view.state.dataset.state = job.state;
   const target = job.table?.target ? `${job.table.target} · ` : "";
-  say(view.when, `${target}${ago(job.created)}${job.started ? ` · ran for ${duration(running(job))}` : ""}`);
+  say(view.when, `${target}${ago(job.created)}${job.started ? ` · ${ranFor(job)}` : ""}`);
   view.bar.show(job);
   say(view.told, progressText(job, rate));
   say(view.reason, job.reason ?? (asks(job) || ""));
@@ -128,12 +129,16 @@ function show(view, job, rate) {
 const asks = (job) => !hasEnded(job.state) && { pause: job.state !== "paused" && "Asked to pause.", cancel: "Asked to stop." }[job.wanted];
 
 /** Events bring the seconds now and then; between them, the clock does. */
-const running = (job) => job.seconds;
+function ranFor(job) {
+  const moves = ["running", "mining"].includes(job.state);
+  const seconds = job.seconds + (moves ? (Date.now() - job.heard) / 1000 : 0);
+  return `${moves ? "running" : "ran"} for ${duration(seconds)}`;
+}
 
 function progressText(job, rate) {
   if (job.state === "queued") return "Waits until a scheduler takes it.";
   if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} of features`;
-  if (hasEnded(job.state)) return `${plural(job.trees, "tree")}${job.planned && job.trees < job.planned ? ` of ${count(job.planned)} planned` : ""}`;
+  if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : "";
   const left = job.state === "running" && rate && job.planned ? ` · about ${duration((job.planned - job.trees) / rate)} left` : "";
   return `${count(job.trees)} of ${job.planned ? count(job.planned) : "…"} trees${left}`;
 }
@@ -156,7 +161,8 @@ function watchLoad(view, job, signal) {
   const look = async () => {
     if (document.hidden || hasEnded(job().state)) return say(view.load, "");
     const { tasks, waiting } = await get(path("load"), { signal }).catch(() => ({ tasks: null, waiting: 0 }));
-    if (tasks !== null && !hasEnded(job().state)) say(view.load, `Cluster: workers busy with ${plural(tasks - waiting, "task")}${waiting ? `, ${count(waiting)} waiting` : ""}`);
+    if (tasks === null || hasEnded(job().state)) return;
+    say(view.load, `Cluster: workers busy with ${plural(tasks - waiting, "task")}${waiting ? `, ${count(waiting)} waiting` : ""}`);
   };
   look();
   return setInterval(look, LOAD_EVERY);

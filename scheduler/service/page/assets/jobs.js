@@ -14,8 +14,9 @@ export function showJobs(root, signal) {
   const rows = new Map();
   let pages = 1;
 
+  const fresh = el("a", { class: "button main", href: "#/new" }, "New job");
   root.append(
-    el("div", { class: "heading" }, el("h1", { tabIndex: -1 }, "Jobs"), el("a", { class: "button main", href: "#/new" }, "New job")),
+    el("div", { class: "heading" }, el("h1", { tabIndex: -1 }, "Jobs"), fresh),
     notice,
     list,
     more,
@@ -28,6 +29,7 @@ export function showJobs(root, signal) {
       if (signal.aborted) return;
       say(notice, "");
       more.hidden = !next;
+      fresh.hidden = !jobs.length; // an empty list has one of its own
       arrange(list, rows, jobs);
     } catch (problem) {
       if (!signal.aborted) say(notice, `${problem.message} Trying again…`);

@@ -62,11 +62,15 @@ function countsBar(counts, classes) {
 }
 
 function evidence(rule) {
-  const facts = [["rows", count(rule.n)], ["Gini", score(rule.gini)]];
-  const precision = [rule.train, rule.validation, rule.holdout].filter(Boolean).map((part) => (part.precision === null ? "–" : percent(part.precision)));
-  facts.push([`right${rule.holdout ? " (trained, validated, held out)" : " (trained, validated)"}`, precision.join(" → ")]);
+  const parts = [rule.train, rule.validation, rule.holdout].filter(Boolean);
+  const precision = parts.map((part) => (part.precision === null ? "–" : percent(part.precision))).join(" → ");
+  const facts = [["precision", precision], ["rows", count(rule.n)], ["Gini", score(rule.gini)]];
   return facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
 }
+
+/** What the figures of each rule are. */
+export const legend = (document) =>
+  `Precision on training and validation rows${document.rules.some((rule) => rule.holdout) ? ", and on rows that the search never saw" : ""}; training rows covered, by class`;
 
 function copyButton(rule) {
   const button = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${rule.text}` }, "Copy");

@@ -12,7 +12,8 @@ export const hasEnded = (state) => ["done", "failed", "cancelled"].includes(stat
 export const count = (number) => grouped.format(number);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 export const score = (number) => (number === null || number === undefined ? "–" : number.toFixed(3));
-export const percent = (share) => `${(100 * share).toFixed(share < 0.1 && share > 0 ? 1 : 0)} %`;
+/** With a decimal where a whole number would hide that it is not nothing, or not all. */
+export const percent = (share) => `${(100 * share).toFixed((share > 0 && share < 0.1) || (share > 0.99 && share < 1) ? 1 : 0)} %`;
 
 /** `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
 export function duration(seconds) {
