@@ -121,9 +121,9 @@ function show(view, job, rate) {
   say(view.told, progressText(job, rate));
   say(view.reason, job.reason ?? (asks(job) || ""));
   view.reason.classList.toggle("error", job.state === "failed");
-  const tiles = [["Trees", count(job.trees)], ["Trees a second", rate === null ? "–" : count(Math.round(rate))], ["Best F1", score(job.best_score)], ["Rules", job.rules === null ? "–" : count(job.rules)]];
-  if (view.tiles.children.length !== tiles.length) fill(view.tiles, ...tiles.map(([name]) => el("div", {}, el("dt", {}, name), el("dd"))));
-  tiles.forEach(([, value], place) => say(view.tiles.children[place].lastElementChild, value));
+  const tiles = { Trees: count(job.trees), "Trees a second": rate === null ? "–" : count(Math.round(rate)), "Best F1": score(job.best_score), Rules: job.rules === null ? "–" : count(job.rules) };
+  if (!view.tiles.children.length) fill(view.tiles, ...Object.keys(tiles).map((name) => el("div", { "data-fact": name }, el("dt", {}, name), el("dd"))));
+  for (const tile of view.tiles.children) say(tile.lastElementChild, tiles[tile.dataset.fact]);
 }
 
 const asks = (job) => !hasEnded(job.state) && { pause: job.state !== "paused" && "Asked to pause.", cancel: "Asked to stop." }[job.wanted];
