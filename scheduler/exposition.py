@@ -73,6 +73,14 @@ def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -
     return generate_latest(registry)
 
 
+def tasks_under_way(redis: Any, settings: ClusterSettings) -> tuple[int, int]:
+    """Tasks that were sent and not answered, and messages that no worker has taken."""
+    waiting = sum(redis.llen(settings.key(queue)) for queue in (names.EVALUATE_QUEUE, names.RULES_QUEUE))
+    readings = _readings(redis, _Keys.found(redis, settings).meters)
+    sent = (reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}) for reading in readings.values())
+    return int(sum(sum(each.values()) for each in sent)), int(waiting)
+
+
 def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
     """The meters of schedulers, by their names; meters that this version does not know are left out."""
     return [(_timings if meter.kind == "histogram" else _amounts)(meter, readings) for meter in meters.ALL]

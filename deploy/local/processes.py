@@ -75,8 +75,7 @@ class Plan:
     @property
     def flower_url(self) -> str | None:
         """Where a browser finds Flower."""
-        host = f"[{self.flower_host}]" if ":" in self.flower_host else self.flower_host
-        return None if self.flower_port is None else f"http://{host}:{self.flower_port}"
+        return None if self.flower_port is None else url_of(self.flower_host, self.flower_port)
 
 
 def make_plan(options: Options, directory: DataDirectory, environment: Mapping[str, str]) -> Plan:
@@ -97,12 +96,18 @@ def make_plan(options: Options, directory: DataDirectory, environment: Mapping[s
         *(_worker(number, options.pool, shared) for number in range(1, options.workers + 1)),
     ]
     http_port = _http_port(options.http_port) if options.http else None
-    if http_port is not None:
-        parts.append(_service(http_port, shared))
     flower_port = _port(options.host, options.flower_port, "--flower-port") if options.flower else None
+    if http_port is not None:
+        linked = {} if flower_port is None else {"MAABO_FLOWER_URL": url_of(options.host, flower_port)}
+        parts.append(_service(http_port, linked | shared))
     if flower_port is not None:
         parts.append(_flower(options, flower_port, shared))
     return Plan(settings, tuple(parts), http_port, options.host, flower_port)
+
+
+def url_of(host: str, port: int) -> str:
+    """Where a browser finds what listens there."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def check_flower(options: Options) -> None:

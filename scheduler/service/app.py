@@ -12,7 +12,19 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.parts import Parts
-from scheduler.service import datasets, events, health, jobs, metrics, problems, results, tokens
+from scheduler.service import (
+    about,
+    datasets,
+    events,
+    health,
+    jobs,
+    metrics,
+    page,
+    plans,
+    problems,
+    results,
+    tokens,
+)
 from scheduler.service.children import Children
 from scheduler.service.correlation import Correlation
 from scheduler.service.fanout import Fanout
@@ -46,7 +58,7 @@ def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None 
     )
     meters = HttpMeters(parts)
     app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)), meters)
-    for module in (datasets, jobs, events, results, tokens, health, metrics):
+    for module in (datasets, plans, jobs, events, results, tokens, health, metrics, about, page):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)

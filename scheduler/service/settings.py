@@ -17,6 +17,7 @@ _VARIABLES = {
     "read_bytes": "MAABO_READ_BYTES",
     "event_streams": "MAABO_EVENT_STREAMS",
     "open_metrics": "MAABO_OPEN_METRICS",
+    "flower_url": "MAABO_FLOWER_URL",
 }
 
 
@@ -41,3 +42,5 @@ class ServiceSettings(EnvironmentSettings):
     """Clients that follow events at a time."""
     open_metrics: bool = False
     """Whether /metrics needs no token."""
+    flower_url: str | None = Field(None, pattern=r"^https?://[^\s]+$", max_length=2000)
+    """Where people find Flower, for the page to link to; None where there is none."""

@@ -10,7 +10,7 @@ from maabo_dist.settings import MiningSettings, TableSettings
 
 DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
-_EXAMPLE: dict[str, Any] = {
+JOB_EXAMPLE: dict[str, Any] = {
     "dataset": "d41f0c9be4a1",
     "table": {"target": "survived", "exclude": ["name", "ticket"]},
     "settings": {"seed": 5, "trees": 200, "holdout": 0.2},
@@ -20,7 +20,7 @@ _EXAMPLE: dict[str, Any] = {
 class JobRequest(BaseModel):
     """A job that is asked for: the same words as the options of `maabo mine`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
 
     dataset: DatasetId
     """Of a table that was uploaded."""

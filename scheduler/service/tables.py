@@ -18,15 +18,17 @@ from scheduler.service.problems import NotFoundError
 from scheduler.service.reading import COLUMNS
 
 REMEMBERED = 1000
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedColumns:
-    """What a job needs to know of columns that are in the store."""
+    """What a job needs to know of its columns."""
 
     fingerprint: str
     features: int
+    rows: int
+    classes: int
     notes: tuple[str, ...]
 
 
@@ -40,10 +42,14 @@ class Tables:
         self._lock = Lock()
         """Of the two above; never held while anything is read."""
 
-    def prepared(self, table: DatasetRow, settings: TableSettings) -> PreparedColumns:
-        """The columns of a table, in the store. Whoever asks for the same meanwhile waits for the same."""
+    def prepared(self, table: DatasetRow, settings: TableSettings, *, keep: bool = True) -> PreparedColumns:
+        """The columns of a table. Whoever asks for the same meanwhile waits for the same.
+
+        They are in the store then, unless `keep` says that it is enough to know of them: somebody who tries settings
+        out would leave a copy of the table there for each.
+        """
         # The name too: it stands in what is wrong with a table, and another tenant's must not.
-        key = (table.digest, table.name, settings.model_dump_json())
+        key = (table.digest, table.name, settings.model_dump_json(), keep)
         if (found := self._remembered(key)) is not None:
             return found
         with self._lock:
@@ -56,13 +62,15 @@ class Tables:
             found = self._known.get(key)
             if found is not None:
                 self._known.move_to_end(key)
-        return found if found is not None and self._store.has(f"columns/{found.fingerprint}") else None
+        if found is None or not key[-1]:
+            return found
+        return found if self._store.has(f"columns/{found.fingerprint}") else None
 
     def _made(
         self, key: Key, future: Future[PreparedColumns], table: DatasetRow, settings: TableSettings
     ) -> PreparedColumns:
         try:
-            found = self._prepare(table, settings)
+            found = self._prepare(table, settings, keep=key[-1])
         except BaseException as error:
             with self._lock:
                 del self._under_way[key]
@@ -76,7 +84,7 @@ class Tables:
         future.set_result(found)
         return found
 
-    def _prepare(self, table: DatasetRow, settings: TableSettings) -> PreparedColumns:
+    def _prepare(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:
             raw = Path(folder) / f"{uuid4().hex}.{table.format}"
             self._fetch(table, raw)
@@ -86,8 +94,10 @@ class Tables:
             # Columns are everybody's, by their fingerprint: what a reader says is not enough.
             if columns.fingerprint != told["fingerprint"]:
                 raise DatasetError(f"{table.name} could not be prepared: its columns are not what its reader said.")
-            self._store.put(f"columns/{columns.fingerprint}", made)
-            return PreparedColumns(columns.fingerprint, columns.count, tuple(told["notes"]))
+            if keep:
+                self._store.put(f"columns/{columns.fingerprint}", made)
+            size = (columns.count, columns.rows, len(columns.classes))
+            return PreparedColumns(columns.fingerprint, *size, tuple(told["notes"]))
 
     def _fetch(self, table: DatasetRow, raw: Path) -> None:
         try:

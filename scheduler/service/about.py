@@ -1,0 +1,46 @@
+"""`/v1/about` and `/v1/load`: what a page has to know of its server, and how busy the cluster is."""
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from maabo_dist._version import __version__
+from scheduler.exposition import tasks_under_way
+from scheduler.service.callers import Reader
+from scheduler.service.problems import documented
+from scheduler.service.state import service_of
+
+router = APIRouter(prefix="/v1", tags=["health"])
+
+
+class About(BaseModel):
+    """What anyone may know of a server."""
+
+    version: str
+    needs_token: bool
+    """Whether every other request has to bring a token."""
+    flower: str | None
+    """Where Flower is, if the operator said so."""
+
+
+class Load(BaseModel):
+    """How busy the cluster is: all tenants' jobs together."""
+
+    tasks: int
+    """Sent to workers and not answered."""
+    waiting: int
+    """Of these, those that no worker has taken."""
+
+
+@router.get("/about", responses=documented())
+def about(request: Request) -> About:
+    """Whom one talks to. Needs no token."""
+    service = service_of(request)
+    return About(version=__version__, needs_token=service.needs_tokens(), flower=service.settings.flower_url)
+
+
+@router.get("/load", responses=documented("unauthorized", "forbidden"))
+def load(request: Request, _caller: Reader) -> Load:
+    """How many tasks the workers have, and how many wait for one of them."""
+    parts = service_of(request).parts
+    tasks, waiting = tasks_under_way(parts.redis, parts.settings)
+    return Load(tasks=tasks, waiting=min(tasks, waiting))

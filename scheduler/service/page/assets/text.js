@@ -1,0 +1,83 @@
+// Numbers, times and rules as words for people.
+
+const grouped = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false });
+
+export const STATES = {
+  queued: "Queued", running: "Running", mining: "Choosing rules", paused: "Paused",
+  done: "Done", failed: "Failed", cancelled: "Cancelled",
+};
+export const hasEnded = (state) => ["done", "failed", "cancelled"].includes(state);
+
+export const count = (number) => grouped.format(number);
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+export const score = (number) => (number === null || number === undefined ? "–" : number.toFixed(3));
+/** With a decimal where a whole number would hide that it is not nothing, or not all. */
+export const percent = (share) => `${(100 * share).toFixed((share > 0 && share < 0.1) || (share > 0.99 && share < 1) ? 1 : 0)} %`;
+
+/** `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+export function duration(seconds) {
+  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return pair(Math.floor(whole / 60), "min", whole % 60, "s");
+  if (whole < 172800) return pair(Math.floor(whole / 3600), "h", Math.floor((whole % 3600) / 60), "min");
+  const days = whole / 86400;
+  return days < 1000 ? `${Math.round(days)} days` : `${(days / 365.25).toPrecision(2)} years`;
+}
+
+const pair = (large, unit, small, other) => (small ? `${large} ${unit} ${small} ${other}` : `${large} ${unit}`);
+
+/** `just now`, `5 min ago`. */
+export function ago(time) {
+  const seconds = Math.max(0, Date.now() / 1000 - time);
+  if (seconds < 5) return "just now";
+  if (seconds < 3600) return `${duration(seconds < 60 ? seconds : seconds - (seconds % 60))} ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return new Date(time * 1000).toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
+}
+
+export function bytes(size) {
+  const units = ["bytes", "kB", "MB", "GB"];
+  const step = Math.min(units.length - 1, size > 0 ? Math.floor(Math.log10(size) / 3) : 0);
+  return `${step ? (size / 1000 ** step).toPrecision(3) : size} ${units[step]}`;
+}
+
+export const number = (value) => (Math.abs(value) >= 1e15 ? value.toExponential(3) : short.format(value));
+
+/** The conditions of a rule as texts, bounds of one column merged: `3 < x ≤ 7`. */
+export function conditionTexts(conditions) {
+  const groups = new Map();
+  conditions.forEach((condition, place) => {
+    const bound = condition.op === "<=" || condition.op === ">";
+    const key = bound ? `column ${condition.feature}` : `${place}`;
+    groups.set(key, [...(groups.get(key) ?? []), condition]);
+  });
+  return [...groups.values()].map(groupText);
+}
+
+function groupText(group) {
+  const { feature, op, value } = group[0];
+  const signs = { "=": "=", "!=": "≠" };
+  let text = `${feature} ${op}`;
+  if (op in signs) text = `${feature} ${signs[op]} ${value}`;
+  if (op === "<=" || op === ">") text = interval(feature, bounds(group, ">"), bounds(group, "<="));
+  return group.every((each) => each.or_missing) ? `(${text} or missing)` : text;
+}
+
+const bounds = (group, op) => group.filter((each) => each.op === op).map((each) => each.value);
+
+function interval(feature, above, atMost) {
+  const low = above.length ? number(Math.max(...above)) : null;
+  const high = atMost.length ? number(Math.min(...atMost)) : null;
+  if (low !== null && high !== null) return `${low} < ${feature} ≤ ${high}`;
+  return high === null ? `${feature} > ${low}` : `${feature} ≤ ${high}`;
+}
+
+/** What a rule predicts; classes that were cut from a number are statements by themselves. */
+export function classText(name, { classes, target }) {
+  const cut = classes[0].lastIndexOf(" ≤ ");
+  const stem = classes[0].slice(0, cut);
+  const statements = cut > 0 && classes.at(-1).startsWith(`${stem} > `) && target.startsWith(`${stem} `);
+  return statements ? name : `${target} = ${name}`;
+}

@@ -1,0 +1,333 @@
+"""The page in a real browser, on a real cluster: a server process, a scheduler, a worker and Redis."""
+
+import csv
+import io
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from tempfile import TemporaryDirectory
+
+import httpx
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from scheduler.parts import Parts
+from tests import servers
+from tests.cluster import a_scheduler, cluster_settings
+from tests.service_events import a_server
+from tests.service_parts import token_for
+
+FOUND = 20_000
+"""Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""
+LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
+HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
+AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+
+
+class Cluster:
+    """Where the server is, and how it is stopped and started again on the same port."""
+
+    def __init__(self, settings, directory):
+        self._settings, self._directory = settings, directory
+        self._port, self._server = str(servers.free_port()), None
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def start(self):
+        self._server = servers.http_process(self._settings, self._directory, "--port", self._port)
+        _, self.process = self._server.__enter__()
+
+    def stop(self):
+        self._server.__exit__(None, None, None)
+
+    def dataset(self, frame, name="table.csv"):
+        text = frame.to_csv(index=False).encode()
+        answer = httpx.post(
+            f"{self.url}/v1/datasets", params={"name": name}, content=text, headers={"Content-Type": "text/csv"}
+        )
+        return answer.raise_for_status().json()["id"]
+
+    def submit(self, dataset, target="target", **settings):
+        document = {"dataset": dataset, "table": {"target": target}, "settings": settings}
+        return httpx.post(f"{self.url}/v1/jobs", json=document, timeout=60).raise_for_status().json()["id"]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return load_breast_cancer(as_frame=True).frame.iloc[:, -21:].rename(columns=lambda name: name.replace(" ", "_"))
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A table in which one column tells the class, and everything is called what it should not be."""
+    classes = [HOSTILE[0], "plain"] * 150
+    frame = pd.DataFrame({HOSTILE[1]: [*classes], HOSTILE[2]: range(300), HOSTILE[3]: [1, 2, 3] * 100})
+    frame[HOSTILE[1]] = frame[HOSTILE[1]].map({HOSTILE[0]: "</td><b>bold", "plain": HOSTILE[3]})
+    frame["more"] = [*range(150)] * 2
+    return frame.assign(**{HOSTILE[0]: classes})
+
+
+@pytest.fixture(scope="module")
+def cluster(browser, tmp_path_factory):
+    """After the browser, so that nothing is started where there is none."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with TemporaryDirectory(prefix="maabo-redis-") as place, servers.redis_server(place) as redis_url:
+        settings = cluster_settings(redis_url, directory, partial_seconds=0.3)
+        quiet = ("-P", "threads", "-c", "1", "--without-mingle", "--without-gossip")
+        cluster = Cluster(settings, directory)
+        with a_scheduler(settings), ThreadPoolExecutor() as pool:
+            started = pool.submit(cluster.start)  # beside the worker: both take seconds
+            with servers.worker(settings, directory, *quiet):
+                started.result()
+                yield cluster
+                cluster.stop()
+
+
+@pytest.fixture
+def show(browser):
+    """Opens an address; at the end, no script failed, nothing was said that was not expected, nobody else was asked."""
+    contexts, complaints, expected = [], [], []
+
+    def open_page(url, *, width=1280, expecting="", **options):
+        expected.append(expecting or r"(?!)")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        context.set_default_timeout(FOUND)
+        home = re.match(r"https?://[^/]+", url)[0]
+        context.on("console", lambda message: message.type in {"error", "warning"} and complaints.append(message.text))
+        context.on("weberror", lambda error: complaints.append(f"failed: {error.error}"))
+        context.on("request", lambda asked: is_own(asked.url, home) or complaints.append(f"asked {asked.url}"))
+        page = context.new_page()
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [text for text in complaints if not any(re.search(each, text) for each in expected)] == []
+
+
+def is_own(url, home):
+    return url.startswith((home, f"blob:{home}", "data:"))
+
+
+@contextmanager
+def saved(page):
+    """The file that is saved inside; gives a list with its name and text, once it is there."""
+    found = []
+    with page.expect_download() as download:
+        yield found
+    found += [download.value.suggested_filename, download.value.path().read_text()]
+
+
+def number_of(page, tile):
+    text = page.inner_text(f".tiles [data-fact={tile}] dd")
+    return int(text.replace(",", "")) if text != "–" else 0
+
+
+def wait_for_trees(page, least):
+    page.wait_for_function(
+        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least", arg=least
+    )
+
+
+def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, frame, tmp_path):
+    file = tmp_path / "cells.csv"
+    frame.to_csv(file, index=False)
+    page = show(f"{cluster.url}/#/new", permissions=["clipboard-read", "clipboard-write"])
+    page.set_input_files("#file", file)
+    page.wait_for_selector(".columns .target:has-text('target')")
+    page.uncheck(".columns li:has-text('worst_area') input[type=checkbox]")
+    page.fill("#set-trees", "600")
+    page.wait_for_selector(".plan .figure:text-is('969')")  # 3 of 19
+    assert "a few seconds" in page.inner_text(".plan")
+    page.fill("#set-subset_size", "4")
+    page.wait_for_selector(".plan .figure:text-is('3,876')")
+    page.click("text=Start mining")
+
+    page.wait_for_selector(".found h2:has-text('so far')")
+    page.wait_for_selector(".rule")
+    first = number_of(page, "Trees")
+    page.wait_for_selector(".state.large[data-state=done]")
+    assert number_of(page, "Trees") == 600 > first
+    assert page.locator(".rule").count() == number_of(page, "Rules") > 0
+    assert "worst_area" not in page.inner_text(".rules")
+    assert page.locator(".chart .best").count() == 1
+    page.click(".rule .copy >> nth=0")
+    page.wait_for_selector("text=Copied")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("IF ")
+    with saved(page) as file:
+        page.click(".files >> text=CSV")
+    assert file[0] == "cells-rules.csv"
+    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".rule").count() + 1
+    with page.expect_popup() as popup:
+        page.click("text=Report")
+    popup.value.wait_for_selector("h1")
+    assert popup.value.url.startswith("blob:")
+    # Its own style applies: the policy of the page that shows it permits it.
+    assert popup.value.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+
+
+def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, frame):
+    page = show(f"{cluster.url}/#/new?table={cluster.dataset(frame)}", expecting="422")
+    page.fill("#set-max_depth", "99")
+    page.wait_for_selector("#set-max_depth[aria-invalid=true]")
+    assert "12" in page.inner_text("#set-max_depth-error")
+    page.fill("#set-max_depth", "5")
+    page.wait_for_selector("#set-max_depth:not([aria-invalid])")
+    page.fill("#set-subset_size", "40")  # fits no table of 20 features, as only the plan can tell
+    page.wait_for_selector("#set-subset_size[aria-invalid=true]")
+
+    assert "Features per tree" in page.inner_text("#set-subset_size-error")
+    page.check(".columns li:has-text('worst_area') input[type=radio]")  # a quantity
+    page.wait_for_selector("#set-target_above[aria-invalid=true]")
+    page.fill("#set-target_above", "median")
+    page.fill("#set-subset_size", "2")
+    page.wait_for_selector(".plan .figure:text-is('190')")
+
+
+def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
+    table = cluster.dataset(hostile, name="<b>bold</b> 😀.csv")
+    page = show(f"{cluster.url}/#/new?table={table}")
+    page.wait_for_selector(".plan .figure:not(:text-is('–'))")
+    listed = page.inner_text(".columns")
+    page.check(f"[aria-label={f'Explain {HOSTILE[0]}'!r}]")
+    page.fill("#set-subset_size", "2")
+    page.click("text=Start mining")
+    page.wait_for_selector(".rule")
+    page.wait_for_selector(".state.large[data-state=done]")
+
+    assert all(name in listed for name in HOSTILE)
+    assert page.inner_text("h1") == "<b>bold</b> 😀.csv"
+    assert f"{HOSTILE[0]} = " in page.inner_text(".rules")
+    assert "</td><b>bold" in page.inner_text(".rules")
+    assert page.locator("main script, main img, main b").count() == 0
+    page.goto(f"{cluster.url}/#/")
+    page.wait_for_selector(".jobs .name:has-text('<b>bold</b>')")
+
+
+def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), seed=1, **LONG)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    wait_for_trees(page, 10)
+    page.click("text=Pause")
+    page.wait_for_selector(".state.large[data-state=paused]")
+    rested = number_of(page, "Trees")
+    page.click("text=Resume")
+    wait_for_trees(page, rested + 10)
+    page.click("text=Cancel")
+    page.click("text=Really cancel?")
+    page.wait_for_selector(".state.large[data-state=cancelled]")
+
+    assert page.locator("button:has-text('Pause')").count() == 0
+    page.click("text=Delete")
+    page.click("text=Really delete?")
+    page.wait_for_selector(".jobs")
+    assert page.locator(f"a[href='#/jobs/{job}']").count() == 0
+
+
+def test_a_restarted_server_is_found_again_in_mid_run(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), seed=2, **LONG)
+    page = show(f"{cluster.url}/#/jobs/{job}", expecting="Failed to load resource|ERR_")
+    wait_for_trees(page, 10)
+    cluster.process.send_signal(signal.SIGKILL)
+    page.wait_for_selector(".line.lost:has-text('Connection lost')")
+    cluster.stop()
+    before = number_of(page, "Trees")
+    cluster.start()
+    page.wait_for_selector(".line:has-text('Connected again')")
+    wait_for_trees(page, before + 10)
+
+    assert page.locator(".state.large[data-state=running]").count() == 1
+    page.click("text=Cancel")
+    page.click("text=Really cancel?")
+    page.wait_for_selector(".state.large[data-state=cancelled]")
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(cluster, show):
+    page = show(cluster.url, color_scheme="dark")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(colour)
+    page.click("text=Light")
+    light = page.evaluate(colour)
+    page.reload()
+    page.wait_for_selector("#theme:has-text('Dark')")
+
+    assert light != dark
+    assert page.evaluate(colour) == light
+
+
+@pytest.fixture(scope="module")
+def places(cluster, frame):
+    """Addresses of all pages, each with what is there when it is complete."""
+    table = cluster.dataset(frame)
+    job = cluster.submit(table, trees=60, holdout=0.2)
+    return {
+        "#/": ".jobs .name",
+        f"#/new?table={table}": ".plan .figure:not(:text-is('–'))",
+        f"#/jobs/{job}": ".rule",
+    }
+
+
+def open_places(page, cluster, places):
+    for place, complete in places.items():
+        page.goto(f"{cluster.url}/{place}")
+        page.wait_for_selector(complete)
+        for closed in page.locator("summary").all():
+            closed.click()
+        yield place
+
+
+def test_nothing_is_wider_than_a_phone(cluster, show, places):
+    page = show(cluster.url, width=375)
+    for place in open_places(page, cluster, places):
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), place
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1600])
+def test_axe_finds_nothing_that_keeps_anyone_out(cluster, show, places, width, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = show(cluster.url, width=width, color_scheme=theme)
+    for place in open_places(page, cluster, places):
+        found = Axe().run(page, options=AXE).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], place
+
+
+def test_the_keyboard_reaches_a_job_and_the_focus_follows(cluster, show, places):
+    page = show(cluster.url)
+    page.wait_for_selector(".jobs .name")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('.jobs') !== null"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".tiles")
+
+    assert page.evaluate("location.hash").startswith("#/jobs/")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tmp_path):
+    settings = cluster_settings(cluster._settings.redis_url, tmp_path, prefix="tokens:")
+    with closing(Parts.connected(settings)) as parts, a_server(parts) as (url, _):
+        token = token_for(parts)["Authorization"].removeprefix("Bearer ")
+        page = show(url, expecting="401")
+        page.fill("#token", "maabo_000000000000_wrong")
+        page.click("button:has-text('Sign in')")
+        page.wait_for_selector("#token-error:has-text('not valid')")
+        page.fill("#token", token)
+        page.click("button:has-text('Sign in')")
+        page.wait_for_selector("text=No job yet")
+        page.reload()
+        page.wait_for_selector("text=No job yet")
+        assert page.evaluate("Object.values(localStorage).length") == 0
+
+        parts.ledger.registry.revoke(token.split("_")[1], parts.clock())
+        page.reload()
+        page.wait_for_selector("#token-error:has-text('not valid')")
+        assert page.evaluate("Object.values(sessionStorage).length") == 0
+        assert page.locator("#sign-out").is_hidden()
