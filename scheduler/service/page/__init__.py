@@ -12,7 +12,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from maabo_dist.report.html import CONTENT_POLICY as REPORT_POLICY
+from maabo_dist.report.page import content_policy
 from scheduler.service.problems import NotFoundError
 
 router = APIRouter(include_in_schema=False)
@@ -36,8 +36,8 @@ def hashes_of(policy: str, directive: str) -> str:
 POLICY = "; ".join(
     [
         "default-src 'none'",
-        f"script-src 'self'{hashes_of(REPORT_POLICY, 'script-src')}",
-        f"style-src 'self'{hashes_of(REPORT_POLICY, 'style-src')}",
+        f"script-src 'self'{hashes_of(content_policy(), 'script-src')}",
+        f"style-src 'self'{hashes_of(content_policy(), 'style-src')}",
         "connect-src 'self'",
         "img-src 'self' data:",
         "base-uri 'none'",
