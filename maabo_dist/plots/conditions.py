@@ -76,12 +76,10 @@ def _made(marked: Sequence[Marked], rule: Mapping[str, Any], classes: Sequence[s
     if axes:
         across = min(3, len(axes))
         text = fill(one_line(rule["text"]), 46 * across, max_lines=3, placeholder=" …")
-        figure = axes[0].get_figure(root=True)
-        if figure is not None:
-            palette = palette_of(axes[0])
-            names = [name or "others" for name in classes]
-            class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
-            figure.suptitle(f"{rule['id']}: {text}", x=0.01, ha="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
+        figure, palette = axes[0].figure.figure, palette_of(axes[0])
+        names = [name or "others" for name in classes]
+        class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
+        figure.suptitle(f"{rule['id']}: {text}", x=0.01, ha="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
     return axes
 
 

@@ -83,7 +83,7 @@ def _group(ax: Axes, covered: npt.NDArray[np.uint8], most: int, start: float, co
         )
     for line in range(1, rules) if rules <= MOST_NAMED else ():
         ax.plot([start, end], [line - 0.5] * 2, color=ax.get_facecolor(), linewidth=1)
-    above = offset_copy(ax.get_xaxis_transform(), ax.get_figure(root=True), 0, 4, units="points")
+    above = offset_copy(ax.get_xaxis_transform(), ax.figure.figure, 0, 4, units="points")
     ax.plot([start, end], [1, 1], color=colours[1], linewidth=3, solid_capstyle="butt", clip_on=False, transform=above)
 
 

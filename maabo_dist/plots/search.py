@@ -48,7 +48,7 @@ def plot_search(shown: Shown, ax: Axes | None = None, *, random: Shown | None = 
 def _cut(ax: Axes) -> Axes:
     """New axes in the lower part of the room that these had; which axes are the current ones stays."""
     figure = ax.figure
-    root = figure.get_figure(root=True)
+    root = figure.figure  # of a subfigure, that which holds it
     current = root.gca()
     spec = ax.get_subplotspec()
     if spec is None:

@@ -95,7 +95,7 @@ def drawn(name, shown, ax=None):
     made = draw(shown, ax) if name in OF_A_RESULT else draw(shown, 0, ax)
     axes = list(made) if isinstance(made, list | tuple) else [made]
     if ax is None:
-        axes[0].get_figure(root=True).draw_without_rendering()
+        axes[0].figure.figure.draw_without_rendering()
     return axes
 
 
@@ -109,7 +109,7 @@ def test_it_draws_a_bundled_table_without_a_warning_and_changes_no_defaults(name
 
     axes = drawn(name, cancer)
 
-    assert plt.gcf() is axes[0].get_figure(root=True)
+    assert plt.gcf() is axes[0].figure.figure
     assert dict(mpl.rcParams) == before
 
 
@@ -135,7 +135,7 @@ def test_the_axes_of_a_rule_may_be_given_and_must_be_as_many_as_its_columns(mixe
 
 @pytest.mark.parametrize("name", plots.__all__)
 def test_names_from_data_are_shown_as_they_are(name, hostile):
-    figure = drawn(name, hostile)[0].get_figure(root=True)
+    figure = drawn(name, hostile)[0].figure.figure
 
     told = [text for text in texts_of(figure) if re.search(r"[$\\]", text.get_text())]
     assert all(not text.get_parse_math() and not text.get_usetex() for text in told)
