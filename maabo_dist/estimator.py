@@ -6,6 +6,8 @@
     miner.explain(rows)        the same, told in words
     miner.get_consensus()      with repeats, the rules that come back on other draws of the rows
     miner.predict(rows)        by the rules that cover a row; by the base rate where none does
+    miner.document()           all that is said of the rules, as plain JSON values
+    miner.exhibits()           what pictures show besides; `maabo_dist.plots` draws them
 
 DataFrames keep their column names, and may hold text, booleans, categories and missing values, as tables do. The
 parameters are those of `MiningSettings` and of the table's preparation, under the same names; only `class_weight` is
@@ -21,13 +23,19 @@ import numpy.typing as npt
 import pandas as pd
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maabo_dist.data import frame_from_arrays, prepare
+from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import FEWEST_ROWS
+from maabo_dist.errors import SettingsError
 from maabo_dist.mining import Progress
 from maabo_dist.report.document import Document
+from maabo_dist.report.exhibits import Exhibits, exhibits_of
+from maabo_dist.report.notebook import MinedRule, rules_html
+from maabo_dist.report.sayings import no_rules_reason, search_text
 from maabo_dist.report.wording import rule_text
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 from maabo_dist.stability import mine_with_repeats
@@ -45,8 +53,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
     `Progress` after every batch and may return True to stop. `repeats` halves of the rows are mined besides; rules that
     come back in the share `consensus` of them are consensus rules.
 
-    Attributes after `fit`: `classes_`, `rules_` (a tuple of `Rule`), `result_` (the whole `MiningResult`), `notes_`
-    (sentences on what became of the table), `n_features_in_`, `feature_names_in_` (for DataFrames).
+    Attributes after `fit`: `classes_`, `rules_` (a tuple of `MinedRule`), `result_` (the whole `MiningResult`),
+    `notes_` (sentences on what became of the table), `n_features_in_`, `feature_names_in_` (for DataFrames).
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -147,14 +155,36 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
             settings = settings.model_copy(update={"strategy": "single"})
         progress = None if self.progress is None else self._progress
         self.result_, document = mine_with_repeats(
-            columns, settings, wanted, jobs=effective_n_jobs(self.n_jobs), progress=progress
+            columns, settings, wanted, jobs=effective_n_jobs(self.n_jobs), progress=progress, keep_records=True
         )
-        self.rules_ = self.result_.rules
+        self.rules_ = tuple(MinedRule.of(rule, columns.classes, columns.target) for rule in self.result_.rules)
         self.repeats_ = document["repeats"]
         self.stability_ = [rule["stability"] for rule in document["rules"]]
         self.notes_ = (*table.notes, *document["notes"])
+        self._document = document | {"notes": list(self.notes_)}
         self._encoder = table.encoder
+        self._columns: Columns | None = columns
+        self._exhibits: Exhibits | None = None
         return self
+
+    def document(self) -> Document:
+        """The result document: what `maabo mine --format json` writes."""
+        check_is_fitted(self)
+        return self._document
+
+    def exhibits(self) -> Exhibits:
+        """What pictures of the rules show beyond the document; made when they are first asked for.
+
+        They are made from the table, which a miner that was pickled or copied has no longer; once made, they stay.
+        """
+        check_is_fitted(self)
+        if self._exhibits is None:
+            if self._columns is None:
+                raise SettingsError(
+                    "A miner that was pickled or copied has no table to draw from. Call exhibits() before that."
+                )
+            self._exhibits, self._columns = exhibits_of(self.result_, self._columns), None
+        return self._exhibits
 
     def get_rules(self) -> pd.DataFrame:
         """One row per rule, best known first, with the evidence for each."""
@@ -208,6 +238,23 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = []
         tags.classifier_tags.poor_score = True  # rules say nothing of rows that they do not cover
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        return state | {"_columns": None} if "_columns" in state else state
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: the rules, once there are some; before, scikit-learn's diagram."""
+        if not hasattr(self, "rules_"):
+            return str(estimator_html_repr(self))
+        document = self._document
+        said = search_text(document["search"], document["space"]["size"], document["settings"]["seed"])
+        count = f"{len(self.rules_):,} rule{'' if len(self.rules_) == 1 else 's'}"
+        return rules_html(self.rules_, f"RuleMiner: {count} from {said}", no_rules_reason(document))
+
+    def _repr_mimebundle_(self, **asked: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**asked)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     def _progress(self, _run: int, progress: Progress) -> bool | None:
         return None if self.progress is None else self.progress(progress)

@@ -43,6 +43,7 @@ def mine_with_repeats(
     name: str = "table",
     jobs: int = 1,
     progress: Watch | None = None,
+    keep_records: bool = False,
 ) -> tuple[MiningResult, Document]:
     """Mine a table and its repeats: the result of the table itself, and the document with what came back.
 
@@ -50,7 +51,7 @@ def mine_with_repeats(
     """
     drawn = repeat_settings(settings, wanted.repeats)
     check_draws(columns, drawn)
-    result = mine(columns, settings, jobs=jobs, progress=_of_run(progress, 0))
+    result = mine(columns, settings, jobs=jobs, progress=_of_run(progress, 0), keep_records=keep_records)
     repeated = [] if result.search.stopped in _STOPPED else list(mine_repeats(columns, drawn, jobs, progress))
     document = result_document(result, {"name": name})
     return result, with_repeats(document, repeated, wanted) if wanted.repeats else document

@@ -55,6 +55,13 @@ class Pace:
     def __init__(self) -> None:
         self.first: Standing | None = None
 
+    def speed(self, standing: Standing) -> str:
+        """`250 trees/s`, or nothing while there is nothing to judge from."""
+        first = self.first
+        if first is None or first.unit != standing.unit or standing.seconds <= first.seconds:
+            return ""
+        return f"{(standing.done - first.done) / (standing.seconds - first.seconds):,.0f} {standing.unit}/s"
+
     def time_left(self, standing: Standing) -> str:
         """`40 s left`, or nothing while there is nothing to judge from."""
         if standing.planned is None:
@@ -115,6 +122,9 @@ class Display:
     def show(self, standing: Standing, left: str) -> None:
         """Show it; `left` says how long the rest takes."""
 
+    def tell(self, line: str) -> None:
+        """Something that stays to be read."""
+
 
 class LogDisplay(Display):
     """Writes a line every `LOG_SECONDS` at most, and none in a short run."""
@@ -128,6 +138,10 @@ class LogDisplay(Display):
         if activity != self.activity:
             self.write(activity)
         super().turn_to(activity)
+
+    def tell(self, line: str) -> None:
+        """Write it."""
+        self.write(line)
 
     def show(self, standing: Standing, left: str) -> None:
         """Write a line if it is time."""
@@ -160,6 +174,12 @@ class BarDisplay(Display):
             findings=standing.findings,
             left=left,
         )
+
+    def tell(self, line: str) -> None:
+        """Above the bar, broken where the terminal ends."""
+        from rich.text import Text
+
+        self.bars.console.print(Text(line))
 
     def _activity(self, task: "Task") -> str:
         if self.activity:

@@ -1,10 +1,32 @@
 """Sentences about a result document as a whole, which the terminal report and the page share."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from maabo_dist.report.document import Document
 from maabo_dist.report.wording import large_number
+
+
+class FunnelStep(NamedTuple):
+    """A sieve: its key in the funnel, its name, and what passes it."""
+
+    key: str
+    label: str
+    meaning: str = ""
+
+
+def funnel_steps(document: Document) -> list[FunnelStep]:
+    """The sieves from leaves to rules; that of support where conditions had to be supported."""
+    settings = document["settings"]
+    supported = FunnelStep("supported", "supported", "reliable on what the rows support")
+    return [
+        FunnelStep("leaves", "leaves of all trees"),
+        FunnelStep("large", "large enough", f"at least {settings['min_samples']:,} training rows"),
+        FunnelStep("pure", "pure enough", f"Gini below {settings['gini']:g} of the greatest"),
+        FunnelStep("distinct", "distinct", "the best leaf of each set of conditions"),
+        *([supported] if document["dropping"] else []),
+        FunnelStep("rules", "rules", f"dissimilar: similarity below {settings['similarity']:g}"),
+    ]
 
 
 def rows_text(dataset: Mapping[str, Any]) -> str:
@@ -78,7 +100,7 @@ def q_text(q: float) -> str:
     return "< 0.001" if q < 0.001 else f"= {q:.3f}"
 
 
-def funnel_steps(funnel: Mapping[str, Any]) -> list[str]:
+def funnel_texts(funnel: Mapping[str, Any]) -> list[str]:
     """From all leaves to the rules: what each sieve left."""
     return [
         f"{funnel['leaves']:,} leaves",

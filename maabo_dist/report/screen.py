@@ -17,7 +17,7 @@ from rich.text import Text
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
 from maabo_dist.report.sayings import (
     dropping_text,
-    funnel_steps,
+    funnel_texts,
     no_rules_reason,
     noise_text,
     q_text,
@@ -121,7 +121,7 @@ def _header(document: Document) -> Iterator[RenderableType]:
 
 
 def _funnel(document: Document) -> RenderableType:
-    *steps, rules = funnel_steps(document["funnel"])
+    *steps, rules = funnel_texts(document["funnel"])
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 

@@ -12,14 +12,18 @@ from contextlib import contextmanager
 import pytest
 
 from maabo_dist.cli import maabo as group
+from maabo_dist.cli.watch import RulesFound
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
+from maabo_dist.rules.rule import Condition, Op
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster_client.fake_scheduler import FakeScheduler, at_work
+from tests.report.handmade import AGE, make_document, make_rule
 
 JOB = "7f3a" + "0" * 28
 OTHER = "7f3a" + "1" * 28
@@ -460,6 +464,22 @@ def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
         out, _ = process.communicate(timeout=60)
 
     assert (process.returncode, out) == (0, "Job 7f3a0000 is done: 3 trees in 0 s\n")
+
+
+def test_rules_are_told_as_they_are_found():
+    found = RulesFound()
+    document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2))
+    few = json.dumps(document | {"rules": document["rules"][:1]})
+    record = JobRecord(id=JOB, state=JobState.RUNNING, rules=1)
+
+    assert not found.changed(record.model_copy(update={"rules": None}))
+    assert found.changed(record)
+    assert len(list(found.lines(few))) == 1
+    assert not found.changed(record)
+    assert found.changed(record.model_copy(update={"rules": 2}))
+    (line,) = found.lines(json.dumps(document))
+    assert line.startswith(document["rules"][1]["text"])
+    assert list(found.lines(None)) == []
 
 
 def test_every_command_of_the_cluster_takes_its_address():

@@ -8,6 +8,7 @@ from math import log10
 
 from maabo_dist.report.document import Document
 from maabo_dist.report.page.markup import Html, element, joined
+from maabo_dist.report.sayings import FunnelStep, funnel_steps
 
 COLOURS = 8
 """Classes that have a colour of their own; where there are more, a picture tells one from the others."""
@@ -89,29 +90,21 @@ def _rate(name: str, place: int, rates: Sequence[float]) -> Html:
 
 def funnel(document: Document) -> Html:
     """How many leaves passed each sieve, as bars on a logarithmic scale; the last one is the rules."""
-    counts, settings = document["funnel"], document["settings"]
-    steps = [
-        ("leaves", "leaves of all trees", ""),
-        ("large", "large enough", f"at least {settings['min_samples']:,} training rows"),
-        ("pure", "pure enough", f"Gini below {settings['gini']:g} of the greatest"),
-        ("distinct", "distinct", "the best leaf of each set of conditions"),
-        *([("supported", "supported", "reliable on what the rows support")] if document["dropping"] else []),
-        ("rules", "rules", f"dissimilar: similarity below {settings['similarity']:g}"),
-    ]
+    counts = document["funnel"]
     most = log10(1 + max(counts["leaves"], 1))
-    return element("ol", *(_step(*step, counts[step[0]], most) for step in steps), class_="funnel")
+    return element("ol", *(_step(step, counts[step.key], most) for step in funnel_steps(document)), class_="funnel")
 
 
-def _step(key: str, label: str, meaning: str, count: int, most: float) -> Html:
+def _step(step: FunnelStep, count: int, most: float) -> Html:
     length = 100 * log10(1 + count) / most
-    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if key == "rules" else "sieve")
+    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if step.key == "rules" else "sieve")
     return element(
         "li",
         element("span", f"{count:,}", class_="count"),
         element("svg", bar, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true"),
         element(
             "span",
-            joined([element("b", label), *([element("small", meaning)] if meaning else [])], " "),
+            joined([element("b", step.label), *([element("small", step.meaning)] if step.meaning else [])], " "),
             class_="sieve-name",
         ),
     )

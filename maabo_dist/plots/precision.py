@@ -1,0 +1,109 @@
+"""Precision against coverage: an arrow a rule, from training rows to rows that did not make it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from maabo_dist.plots.palette import Palette
+from maabo_dist.plots.paper import LITERAL, SMALL, in_percent, legend_above, new_axes, tidy
+from maabo_dist.plots.shown import Shown, document_of
+from maabo_dist.report.document import Document
+
+MOST_NAMED = 24
+"""Rules whose arrows have names; of more, names would hide arrows."""
+
+Spot = tuple[float, float]
+Drawn = tuple[Mapping[str, Any], Spot, Spot]
+"""A rule, and where its arrow begins and ends."""
+
+
+def plot_precision_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
+    """Arrows from training rows to held-out rows, or validation rows where none were held out; dashed: base rates."""
+    document = document_of(shown)
+    ax = ax or new_axes(6.4, 4.2)
+    palette = tidy(ax)
+    classes = document["dataset"]["classes"]
+    later = "holdout" if document["dataset"]["parts"]["holdout"] else "validation"
+    rules = [(rule, *_ends(rule, later)) for rule in document["rules"] if rule["train"]["precision"] is not None]
+    colours = [_colour(rule, classes, palette) for rule, _, _ in rules]
+    for gid, place, size in (("train", 1, 13), ("later", 2, 5)):
+        spots = [entry[place] for entry in rules]
+        dots = ax.scatter([x for x, _ in spots], [y for _, y in spots], s=size, zorder=3, edgecolors=colours)
+        dots.set(gid=gid, facecolors=ax.get_facecolor() if gid == "train" else colours)
+    for (_, start, end), colour in zip(rules, colours, strict=True):
+        _arrow(ax, start, end, colour)
+    for name, start, end in _names(rules) if len(rules) <= MOST_NAMED else ():
+        _name(ax, name, start, end, palette)
+    _frame(ax, document, [spot for _, *ends in rules for spot in ends], palette)
+    ax.set_xlabel("rows covered")
+    ax.set_ylabel(f"precision, training → {'held out' if later == 'holdout' else 'validation'}")
+    legend_above(ax, classes, palette)
+    return ax
+
+
+def _ends(rule: Mapping[str, Any], later: str) -> tuple[Spot, Spot]:
+    """Coverage and precision on training rows and later; a rule that covers nothing later stays where it is."""
+    start, end = (
+        (part["n"] / max(1, part["rows"]), part["precision"]) for part in (rule["train"], rule[later] or rule["train"])
+    )
+    return start, start if end[1] is None else end
+
+
+def _colour(rule: Mapping[str, Any], classes: list[str], palette: Palette) -> str:
+    own = classes.index(rule["class"])
+    return palette.of_class(own, own, len(classes))
+
+
+def _arrow(ax: Axes, start: Spot, end: Spot, colour: str) -> None:
+    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.1, "alpha": 0.75, "shrinkA": 2, "shrinkB": 0}
+    if start != end:
+        ax.annotate("", xy=end, xytext=start, arrowprops=arrow | {"mutation_scale": 9})
+
+
+def _names(rules: Sequence[Drawn]) -> Iterator[tuple[str, Spot, Spot]]:
+    """Names of arrows; those that end in about one place share a label."""
+    widest = max((x for _, *ends in rules for x, _ in ends), default=1.0)
+    deepest = 1 - min((y for _, *ends in rules for _, y in ends), default=0.0)
+    groups: list[list[Drawn]] = []
+    for drawn in rules:
+        x, y = drawn[2]
+        for group in groups:
+            (other_x, other_y) = group[0][2]
+            if abs(other_x - x) <= 0.04 * widest and abs(other_y - y) <= 0.02 * deepest:
+                group.append(drawn)
+                break
+        else:
+            groups.append([drawn])
+    for group in groups:
+        _, start, end = group[0]
+        yield ", ".join(rule["id"] for rule, _, _ in group), start, end
+
+
+def _name(ax: Axes, name: str, start: Spot, end: Spot, palette: Palette) -> None:
+    below = end[1] < start[1]
+    ax.annotate(
+        name,
+        end,
+        xytext=(4, -4 if below else 4),
+        textcoords="offset points",
+        va="top" if below else "bottom",
+        fontsize=SMALL,
+        color=palette.soft,
+        **LITERAL,
+    )
+
+
+def _frame(ax: Axes, document: Document, spots: list[Spot], palette: Palette) -> None:
+    low = max(0.0, min([0.9, *(y for _, y in spots)]) - 0.05)
+    ax.set_xlim(0, 1.08 * max([0.02, *(x for x, _ in spots)]))
+    ax.set_ylim(low, 1 + 0.04 * (1 - low))
+    ax.grid(axis="y", color=palette.grid, linewidth=0.8)
+    ax.set_axisbelow(True)
+    in_percent(ax.xaxis)
+    classes = document["dataset"]["classes"]
+    for name in dict.fromkeys(rule["class"] for rule in document["rules"]):
+        rate = document["dataset"]["base_rates"][name]
+        if rate is not None and rate > low:
+            colour = _colour({"class": name}, classes, palette)
+            ax.axhline(rate, color=colour, linewidth=1, linestyle=(0, (3, 4)), zorder=1)

@@ -1,0 +1,392 @@
+"""Plots against the exhibits and documents they are drawn from, read back from what is drawn."""
+
+import re
+import subprocess
+import sys
+from importlib.resources import files
+from math import log10
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from maabo_dist import RuleMiner, plots
+from maabo_dist.data import load_bundled
+from maabo_dist.errors import SettingsError
+from maabo_dist.plots.coverage import MOST_COLUMNS, coverage_of
+from maabo_dist.plots.palette import DARK, LIGHT
+from maabo_dist.plots.similarity import beside_the_most_similar, similarity_of
+from maabo_dist.plots.tree import placed
+from maabo_dist.report import result_document
+
+mpl.use("Agg")
+pytestmark = pytest.mark.filterwarnings("error")
+
+OF_A_RESULT = [name for name in plots.__all__ if name not in {"plot_rule", "plot_tree"}]
+NAME = "_$a^{b}$ <script>\n\\$ %s {0}"
+SHOWN = "_$a^{b}$ <script>\\n\\$ %s {0}"
+
+
+def mined(frame, labels, **settings):
+    chosen = {"subset_size": 2, "min_samples": 12, "gini": 0.7, "holdout": 0.2, "trees": 60, "missing_indicator": True}
+    return RuleMiner(**{**chosen, **settings}).fit(frame, labels)
+
+
+def a_table(number="number", port="port", classes=("no", "yes"), rows=700):
+    """Numbers of many and of few values, texts of two and of several, cells missing."""
+    draw = np.random.default_rng(5)
+    many, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
+    ports, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
+    told = (many > 0.2) & (sex == "f") | (ports == "Q") & (few > 2) | (draw.random(rows) < 0.05)
+    many[draw.random(rows) < 0.1] = np.nan
+    frame = pd.DataFrame({number: many, "few": few, port: ports, "sex": sex, "noise": draw.normal(size=rows)})
+    return frame, np.where(told, classes[1], classes[0])
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return mined(*a_table())
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    frame, settings = load_bundled("breast_cancer")
+    return mined(
+        frame.drop(columns=settings.target), frame[settings.target], subset_size=3, min_samples=30, gini=0.3, trees=90
+    )
+
+
+@pytest.fixture(scope="module")
+def random(cancer):
+    frame, settings = load_bundled("breast_cancer")
+    return RuleMiner(**{**cancer.get_params(), "strategy": "random"}).fit(
+        frame.drop(columns=settings.target), frame[settings.target]
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    return mined(*a_table(number=NAME, port=NAME * 9, classes=("_no $x$", "$\\frac{1}{0}$")))
+
+
+@pytest.fixture(scope="module")
+def barren():
+    return mined(*a_table(), min_samples=100_000, trees=5)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays():
+    yield
+    plt.close("all")
+
+
+def an_axes():
+    return Figure(figsize=(6, 4), layout="constrained").add_subplot()
+
+
+def drawn(name, shown, ax=None):
+    """The axes of a plot, whichever it is; in a figure of its own, laid out once."""
+    draw = getattr(plots, name)
+    made = draw(shown, ax) if name in OF_A_RESULT else draw(shown, 0, ax)
+    axes = list(made) if isinstance(made, list | tuple) else [made]
+    if ax is None:
+        axes[0].figure.figure.draw_without_rendering()
+    return axes
+
+
+def texts_of(figure):
+    return [text for text in figure.findobj(Text) if text.get_text()]
+
+
+@pytest.mark.parametrize("name", plots.__all__)
+def test_it_draws_a_bundled_table_without_a_warning_and_changes_no_defaults(name, cancer):
+    before = dict(mpl.rcParams)
+
+    axes = drawn(name, cancer)
+
+    assert plt.gcf() is axes[0].figure.figure
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize("name", [*OF_A_RESULT, "plot_tree"])
+def test_given_axes_are_drawn_into_and_pyplot_hears_nothing_of_it(name, cancer):
+    ax = an_axes()
+
+    axes = drawn(name, cancer, ax)
+
+    assert axes[0] is ax
+    assert plt.get_fignums() == []
+    assert ax.get_figure().gca() is ax
+
+
+def test_the_axes_of_a_rule_may_be_given_and_must_be_as_many_as_its_columns(mixed):
+    wanted = len(plots.plot_rule(mixed, "R1"))
+    axes = list(Figure().subplots(1, wanted, squeeze=False)[0])
+
+    assert plots.plot_rule(mixed, "R1", axes) == axes
+    with pytest.raises(SettingsError, match=f"ax has {wanted + 1} axes. Pass {wanted}"):
+        plots.plot_rule(mixed, "R1", [*axes, an_axes()])
+
+
+@pytest.mark.parametrize("name", plots.__all__)
+def test_names_from_data_are_shown_as_they_are(name, hostile):
+    figure = drawn(name, hostile)[0].figure.figure
+
+    told = [text for text in texts_of(figure) if re.search(r"[$\\]", text.get_text())]
+    assert all(not text.get_parse_math() and not text.get_usetex() for text in told)
+    assert not any("\n" in text.get_text() for text in told if not text.get_text().startswith("R1: "))
+    if name in {"plot_feature_use", "plot_pair_use"}:
+        assert {SHOWN, f"{(SHOWN * 9)[:23]}… = Q"} & {text.get_text() for text in told}
+    if name == "plot_precision_coverage":
+        assert {"_no $x$", "$\\frac{1}{0}$"} == {text.get_text() for text in told}
+
+
+@pytest.mark.parametrize("name", OF_A_RESULT)
+def test_a_result_without_rules_can_be_drawn(name, barren):
+    drawn(name, barren)
+
+
+def test_arrows_lead_from_training_to_held_out_rows(cancer):
+    ax = plots.plot_precision_coverage(cancer.document(), an_axes())
+    rules = cancer.document()["rules"]
+
+    for gid, part in (("train", "train"), ("later", "holdout")):
+        dots = next(dots for dots in ax.collections if dots.get_gid() == gid)
+        expected = [(rule[part]["n"] / rule[part]["rows"], rule[part]["precision"]) for rule in rules]
+        assert np.allclose(dots.get_offsets(), expected)
+    own = [cancer.document()["dataset"]["classes"].index(rule["class"]) for rule in rules]
+    assert [to_hex(colour) for colour in dots.get_facecolors()] == [LIGHT.classes[place] for place in own]
+
+
+@pytest.mark.parametrize("by", ["logic", "rows"])
+def test_squares_of_similarity_are_those_of_the_exhibits(cancer, by):
+    ax = plots.plot_similarity(cancer, an_axes(), by=by)
+    square = similarity_of(cancer.exhibits(), by)
+    order = beside_the_most_similar(square)
+
+    shown = ax.images[0].get_array()
+
+    assert sorted(order) == list(range(len(square)))
+    assert shown.mask.tolist() == np.eye(len(square), dtype=bool).tolist()
+    assert shown.data.tolist() == square[np.ix_(order, order)].tolist()
+    assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{place + 1}" for place in order]
+
+
+def test_each_rule_stands_beside_the_most_similar_that_is_left():
+    square = np.array([[100, 0, 50, 90], [0, 100, 80, 10], [50, 80, 100, 20], [90, 10, 20, 100]], np.uint8)
+
+    assert beside_the_most_similar(square) == [0, 3, 2, 1]
+
+
+def test_a_wrong_measure_is_named(cancer):
+    with pytest.raises(SettingsError, match="not by 'size'"):
+        plots.plot_similarity(cancer, by="size")
+
+
+def test_the_rows_that_rules_cover_are_those_of_the_exhibits(cancer):
+    ax = plots.plot_coverage(cancer.exhibits(), an_axes())
+    groups, first = cancer.exhibits()["coverage"]["groups"], 0
+
+    for group, image in zip(groups, ax.images, strict=True):
+        assert image.get_array().tolist() == coverage_of(cancer.exhibits())[:, first : first + group["shown"]].tolist()
+        assert to_hex(image.get_cmap()(1.0)) == LIGHT.classes[group["class"]]
+        first += group["shown"]
+
+
+def test_of_many_rows_several_share_a_column_and_none_that_is_covered_is_lost():
+    miner = mined(*a_table(rows=3000), trees=20)
+    bits = coverage_of(miner.exhibits())
+
+    images = plots.plot_coverage(miner, an_axes()).images
+
+    drawn = np.hstack([image.get_array() for image in images])
+    assert drawn.shape[1] <= MOST_COLUMNS < bits.shape[1]
+    assert abs(drawn.mean() - bits.mean()) < 0.02
+    assert ((drawn > 0).any(axis=1) == bits.any(axis=1)).all()
+
+
+def test_bars_and_ticks_of_features_are_their_shares(cancer):
+    use = cancer.exhibits()["use"]
+
+    ax = plots.plot_feature_use(cancer, an_axes())
+
+    assert np.allclose([bar.get_width() for bar in ax.patches], [f["high"] / use["high"] for f in use["features"]])
+    assert np.allclose(ax.collections[0].get_offsets()[:, 0], [f["trees"] / use["trees"] for f in use["features"]])
+    assert [label.get_text() for label in ax.get_yticklabels()] == [feature["name"] for feature in use["features"]]
+
+
+def test_squares_of_pairs_are_their_counts(cancer):
+    pairs = np.array(cancer.exhibits()["use"]["pairs"])
+
+    shown = plots.plot_pair_use(cancer, an_axes()).images[0].get_array()
+
+    assert shown.data.tolist() == pairs.tolist()
+    assert (~shown.mask).tolist() == np.tril(np.ones_like(pairs), -1).astype(bool).tolist()
+
+
+def test_the_search_shows_scores_the_best_so_far_and_the_rules_found(cancer, random):
+    history, other = cancer.exhibits()["history"], random.exhibits()["history"]
+
+    above, below = plots.plot_search(cancer, an_axes(), random=random)
+
+    trees = [tree + 1 for tree in history["shown"]]
+    assert np.allclose(above.collections[0].get_offsets(), list(zip(trees, history["scores"], strict=True)))
+    lines = {line.get_label(): line for line in above.get_lines()}
+    best = lines["best so far"].get_ydata()
+    assert best[:-1].tolist() == [max(history["scores"][: place + 1]) for place in range(len(trees))]
+    assert max(lines["random"].get_ydata()) == max(other["scores"])
+    found = {line.get_label(): line.get_ydata()[-1] for line in below.get_lines()}
+    assert found == {"best so far": len(cancer.rules_), "random": len(random.rules_)}
+
+
+def test_the_search_takes_its_room_from_axes_that_stand_anywhere(cancer):
+    figure = Figure()
+    ax = figure.add_axes((0.1, 0.2, 0.8, 0.6))
+
+    above, below = plots.plot_search(cancer, ax)
+
+    assert above is ax
+    assert below.get_position().y0 == pytest.approx(0.2)
+    assert above.get_position().y1 == pytest.approx(0.8)
+
+
+def test_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
+    funnel = cancer.document()["funnel"]
+
+    for shown in (cancer, cancer.result_, cancer.document()):
+        widths = [bar.get_width() for bar in plots.plot_funnel(shown, an_axes()).patches]
+        assert widths[0] == log10(1 + funnel["leaves"])
+        assert widths[-1] == log10(1 + funnel["rules"])
+
+
+def test_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
+    exhibits, kinds = mixed.exhibits(), set()
+
+    for rule, entry in zip(mixed.rules_, exhibits["rules"], strict=True):
+        for ax, place in zip(plots.plot_rule(mixed, rule), dict.fromkeys(entry["histograms"]), strict=True):
+            picture = exhibits["histograms"][place]
+            kinds.add(picture["kind"])
+            assert bars_of(ax, picture) == [[float(count) for count in row] for row in picture["counts"]]
+        plt.close("all")
+    assert kinds == {"bins", "values", "levels"}
+
+
+def bars_of(ax, picture):
+    """[class][bar]: how high it is, or how long."""
+    found = [[0.0] * len(row) for row in picture["counts"]]
+    for bar in ax.patches:
+        if (bar.get_gid() or "").startswith("class "):
+            group = int(bar.get_gid().removeprefix("class "))
+            if picture["kind"] == "levels":
+                found[group][round(bar.get_y() + bar.get_height() / 2)] = bar.get_width()
+            else:
+                found[group][bar_at(bar.get_x() + bar.get_width() / 2, picture)] = bar.get_height()
+    return found
+
+
+def bar_at(x, picture):
+    if picture["kind"] == "values":
+        return int(np.argmin(np.abs(np.array(picture["values"]) - x)))
+    return int((x - picture["low"]) / (picture["high"] - picture["low"]) * len(picture["counts"][0]))
+
+
+def test_what_satisfies_a_condition_is_lit_up_to_its_threshold(mixed):
+    rule = next(
+        rule for rule in mixed.rules_ if rule.conditions[0].op == ">" and rule.conditions[0].feature == "number"
+    )
+    bound = rule.conditions[0].value
+
+    ax = plots.plot_rule(mixed, rule)[0]
+
+    bars = [bar for bar in ax.patches if bar.get_gid()]
+    assert all(bar.get_x() >= bound for bar in bars if bar.get_alpha() == 1)
+    assert all(bar.get_x() + bar.get_width() <= bound * (1 + 1e-9) for bar in bars if bar.get_alpha() != 1)
+    assert [line.get_xdata()[0] for line in ax.get_lines()] == [bound]
+
+
+def test_a_tree_has_its_nodes_counts_and_the_way_to_the_leaf(cancer):
+    tree = cancer.exhibits()["rules"][0]["tree"]
+    spots = list(placed(tree).all())
+
+    ax = plots.plot_tree(cancer, "R1", an_axes())
+
+    gids = [patch.get_gid() for patch in ax.patches]
+    node, steps = tree, 0
+    while "way" in node:
+        node, steps = node[node["way"]], steps + 1
+    assert gids.count("lit") == steps
+    assert gids.count("edge") + steps == len(spots) - 1
+    assert gids.count("leaf") == 1
+    for spot in spots:
+        bars = [bar for bar in ax.patches if at(bar) == pytest.approx((spot.depth, spot.row), abs=0.3)]
+        widths = {bar.get_gid(): bar.get_width() for bar in bars}
+        shares = [widths[f"class {group}"] for group in range(len(spot.node["counts"]))]
+        assert np.allclose(np.array(shares) / sum(shares), np.array(spot.node["counts"]) / sum(spot.node["counts"]))
+
+
+def at(patch):
+    if not (patch.get_gid() or "").startswith("class "):
+        return (-9, -9)
+    return patch.get_x(), patch.get_y() + patch.get_height() / 2
+
+
+def test_a_rule_is_found_by_its_id_its_place_or_itself(cancer):
+    rule = cancer.rules_[1]
+
+    titles = {plots.plot_tree(cancer, name, an_axes()).get_title(loc="left") for name in ("R2", 1, rule)}
+
+    assert titles == {f"R2, from tree {rule.source.tree + 1:,}"}
+    with pytest.raises(SettingsError, match="no rule 'R999'"):
+        plots.plot_tree(cancer, "R999")
+    with pytest.raises(SettingsError, match="no rule at place -1"):
+        plots.plot_rule(cancer, -1)
+
+
+def test_a_picture_says_what_it_lacks(cancer, random):
+    with pytest.raises(SettingsError, match="A result alone has no exhibits"):
+        plots.plot_coverage(cancer.result_)
+    with pytest.raises(SettingsError, match="a document without exhibits"):
+        plots.plot_coverage((cancer.document(), None))
+    with pytest.raises(SettingsError, match="needs a document, not a mapping of the format 'maabo-exhibits/1'"):
+        plots.plot_funnel(cancer.exhibits())
+    with pytest.raises(SettingsError, match="of other rules"):
+        plots.plot_rule((cancer.document(), random.exhibits()), "R1")
+    assert result_document(cancer.result_, {"name": "x"})["digest"] == cancer.document()["digest"]
+
+
+def test_on_dark_axes_the_dark_colours_are_used(cancer):
+    ax = an_axes()
+    ax.set_facecolor("#101010")
+
+    plots.plot_funnel(cancer, ax)
+
+    assert to_rgb(ax.patches[-1].get_facecolor()) == to_rgb(DARK.accent)
+
+
+@pytest.mark.parametrize(("palette", "selector"), [(LIGHT, ":root {"), (DARK, ':root[data-theme="dark"] {')])
+def test_the_colours_are_those_of_the_page(palette, selector):
+    css = files("maabo_dist.report.page").joinpath("report.css").read_text(encoding="utf-8")
+    block = css[css.index(selector) :].partition("}")[0]
+    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+
+    assert [colours[f"c{place}"] for place in range(8)] == list(palette.classes)
+    for name in ("ink", "soft", "faint", "rule", "grid", "tint", "accent", "rest"):
+        assert getattr(palette, name) == colours[name]
+
+
+def test_without_matplotlib_the_package_imports_and_a_plot_says_what_to_install():
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import maabo_dist, maabo_dist.plots as plots\n"
+        "try: plots.plot_funnel\n"
+        "except maabo_dist.MaaboError as error: print(error)"
+    )
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert 'pip install "maabo-dist[plots]"' in said
