@@ -50,6 +50,7 @@ def wait_for_end(cluster: "Cluster", job: str, *repeats: str, quiet: bool, telli
     """
     records: list[JobRecord] = []
     with left_running(job, *repeats), shown_progress(quiet=quiet) as display:
+        display.activity = "asking the cluster"
         for run, each in enumerate((job, *repeats)):
             display.head(repeat_text(run, len(repeats)))
             found = RulesFound()
