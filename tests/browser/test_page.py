@@ -23,6 +23,8 @@ FOUND = 20_000
 """Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""
 LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
 HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
+pytestmark = pytest.mark.xdist_group("page")
+
 AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 
 
