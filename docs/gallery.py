@@ -7,6 +7,7 @@ A cluster of its own is started for it, and taken away. It needs Chromium and th
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -62,16 +63,16 @@ def _take_all(browser: Any, url: str, screens: list[Screen], folder: Path) -> No
 
 
 def _take_shown(browser: Any, url: str, screens: dict[str, Screen]) -> None:
-    for name, width, theme in [
-        ("job-running", SHOWN, "dark"),
-        ("jobs", SHOWN, "light"),
-        ("new-settings", SHOWN, "light"),
-        ("job-done", SHOWN, "light"),
-        ("job-done", PHONE, "light"),
-        ("new-settings", PHONE, "dark"),
+    for name, width, theme, height in [
+        ("job-running", SHOWN, "dark", 900),
+        ("jobs", SHOWN, "light", 470),
+        ("new-settings", SHOWN, "light", 900),
+        ("job-done", SHOWN, "light", 900),
+        ("job-done", PHONE, "light", 812),
+        ("new-settings", PHONE, "dark", 812),
     ]:
         path = IMAGES / f"page-{name}{'-phone' if width == PHONE else ''}.png"
-        _take(browser, url, screens[name], path, width, theme, height=900 if width == SHOWN else 812)
+        _take(browser, url, screens[name], path, width, theme, height=height)
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise click.ClickException(f"{path} has {size:,} bytes; pictures in documents may have {MOST_BYTES:,}.")
@@ -108,7 +109,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
     running = _job(client, large, seed=3, trees=30_000, batch=24, holdout=0.2, max_depth=6)
     _await(client, running, lambda job: job["rules"] and job["trees"] > 1500)
     return [
-        Screen("job-running", f"#/jobs/{running}", ".rule"),
+        Screen("job-running", f"#/jobs/{running}", ".rule", _await_trees),
         Screen("jobs", "#/", ".jobs .name"),
         Screen("new-table", "#/new", ".before li"),
         Screen("new-settings", f"#/new?table={small}", ".plan .figure:not(:text-is('–'))"),
@@ -120,6 +121,10 @@ def _screens(client: httpx.Client) -> list[Screen]:
         Screen("sign-in", "#/", ".jobs .name", _sign_out),
         Screen("nothing", "#/nowhere", "h1"),
     ]
+
+
+def _await_trees(page: Any) -> None:
+    page.wait_for_selector(".chart .tree", state="attached")
 
 
 def _open_everything(page: Any) -> None:
@@ -190,7 +195,16 @@ def _await(client: httpx.Client, job: str, condition: Callable[[dict[str, Any]],
 def _cluster(folder: Path) -> Iterator[str]:
     """A cluster on this machine; gives the address of its page."""
     ready = folder / "ready.json"
-    options = ["--data-dir", str(folder / "data"), "--ready-file", str(ready), "--quiet"]
+    # A port of its own: at the usual one there may be a cluster that somebody works with.
+    options = [
+        "--data-dir",
+        str(folder / "data"),
+        "--ready-file",
+        str(ready),
+        "--http-port",
+        str(_free_port()),
+        "--quiet",
+    ]
     process = subprocess.Popen([sys.executable, "-m", "deploy.local", "up", *options])  # noqa: S603 - our own command
     try:
         end = time.monotonic() + START_SECONDS
@@ -202,6 +216,12 @@ def _cluster(folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 @contextmanager
