@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
-.PHONY: setup demo up test soak lint bench bench-cluster bench-quality clean
+.PHONY: setup demo up test soak lint bench bench-cluster bench-quality gallery clean
 
 setup: $(READY)
 
@@ -48,6 +48,10 @@ $(PEERS)/.ready: bench/quality/peers.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
 	@touch $@
+
+# The screenshots in docs/images, taken in Chromium from a cluster of its own.
+gallery: $(READY)
+	$(BIN)/python -m docs.gallery
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist build

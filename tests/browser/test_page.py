@@ -23,6 +23,8 @@ FOUND = 20_000
 """Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""
 LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
 HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
+pytestmark = pytest.mark.xdist_group("page")
+
 AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 
 
@@ -132,11 +134,18 @@ def wait_for_trees(page, least):
     )
 
 
-def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, frame, tmp_path):
-    file = tmp_path / "cells.csv"
-    frame.to_csv(file, index=False)
+def drop(page, name, text):
+    """As if a file had been dragged there."""
+    make = (
+        "([name, text]) => { const given = new DataTransfer(); given.items.add(new File([text], name)); return given }"
+    )
+    page.wait_for_selector(".drop")
+    page.dispatch_event(".drop", "drop", {"dataTransfer": page.evaluate_handle(make, [name, text])})
+
+
+def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, frame):
     page = show(f"{cluster.url}/#/new", permissions=["clipboard-read", "clipboard-write"])
-    page.set_input_files("#file", file)
+    drop(page, "cells.csv", frame.to_csv(index=False))
     page.wait_for_selector(".columns .target:has-text('target')")
     page.uncheck(".columns li:has-text('worst_area') input[type=checkbox]")
     page.fill("#set-trees", "600")
@@ -188,8 +197,9 @@ def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, frame):
 
 
 def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
-    table = cluster.dataset(hostile, name="<b>bold</b> 😀.csv")
-    page = show(f"{cluster.url}/#/new?table={table}")
+    page = show(f"{cluster.url}/#/new")
+    text = hostile.to_csv(index=False).encode()
+    page.set_input_files("#file", {"name": "<b>bold</b> 😀.csv", "mimeType": "text/csv", "buffer": text})
     page.wait_for_selector(".plan .figure:not(:text-is('–'))")
     listed = page.inner_text(".columns")
     page.check(f"[aria-label={f'Explain {HOSTILE[0]}'!r}]")
@@ -322,6 +332,7 @@ def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tm
         page.fill("#token", token)
         page.click("button:has-text('Sign in')")
         page.wait_for_selector("text=No job yet")
+        page.wait_for_selector("#tenant:text-is('default')")
         page.reload()
         page.wait_for_selector("text=No job yet")
         assert page.evaluate("Object.values(localStorage).length") == 0

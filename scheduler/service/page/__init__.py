@@ -17,6 +17,7 @@ from scheduler.service.problems import NotFoundError
 
 router = APIRouter(include_in_schema=False)
 
+ASSETS = files(__package__).joinpath("assets")
 START = "index.html"
 MODULES = (
     *("api", "chart", "columns", "controls", "dom", "events", "fields", "files", "history", "job", "jobs", "main"),
@@ -65,7 +66,7 @@ class File:
     @classmethod
     def read(cls, name: str) -> "File":
         """From beside this module."""
-        content = files(__package__).joinpath("assets", name).read_bytes()
+        content = ASSETS.joinpath(name).read_bytes()
         return cls(content, _TYPES[name.rpartition(".")[2]], f'"{sha256(content).hexdigest()[:32]}"')
 
     def answer(self, known: str | None) -> Response:

@@ -56,7 +56,7 @@ export function scoreHistory(job, signal) {
     best.push({ trees: last, score: best.at(-1).score }, ...later);
   }
 
-  if (job.trees) complete();
+  if (job.trees && !hasEnded(job.state)) complete(); // of one that has ended, whoever follows it asks at its end
   return { element: chart.element, take, rate, complete };
 }
 

@@ -55,6 +55,7 @@ export async function showJob(root, signal, id) {
       fill(view.funnel, funnel(document.funnel));
       view.results.hidden = false;
       acts.hasRules();
+      if (job.rules === null) take({ rules: document.rules.length });
     } catch (problem) {
       if (!signal.aborted && problem.status !== 409) say(view.line, problem.message);
     }

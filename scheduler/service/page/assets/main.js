@@ -25,8 +25,8 @@ function show(why = "") {
   leave.abort();
   leave = new AbortController();
   const needed = about.needs_token && !token();
-  signOutButton.hidden = !token();
-  const [route, name, title, page, match] = needed ? [null, "sign-in", "Sign in", showSignIn] : found();
+  showTenant();
+  const [, name, title, page, match] = needed ? [null, "sign-in", "Sign in", showSignIn] : found();
   document.title = `${title} · maabo`;
   for (const link of document.querySelectorAll("[data-route]")) {
     if (link.dataset.route === name) link.setAttribute("aria-current", "page");
@@ -38,6 +38,16 @@ function show(why = "") {
   if (!first) (main.querySelector("[autofocus], h1") ?? main).focus({ preventScroll: true });
   if (!first) scrollTo(0, 0);
   first = false;
+}
+
+/** Whose jobs these are, where there are several to be. */
+async function showTenant() {
+  const place = document.getElementById("tenant");
+  signOutButton.hidden = !token();
+  if (!token()) return Object.assign(place, { hidden: true, textContent: "" });
+  if (place.textContent) return;
+  const quota = await get(path("quota")).catch(() => null);
+  if (quota && token()) Object.assign(place, { hidden: false, textContent: quota.tenant });
 }
 
 function found() {

@@ -9,7 +9,7 @@ const CALM = 350;
 
 /**
  * @param {() => any} request  the job as it stands in the form
- * @param {(problem: any) => string} refuse  shows a problem where it belongs, gives the rest; null takes all away
+ * @param {(problem: any) => void} refuse  shows a problem where it belongs; null takes all away
  */
 export function planPanel(request, refuse, signal) {
   const size = el("p", { class: "figure" }, "–");
@@ -18,28 +18,27 @@ export function planPanel(request, refuse, signal) {
   const notes = el("ul", { class: "notes" });
   const why = el("details", { class: "why", hidden: true }, el("summary", {}, "How it will search"), el("dl", { class: "pairs" }));
   const error = el("p", { class: "error", role: "alert" });
-  const element = el("div", { class: "plan", "aria-live": "polite" }, el("h2", {}, "Size of the search"), size, what, facts, notes, why, error);
+  const element = el("div", { class: "plan", "aria-live": "polite" }, el("h2", {}, "Size of the search"), size, what, facts, notes, error);
   let timer = 0;
   let asking = new AbortController();
-  let valid = false;
 
   async function ask() {
     asking.abort();
     asking = new AbortController();
     const mine = asking;
-    element.classList.add("waits");
+    element.classList.add("waits"); // until there is a plan for what the form says now
     try {
       const plan = await post(path("plans"), request(), { signal: mine.signal });
       if (mine.signal.aborted || signal.aborted) return;
-      valid = true;
+      element.classList.remove("waits");
       show(plan);
-      say(error, refuse(null));
+      refuse(null);
+      say(error, "");
     } catch (problem) {
       if (mine.signal.aborted || signal.aborted) return;
-      valid = false;
-      say(error, refuse(problem) || (problem.status ? "" : problem.message));
+      refuse(problem);
+      say(error, problem.status ? "This cannot be mined yet: something has to be mended first." : problem.message);
     }
-    element.classList.remove("waits");
   }
 
   function show(plan) {
@@ -62,7 +61,7 @@ export function planPanel(request, refuse, signal) {
 
   const later = () => (clearTimeout(timer), (timer = setTimeout(ask, CALM)));
   signal.addEventListener("abort", () => (clearTimeout(timer), asking.abort()));
-  return { element, later, isValid: () => valid };
+  return { element, why, later };
 }
 
 /** Below that, starting and ending is most of it. */

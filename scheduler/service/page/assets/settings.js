@@ -77,13 +77,15 @@ function refuse(fields, more, problem) {
   let rest = "";
   for (const line of problem.message.split("\n")) {
     const about = fieldOf(fields, line, problem);
-    const said = withoutDashes(line.replace(/^[\w.]+: /, ""));
+    const said = sentence(withoutDashes(line.replace(/^[\w.]+: /, "")));
     if (!about) rest = `${rest} ${said}`.trim();
     else about.refuse(said);
     if (about && more.contains(about.element)) more.open = true;
   }
   return rest;
 }
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** By the path that the line or the problem names, or the first option that is spoken of. */
 function fieldOf(fields, line, problem) {

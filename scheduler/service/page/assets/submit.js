@@ -36,12 +36,12 @@ export function showSubmit(root, signal, wanted) {
       const given = settings.value();
       return { dataset: dataset.id, table: { ...columns.value(), ...given.table }, settings: given.settings };
     };
-    const refuse = (problem) => (say(tableError, settings.refuse(problem)), "");
+    const refuse = (problem) => say(tableError, settings.refuse(problem));
     const plan = planPanel(request, refuse, signal);
     settings.cut.hidden = !isQuantity(columns.target());
     fill(columnsPlace, el("h2", {}, "Columns"), columns.element, settings.cut, tableError);
     fill(settingsPlace, el("h2", {}, "Settings"), settings.element);
-    fill(side, plan.element, starter(request, refuse, signal));
+    fill(side, plan.element, starter(request, refuse, signal), plan.why);
     for (const place of [columnsPlace, settingsPlace, side]) place.hidden = false;
     plan.later();
   }
@@ -65,8 +65,8 @@ function starter(request, refuse, signal) {
       location.hash = `#/jobs/${id}`;
     } catch (problem) {
       if (signal.aborted) return;
-      const inTable = refuse(problem);
-      say(error, inTable || (problem.field ? "Something above has to be mended first." : [problem.message, problem.remedy].filter(Boolean).join(" ")));
+      refuse(problem);
+      say(error, problem.status === 422 ? "It was refused: something has to be mended first." : [problem.message, problem.remedy].filter(Boolean).join(" "));
       document.querySelector("[aria-invalid]")?.focus();
       button.disabled = false;
     }

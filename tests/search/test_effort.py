@@ -1,0 +1,56 @@
+"""About how long a search takes: as long as what was measured, and more for more."""
+
+import pytest
+
+from maabo_dist.screens import pair_seconds
+from maabo_dist.search.effort import SECONDS_A_BATCH, core_seconds, round_trip_seconds
+from maabo_dist.settings import MiningSettings, SearchPlan
+
+
+def planned(features, rows, classes=2, **settings):
+    given = MiningSettings(**settings)
+    plan = SearchPlan.settle(given, features)
+    return plan, core_seconds(plan, given, rows=rows, classes=classes)
+
+
+@pytest.mark.parametrize(("features", "training", "measured"), [(29, 916, 36e-6), (200, 14_000, 325e-6)])
+def test_a_tree_takes_what_the_bench_measured(features, training, measured):
+    plan, seconds = planned(features, round(training / 0.7), trees=100, preset="paper")
+
+    assert seconds / plan.trees == pytest.approx(measured, rel=0.1)
+
+
+def test_rows_that_the_search_does_not_see_cost_nothing():
+    _, all_rows = planned(50, 10_000, preset="paper")
+    _, fewer = planned(50, 10_000, preset="paper", holdout=0.5)
+
+    assert fewer < all_rows
+
+
+def test_a_screen_costs_its_pairs():
+    plan, screened = planned(1000, 2000, trees=100)
+    _, plain = planned(1000, 2000, trees=100, preset="paper")
+
+    assert plan.screened
+    assert screened - plain == pytest.approx(499_500 * pair_seconds(1400, 2))
+
+
+def test_one_tree_on_all_features_costs_its_features():
+    _, wide = planned(200, 1000, strategy="single")
+    _, narrow = planned(20, 1000, strategy="single")
+
+    assert wide > 5 * narrow
+
+
+def test_a_space_that_no_float_counts_exactly_is_estimated():
+    _, seconds = planned(20_000, 1000, subset_size=64, trees="100%", preset="paper")
+
+    assert seconds > 1e150
+
+
+def test_batches_that_overlap_wait_less():
+    alone, _ = planned(50, 1000, trees=1000, batch=10)
+    together, _ = planned(50, 1000, trees=1000, batch=10, in_flight=4)
+
+    assert round_trip_seconds(alone) == pytest.approx(100 * SECONDS_A_BATCH)
+    assert round_trip_seconds(together) == pytest.approx(25 * SECONDS_A_BATCH)

@@ -1,0 +1,76 @@
+"""The files of the page: a fixed list, sent with a policy that lets nothing else in."""
+
+import re
+
+import pytest
+
+from scheduler.service import page
+from scheduler.service.page import ASSETS, FILES, NAMES, hashes_of
+
+MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
+
+
+def test_every_file_there_is_is_served_and_no_other(client):
+    there = {path.name for path in ASSETS.iterdir()}
+
+    assert there == set(NAMES)
+    for name in NAMES:
+        answer = client.get(f"/page/{name}")
+        assert answer.status_code == 200
+        assert answer.content == FILES[name].content
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_is_at_the_start(client):
+    answer = client.get("/")
+
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/", "/page/__init__.py", "/page/..%2f__init__.py", "/page/%2e%2e/__init__.py", "/page/page.css%00"]
+)
+def test_a_name_from_the_address_is_never_a_path(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_browser_that_has_a_file_is_told_so(client):
+    tag = client.get("/page/main.js").headers["etag"]
+    answer = client.get("/page/main.js", headers={"If-None-Match": f'"other", W/{tag}'})
+
+    assert (answer.status_code, answer.content) == (304, b"")
+
+
+def test_the_page_is_no_part_of_the_described_interface(client):
+    paths = client.get("/v1/openapi.json").json()["paths"]
+
+    assert not [path for path in paths if not path.startswith(("/v1/", "/healthz", "/readyz", "/metrics"))]
+
+
+def test_no_file_names_another_host_or_reads_markup_from_data():
+    for name, file in FILES.items():
+        text = file.content.decode()
+        hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text)) - {"http://www.w3.org"}
+        assert not hosts, name
+        assert not MARKUP.search(text), name
+
+
+def test_modules_are_small_and_name_only_files_that_are_there():
+    for name in NAMES:
+        text = FILES[name].content.decode()
+        if name.endswith(".js"):
+            assert len(text.splitlines()) < 200, name
+            assert set(re.findall(r'from "\./([^"]+)"', text)) <= set(NAMES), name
+
+
+def test_hashes_are_taken_from_their_directive():
+    policy = "default-src 'none'; script-src 'sha256-ab+/='; style-src 'self' 'sha256-cd=' 'sha256-ef='"
+
+    assert hashes_of(policy, "style-src") == " 'sha256-cd=' 'sha256-ef='"
+    assert hashes_of(policy, "img-src") == ""
+    assert all(each in page.POLICY for each in hashes_of(page.REPORT_POLICY, "style-src").split())
