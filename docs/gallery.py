@@ -1,4 +1,4 @@
-"""The screenshots of the page: `python -m docs.gallery` (or `make gallery`) makes those that the documents show.
+"""The screenshots of page and report: `python -m docs.gallery` (or `make gallery`) makes those that the documents show.
 
 `--all DIR` makes every screen instead, at the widths of a phone and of a desk and in both themes, to be looked at.
 A cluster of its own is started for it, and taken away. It needs Chromium and the extra `dev`.
@@ -28,6 +28,8 @@ START_SECONDS = 120
 MOST_BYTES = 150_000
 DESK, PHONE, SHOWN = 1600, 375, 1200
 TARGET = "defect"
+DRAWN = "html[data-drawn=yes]"
+"""When a report has drawn its pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,14 @@ def _take_shown(browser: Any, url: str, screens: dict[str, Screen]) -> None:
         ("job-done", SHOWN, "light", 900),
         ("job-done", PHONE, "light", 812),
         ("new-settings", PHONE, "dark", 812),
+        ("report", SHOWN, "light", 1000),
+        ("report-rule", SHOWN, "light", 1000),
+        ("report-pictures", SHOWN, "dark", 1000),
+        ("report", PHONE, "light", 812),
+        ("report-rule", PHONE, "dark", 812),
     ]:
-        path = IMAGES / f"page-{name}{'-phone' if width == PHONE else ''}.png"
+        of = "" if name.startswith("report") else "page-"
+        path = IMAGES / f"{of}{name}{'-phone' if width == PHONE else ''}.png"
         _take(browser, url, screens[name], path, width, theme, height=height)
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -120,7 +128,18 @@ def _screens(client: httpx.Client) -> list[Screen]:
         Screen("job-cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]", _open_everything),
         Screen("sign-in", "#/", ".jobs .name", _sign_out),
         Screen("nothing", "#/nowhere", "h1"),
+        Screen("report", f"v1/jobs/{done}/report", DRAWN),
+        Screen("report-rule", f"v1/jobs/{done}/report#R1", DRAWN, _to_first_rule),
+        Screen("report-pictures", f"v1/jobs/{done}/report", DRAWN, _to_pictures),
     ]
+
+
+def _to_first_rule(page: Any) -> None:
+    page.evaluate("document.querySelector('#R1').scrollIntoView()")
+
+
+def _to_pictures(page: Any) -> None:
+    page.evaluate("document.querySelector('#pictures').scrollIntoView()")
 
 
 def _await_trees(page: Any) -> None:
