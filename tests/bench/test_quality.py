@@ -37,6 +37,7 @@ class Replayed:
         self.told.append(score)
 
 
+@pytest.mark.soak
 def test_a_quick_run_leaves_records_and_a_table_that_agree(tmp_path):
     main(["planted", "--quick", "--peers", "none", "--out", str(tmp_path)])
 
@@ -131,6 +132,7 @@ def test_repetitions_cost_a_proposal_but_no_tree(monkeypatch):
     assert searcher.told == [0.5, 0.5, 0.0, 0.6, 0.8]
 
 
+@pytest.mark.soak
 def test_subsets_that_a_peer_proposes_give_the_rules_that_they_give_in_a_search_of_ours():
     frame = generate(Recipe(rows=600, features=6, conjunctions=(2,), seed=3)).frame
     columns = prepare(frame, TableSettings(target="y")).columns

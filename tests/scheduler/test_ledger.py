@@ -536,7 +536,9 @@ def test_a_store_keeps_what_some_job_refers_to(ledger):
     ledger.write_segments(lease, 101.0, [Segment("a" * 64, 3), Segment("b" * 64, 7)])
     ledger.add([a_job(2, dataset={"fingerprint": "c" * 64})], 102.0)
 
-    assert ledger.artifacts() == {f"columns/{TABLE}", f"columns/{'c' * 64}", f"trees/{'a' * 64}", f"trees/{'b' * 64}"}
+    tables, trees = {f"columns/{TABLE}", f"columns/{'c' * 64}"}, {f"trees/{'a' * 64}", f"trees/{'b' * 64}"}
+    exhibits = {f"exhibits/{a_job(number).id}" for number in (1, 2)}
+    assert ledger.artifacts() == tables | trees | exhibits
 
 
 # Many jobs.

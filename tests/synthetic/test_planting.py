@@ -150,7 +150,7 @@ def test_the_planted_rules_hold_in_fresh_rows():
         assert abs(right.mean() - rule.precision) < 0.05
 
 
-def test_the_table_of_the_issue_has_seven_informative_columns_and_six_rules():
+def test_the_usual_table_has_seven_informative_columns_and_six_rules():
     frame, truth = generate(Recipe(rows=2000, features=1000, conjunctions=(2, 3), xor=1))
 
     assert frame.shape == (2000, 1001)
