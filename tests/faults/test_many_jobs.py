@@ -13,6 +13,8 @@ from tests import servers
 from tests.faults.world import expected_digest
 from tests.service_parts import stored_table
 
+pytestmark = pytest.mark.xdist_group("faults")
+
 MINING = {"preset": "paper", "trees": 30, "batch": 4, "similarity": 0.4}
 
 
