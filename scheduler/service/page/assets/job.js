@@ -25,7 +25,8 @@ export async function showJob(root, signal, id) {
   if (signal.aborted) return;
   const history = scoreHistory(job, signal);
   const rules = ruleList();
-  const acts = controls(id, (next) => take(next));
+  // The answer may be older than the event that tells what came of it: only what was asked for is taken from it.
+  const acts = controls(id, ({ wanted }) => take({ wanted }));
   let reading = false;
   let again = false;
   fill(view.chart, history.element);
@@ -64,7 +65,7 @@ export async function showJob(root, signal, id) {
   }
 
   function hear({ kind, data }) {
-    if (kind === "state" || kind === "progress") take(data);
+    if (kind === "state" || kind === "progress") take({ wanted: wantedBy(job, data), ...data });
     if (kind === "state" && data.funnel) readRules();
     if (kind === "rules") readRules();
   }
@@ -125,6 +126,12 @@ function show(view, job, rate) {
   const tiles = { Trees: count(job.trees), "Trees a second": rate === null ? "–" : count(Math.round(rate)), "Best F1": score(job.best_score), Rules: job.rules === null ? "–" : count(job.rules) };
   if (!view.tiles.children.length) fill(view.tiles, ...Object.keys(tiles).map((name) => el("div", { "data-fact": name }, el("dt", {}, name), el("dd"))));
   for (const tile of view.tiles.children) say(tile.lastElementChild, tiles[tile.dataset.fact]);
+}
+
+/** Events do not tell what was asked for, but a job that rests or goes on again was asked to, by whomever. */
+function wantedBy(job, { state }) {
+  if (state === "paused") return "pause";
+  return job.state === "paused" ? "run" : job.wanted;
 }
 
 const asks = (job) => !hasEnded(job.state) && { pause: job.state !== "paused" && "Asked to pause.", cancel: "Asked to stop." }[job.wanted];
