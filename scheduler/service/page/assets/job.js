@@ -177,7 +177,7 @@ function watchLoad(view, job, signal) {
 }
 
 function settingsOf(job) {
-  const shown = (value) => (value === null ? "by itself" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
+  const shown = (value) => (value === null ? "–" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
   const all = Object.entries({ ...job.table, ...job.settings });
   return el("dl", { class: "pairs wide" }, ...all.flatMap(([name, value]) => [el("dt", {}, labelOf(name)), el("dd", {}, shown(value))]));
 }
