@@ -54,6 +54,11 @@ class Cluster:
         document = {"dataset": dataset, "table": {"target": target}, "settings": settings}
         return httpx.post(f"{self.url}/v1/jobs", json=document, timeout=60).raise_for_status().json()["id"]
 
+    def sentences(self, address):
+        """The rules of the job at this address of the page, as the library words them."""
+        document = httpx.get(f"{self.url}/v1/jobs/{address.rpartition('/')[2]}/rules?format=json").json()
+        return [rule["text"] for rule in document["rules"]]
+
 
 @pytest.fixture(scope="module")
 def frame():
@@ -148,20 +153,23 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
     drop(page, "cells.csv", frame.to_csv(index=False))
     page.wait_for_selector(".columns .target:has-text('target')")
     page.uncheck(".columns li:has-text('worst_area') input[type=checkbox]")
-    page.fill("#set-trees", "600")
+    page.fill("#set-trees", "400")
     page.wait_for_selector(".plan .figure:text-is('969')")  # 3 of 19
     assert "a few seconds" in page.inner_text(".plan")
     page.fill("#set-subset_size", "4")
     page.wait_for_selector(".plan .figure:text-is('3,876')")
+    page.click("text=More settings")
+    page.fill("#set-batch", "5")
     page.click("text=Start mining")
 
     page.wait_for_selector(".found h2:has-text('so far')")
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
-    assert number_of(page, "Trees") == 600 > first
+    assert number_of(page, "Trees") == 400 > first
     assert page.locator(".rule").count() == number_of(page, "Rules") > 0
     assert "worst_area" not in page.inner_text(".rules")
+    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
     assert page.locator(".chart .best").count() == 1
     page.click(".rule .copy >> nth=0")
     page.wait_for_selector("text=Copied")
@@ -178,21 +186,23 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
     assert popup.value.evaluate("getComputedStyle(document.body).maxWidth") != "none"
 
 
-def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, frame):
-    page = show(f"{cluster.url}/#/new?table={cluster.dataset(frame)}", expecting="422")
+def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, places):
+    (form,) = (place for place in places if "table=" in place)
+    page = show(f"{cluster.url}/{form}", expecting="422")
     page.fill("#set-max_depth", "99")
+    page.fill("#set-subset_size", "two")
     page.wait_for_selector("#set-max_depth[aria-invalid=true]")
     assert "12" in page.inner_text("#set-max_depth-error")
+    assert "'two'" in page.inner_text("#set-subset_size-error")
     page.fill("#set-max_depth", "5")
-    page.wait_for_selector("#set-max_depth:not([aria-invalid])")
     page.fill("#set-subset_size", "40")  # fits no table of 20 features, as only the plan can tell
-    page.wait_for_selector("#set-subset_size[aria-invalid=true]")
+    page.wait_for_selector("#set-subset_size-error:has-text('20')")
+    assert page.locator("#set-max_depth[aria-invalid]").count() == 0
 
-    assert "Features per tree" in page.inner_text("#set-subset_size-error")
+    page.fill("#set-subset_size", "2")
     page.check(".columns li:has-text('worst_area') input[type=radio]")  # a quantity
     page.wait_for_selector("#set-target_above[aria-invalid=true]")
     page.fill("#set-target_above", "median")
-    page.fill("#set-subset_size", "2")
     page.wait_for_selector(".plan .figure:text-is('190')")
 
 
@@ -212,6 +222,7 @@ def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     assert page.inner_text("h1") == "<b>bold</b> 😀.csv"
     assert f"{HOSTILE[0]} = " in page.inner_text(".rules")
     assert "</td><b>bold" in page.inner_text(".rules")
+    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
     assert page.locator("main script, main img, main b").count() == 0
     page.goto(f"{cluster.url}/#/")
     page.wait_for_selector(".jobs .name:has-text('<b>bold</b>')")
@@ -235,6 +246,35 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     page.click("text=Really delete?")
     page.wait_for_selector(".jobs")
     assert page.locator(f"a[href='#/jobs/{job}']").count() == 0
+
+
+@pytest.mark.soak
+def test_an_answer_that_comes_after_its_event_takes_nothing_back(cluster, show, frame):
+    """A request to pause is answered with how the job stood then; by the time it is read the job may rest."""
+    job = cluster.submit(cluster.dataset(frame), seed=4, **LONG)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    page.evaluate(
+        """() => {
+            const real = window.fetch;
+            window.fetch = async (path, options) => {
+                const answer = await real(path, options);
+                if (path.endsWith("/pause")) {
+                    const rests = () => document.querySelector(".state.large[data-state=paused]");
+                    while (!rests()) await new Promise(requestAnimationFrame);
+                    setTimeout(() => (window.answered = true), 200);
+                }
+                return answer;
+            };
+        }"""
+    )
+    wait_for_trees(page, 10)
+    page.click("text=Pause")
+    page.wait_for_function("() => window.answered")
+
+    assert page.locator(".state.large[data-state=paused]").count() == 1
+    page.click("text=Cancel")
+    page.click("text=Really cancel?")
+    page.wait_for_selector(".state.large[data-state=cancelled]")
 
 
 def test_a_restarted_server_is_found_again_in_mid_run(cluster, show, frame):

@@ -3,7 +3,7 @@
 import { Problem, send } from "./api.js";
 
 const FIRST_PAUSE = 400;
-const LONGEST_PAUSE = 8000;
+const LONGEST_PAUSE = 4000;
 const SILENCE = 40000; // the server says something every 15 s
 
 /**

@@ -25,7 +25,8 @@ export async function showJob(root, signal, id) {
   if (signal.aborted) return;
   const history = scoreHistory(job, signal);
   const rules = ruleList();
-  const acts = controls(id, (next) => take(next));
+  // The answer may be older than the event that tells what came of it: only what was asked for is taken from it.
+  const acts = controls(id, ({ wanted }) => take({ wanted }));
   let reading = false;
   let again = false;
   fill(view.chart, history.element);
@@ -64,7 +65,7 @@ export async function showJob(root, signal, id) {
   }
 
   function hear({ kind, data }) {
-    if (kind === "state" || kind === "progress") take(data);
+    if (kind === "state" || kind === "progress") take({ wanted: wantedBy(job, data), ...data });
     if (kind === "state" && data.funnel) readRules();
     if (kind === "rules") readRules();
   }
@@ -127,6 +128,12 @@ function show(view, job, rate) {
   for (const tile of view.tiles.children) say(tile.lastElementChild, tiles[tile.dataset.fact]);
 }
 
+/** Events do not tell what was asked for, but a job that rests or goes on again was asked to, by whomever. */
+function wantedBy(job, { state }) {
+  if (state === "paused") return "pause";
+  return job.state === "paused" ? "run" : job.wanted;
+}
+
 const asks = (job) => !hasEnded(job.state) && { pause: job.state !== "paused" && "Asked to pause.", cancel: "Asked to stop." }[job.wanted];
 
 /** Events bring the seconds now and then; between them, the clock does. */
@@ -170,7 +177,7 @@ function watchLoad(view, job, signal) {
 }
 
 function settingsOf(job) {
-  const shown = (value) => (value === null ? "by itself" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
+  const shown = (value) => (value === null ? "–" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
   const all = Object.entries({ ...job.table, ...job.settings });
   return el("dl", { class: "pairs wide" }, ...all.flatMap(([name, value]) => [el("dt", {}, labelOf(name)), el("dd", {}, shown(value))]));
 }

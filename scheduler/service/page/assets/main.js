@@ -13,6 +13,7 @@ const main = document.getElementById("main");
 const signOutButton = document.getElementById("sign-out");
 let leave = new AbortController();
 let first = true;
+const MEET_EVERY = 3000;
 
 const ROUTES = [
   [/^#\/?$/, "jobs", "Jobs", showJobs],
@@ -65,6 +66,18 @@ function showNothing(root) {
   );
 }
 
+/** Ask the server who it is, until it answers. */
+async function meet() {
+  for (;;) {
+    try {
+      return Object.assign(about, await get(path("about")));
+    } catch {
+      fill(main, el("h1", {}, "The server cannot be reached"), el("p", {}, "Trying again…"));
+      await new Promise((resolve) => setTimeout(resolve, MEET_EVERY));
+    }
+  }
+}
+
 async function start() {
   setUpTheme(document.getElementById("theme"));
   signOutButton.addEventListener("click", () => signOut());
@@ -73,12 +86,7 @@ async function start() {
     show();
   });
   addEventListener("maabo:signed-out", (event) => ((about.needs_token = true), show(event.detail)));
-  try {
-    Object.assign(about, await get(path("about")));
-  } catch (problem) {
-    fill(main, el("h1", {}, "The server cannot be reached"), el("p", {}, "Load the page again in a moment."));
-    return;
-  }
+  await meet();
   const flower = document.getElementById("flower");
   if (about.flower) Object.assign(flower, { href: about.flower, hidden: false });
   show();

@@ -1,7 +1,6 @@
 // Numbers, times and rules as words for people.
 
 const grouped = new Intl.NumberFormat("en");
-const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false });
 
 export const STATES = {
   queued: "Queued", running: "Running", mining: "Choosing rules", paused: "Paused",
@@ -43,7 +42,11 @@ export function bytes(size) {
   return `${step ? (size / 1000 ** step).toPrecision(3) : size} ${units[step]}`;
 }
 
-export const number = (value) => (Math.abs(value) >= 1e15 ? value.toExponential(3) : short.format(value));
+/** In six significant digits, or more where asked; large ones in full, as columns of years and sums show them. */
+export function number(value, digits = 6) {
+  const isLarge = Math.abs(value) >= 1e6 && Math.abs(value) < 1e15;
+  return String(Number(isLarge ? value.toFixed(digits - 5) : value.toPrecision(digits)));
+}
 
 /** The conditions of a rule as texts, bounds of one column merged: `3 < x ≤ 7`. */
 export function conditionTexts(conditions) {
@@ -67,11 +70,14 @@ function groupText(group) {
 
 const bounds = (group, op) => group.filter((each) => each.op === op).map((each) => each.value);
 
+/** The tightest bounds, in as many digits as it takes to tell them apart. */
 function interval(feature, above, atMost) {
-  const low = above.length ? number(Math.max(...above)) : null;
-  const high = atMost.length ? number(Math.min(...atMost)) : null;
-  if (low !== null && high !== null) return `${low} < ${feature} ≤ ${high}`;
-  return high === null ? `${feature} > ${low}` : `${feature} ≤ ${high}`;
+  const [low, high] = [Math.max(...above), Math.min(...atMost)];
+  if (!atMost.length) return `${feature} > ${number(low)}`;
+  if (!above.length) return `${feature} ≤ ${number(high)}`;
+  let digits = 6;
+  while (digits < 17 && low !== high && number(low, digits) === number(high, digits)) digits += 1;
+  return `${number(low, digits)} < ${feature} ≤ ${number(high, digits)}`;
 }
 
 /** What a rule predicts; classes that were cut from a number are statements by themselves. */
