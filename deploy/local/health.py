@@ -33,7 +33,7 @@ class HealthChecks:
     def __call__(self, unsure: Sequence[tuple[Part, Running]]) -> set[str]:
         """Of the parts given, the names of those that are healthy."""
         healthy = {part.name for part, _ in unsure if part.role == "flower" and self._flower_answers()}
-        healthy |= {part.name for part, _ in unsure if part.role == "service" and self._service_answers()}
+        healthy |= {part.name for part, p in unsure if part.role == "service" and self._service_answers(p)}
         with suppress(redis.RedisError, OperationalError, OSError):
             self._redis.ping()  # without Redis nobody else can be
             healthy |= {part.name for part, _ in unsure if part.role == "redis"}
@@ -60,8 +60,9 @@ class HealthChecks:
         host = _ANYWHERE.get(self._plan.flower_host, self._plan.flower_host)
         return _answers(host, self._plan.flower_port, "/healthcheck")
 
-    def _service_answers(self) -> bool:
-        return _answers(LOOPBACK, self._plan.http_port, "/healthz")
+    def _service_answers(self, process: Running) -> bool:
+        """Itself: at its port there may be somebody else's."""
+        return "listening on" in process.output() and _answers(LOOPBACK, self._plan.http_port, "/healthz")
 
 
 def _answers(host: str, port: int | None, path: str) -> bool:
