@@ -35,9 +35,8 @@ def post(addresses, document, key, chance):
             return answer.json()["id"]
 
 
-@pytest.mark.parametrize(
-    ("clients", "each"), [(6, 4), pytest.param(20, 10, marks=pytest.mark.soak)], ids=["24 jobs", "200 jobs"]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("clients", "each"), [(6, 4), (20, 10)], ids=["24 jobs", "200 jobs"])
 def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, clients, each):
     world = new_world()
     frame, table_settings = load_bundled("breast_cancer")

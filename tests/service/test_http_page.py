@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from maabo_dist.report.page import content_policy
 from scheduler.service import page
 from scheduler.service.page import ASSETS, FILES, NAMES, hashes_of
 
@@ -73,4 +74,4 @@ def test_hashes_are_taken_from_their_directive():
 
     assert hashes_of(policy, "style-src") == " 'sha256-cd=' 'sha256-ef='"
     assert hashes_of(policy, "img-src") == ""
-    assert all(each in page.POLICY for each in hashes_of(page.REPORT_POLICY, "style-src").split())
+    assert all(each in page.POLICY for each in hashes_of(content_policy(), "style-src").split())
