@@ -306,6 +306,7 @@ def test_an_interrupt_gives_the_rules_found_so_far():
 # Scale.
 
 
+@pytest.mark.soak
 def test_a_table_of_20000_features_is_searched_without_a_list_of_its_subsets():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(20_000, 200)).round(2)

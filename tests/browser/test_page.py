@@ -186,6 +186,7 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
     assert popup.value.evaluate("getComputedStyle(document.body).maxWidth") != "none"
 
 
+@pytest.mark.soak
 def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, places):
     (form,) = (place for place in places if "table=" in place)
     page = show(f"{cluster.url}/{form}", expecting="422")
@@ -277,6 +278,7 @@ def test_an_answer_that_comes_after_its_event_takes_nothing_back(cluster, show, 
     page.wait_for_selector(".state.large[data-state=cancelled]")
 
 
+@pytest.mark.soak
 def test_a_restarted_server_is_found_again_in_mid_run(cluster, show, frame):
     job = cluster.submit(cluster.dataset(frame), seed=2, **LONG)
     page = show(f"{cluster.url}/#/jobs/{job}", expecting="Failed to load resource|ERR_")

@@ -335,6 +335,7 @@ def test_a_job_that_cannot_be_told_is_refused(command, given, word, run, schedul
     assert word in err
 
 
+@pytest.mark.soak
 def test_an_unknown_id_is_looked_for(run, scheduler):
     code, _, err = run("status", "0" * 32)
 

@@ -86,6 +86,7 @@ def test_a_worker_child_killed_in_the_middle_of_a_screen_changes_no_rule(world):
     pytest.fail("no block was ever lost")
 
 
+@pytest.mark.soak
 def test_a_redis_emptied_in_the_middle_of_a_screen_changes_no_rule(world):
     job = half_screened(world)
     world.client.flushall()
@@ -150,6 +151,7 @@ def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
         done(world, job)
 
 
+@pytest.mark.soak
 def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_that_goes_on_from_there(world):
     job = half_screened(world)
     world.first_scheduler.signal(signal.SIGKILL)

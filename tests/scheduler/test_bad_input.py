@@ -118,6 +118,7 @@ def test_the_command_line_without_a_redis_ends_with_a_reason(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_a_scheduler_waits_for_a_redis_that_is_not_there_yet(tmp_path, columns):
     port, log = servers.free_port(), tmp_path / "log"
     settings = cluster_settings(f"redis://127.0.0.1:{port}/0", tmp_path)

@@ -649,6 +649,7 @@ def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, cli
     assert not {item.name for item in FileStore(cluster.store_url).list()} & named
 
 
+@pytest.mark.soak
 def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, client, tmp_path):
     patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0, partial_seconds=0.1)
     with a_scheduler(brief) as ledger:

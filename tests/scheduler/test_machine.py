@@ -591,7 +591,7 @@ def holds_bad(task):
     return bool(bad() & {tuple(row) for row in task.subsets.tolist()})
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, *(pytest.param(more, marks=pytest.mark.soak) for more in (1, 2))])
 def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, number):
     store = FileStore(f"file://{tmp_path}/store")
     columns().save(tmp_path / "table")

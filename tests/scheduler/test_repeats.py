@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests import servers
 from tests.cli.conftest import maabo
 from tests.cluster import a_scheduler, cluster_settings
@@ -29,6 +31,7 @@ def timeless(text):
     return document
 
 
+@pytest.mark.soak
 def test_submitted_repeats_give_the_document_of_mine(tmp_path, maabo, monkeypatch):
     with servers.redis_server(tmp_path) as url:
         settings = cluster_settings(url, tmp_path)

@@ -377,6 +377,7 @@ def connections(parts):
     return len(parts.redis.client_list())
 
 
+@pytest.mark.soak
 def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, settings, tmp_path, capsys):
     jobs = [FakeJob(parts) for _ in range(10)]
     count = 500

@@ -56,6 +56,7 @@ def test_every_answer_is_one_that_the_document_tells_of(fuzzed, tmp_path, exampl
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
 
 
+@pytest.mark.soak
 def test_deleting_what_is_not_there_is_answered_as_told(fuzzed, tmp_path):
     address, token, _, _ = fuzzed
 

@@ -230,6 +230,7 @@ def resident(process):
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.soak
 def test_the_server_itself_stays_small(settings, tmp_path, parts):
     """Each of these would take hundreds of megabytes if it were held or unpacked in the server."""
     folder = tmp_path / "of-the-server"

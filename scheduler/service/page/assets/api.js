@@ -27,6 +27,7 @@ export const post = (path, body, more) => call("POST", path, body, more);
 
 /** The answer itself, if it is a success. Addresses are relative, so that the page may lie below any path. */
 export async function send(path, options = {}) {
+  const sent = token();
   let response;
   try {
     response = await fetch(path, { ...options, headers: withToken(options.headers), cache: "no-store" });
@@ -35,11 +36,14 @@ export async function send(path, options = {}) {
     throw new Problem({ title: "The server cannot be reached.", type: "unreachable" });
   }
   if (response.ok) return response;
-  throw refused(response.status, await response.text());
+  throw refused(response.status, await response.text(), sent);
 }
 
-/** The problem that an answer tells of. One that asks for a token ends the session. */
-export function refused(status, text) {
+/**
+ * The problem that an answer tells of. One that asks for a token ends the session, unless that went meanwhile: of several
+ * requests with a token that was revoked, the first one says so.
+ */
+export function refused(status, text, sent) {
   let told = { title: `The server answered with ${status}.` };
   try {
     told = JSON.parse(text);
@@ -47,7 +51,7 @@ export function refused(status, text) {
     // A proxy's own words are not for people.
   }
   const problem = new Problem({ ...told, status });
-  if (status === 401) signOut(token() ? problem.message : "");
+  if (status === 401 && sent === token()) signOut(sent ? problem.message : "");
   return problem;
 }
 

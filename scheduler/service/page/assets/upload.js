@@ -1,6 +1,7 @@
 // Where a table comes from: a file that is dropped or chosen, or one that was uploaded before.
 
 import { get, path, refused, withToken } from "./api.js";
+import { token } from "./session.js";
 import { el, fill, say } from "./dom.js";
 import { ago, bytes, count, percent } from "./text.js";
 
@@ -91,12 +92,13 @@ function sendFile(file, signal, progress) {
     const request = new XMLHttpRequest();
     request.open("POST", `${path("datasets")}?name=${encodeURIComponent(file.name.slice(0, 200))}`);
     const type = TYPES[file.name.toLowerCase().split(".").pop()] ?? file.type;
+    const sent = token();
     const headers = withToken(type ? { "Content-Type": type } : {});
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => event.lengthComputable && progress(event.loaded / event.total));
     request.addEventListener("load", () => {
       if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
-      else reject(refused(request.status, request.responseText));
+      else reject(refused(request.status, request.responseText, sent));
     });
     request.addEventListener("error", () => reject(new Error("The connection was lost while the table was sent.")));
     signal.addEventListener("abort", () => request.abort(), { once: true });
