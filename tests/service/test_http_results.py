@@ -333,9 +333,10 @@ def test_two_jobs_are_compared_by_their_rules(cluster):
 
 
 def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
-    job = cluster.client.post("/v1/jobs", json=cluster.asked | {"fresh": True}).json()["id"]
-    with a_server(cluster.parts) as (url, _), following(url, job) as events:
-        heard = list(events)
+    with a_server(cluster.parts) as (url, _):  # there before the job: whoever comes late hears of new rules only
+        job = cluster.client.post("/v1/jobs", json=cluster.asked | {"fresh": True}).json()["id"]
+        with following(url, job) as events:
+            heard = list(events)
 
     kinds = [event.kind for event in heard]
     assert (kinds[0], kinds[-2:]) == ("state", ["state", "end"])
