@@ -166,6 +166,7 @@ def test_a_refused_job_is_an_error_with_its_reason(options, run, scheduler, tabl
     assert re.search(r"maabo: Job \w{8} failed: The table is cursed\.", err)
 
 
+@pytest.mark.soak
 def test_without_a_scheduler_submit_says_so(run, redis, table):
     code, out, err = run("submit", table, *QUICK)
 

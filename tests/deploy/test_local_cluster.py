@@ -191,6 +191,7 @@ def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.soak
 def test_a_stopped_cluster_leaves_no_process_and_the_next_resumes_its_jobs(cluster, tmp_path):
     """Stands last: it stops the cluster of the others."""
     settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")

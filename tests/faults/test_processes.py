@@ -30,6 +30,7 @@ def test_a_killed_worker_main_changes_no_rule(world):
     world.done(job)
 
 
+@pytest.mark.soak
 def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
     job = world.submit()
     world.under_way(job)

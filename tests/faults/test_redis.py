@@ -38,6 +38,7 @@ def test_an_emptied_redis_changes_no_rule(world):
     assert alive(world)
 
 
+@pytest.mark.soak
 def test_a_redis_frozen_for_longer_than_the_lease_changes_no_rule(world):
     job = world.submit()
     world.under_way(job)

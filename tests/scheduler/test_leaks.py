@@ -122,6 +122,7 @@ def test_after_many_jobs_everything_is_back_where_it_was(tmp_path, first, count)
     assert len(list(Path(settings.cache_dir).glob(".*"))) <= 3 * 256
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count):
     with servers.redis_server(tmp_path) as url:

@@ -77,7 +77,7 @@ class Cluster:
         return [(Answer.read(fields[HEADER]), fields[BODY]) for fields in self.entries(count)]
 
 
-@pytest.fixture(scope="module", params=["prefork", "threads"])
+@pytest.fixture(scope="module", params=["prefork", pytest.param("threads", marks=pytest.mark.soak)])
 def cluster(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("cluster")
     columns = factories.make_columns(np.random.default_rng(1), 80, 6, 2)
