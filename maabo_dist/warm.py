@@ -6,6 +6,7 @@ before their first task.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,6 +39,12 @@ def _settings(**changes: Any) -> MiningSettings:
     return MiningSettings(trees=30, min_samples=2, gini=1.0, **changes)
 
 
+def warm_for_large_tables() -> None:
+    """The same for tables with columns of more than 65,536 values, whose ranks are of another type."""
+    columns = _table()
+    mine(replace(columns, codes=columns.codes.astype(np.uint32)), _settings(batch=4))
+
+
 @contextmanager
 def _mapped(columns: Columns) -> Iterator[Columns]:
     """The table as workers have it."""
@@ -58,3 +65,4 @@ def _table(features: int = 12) -> Columns:
 
 if __name__ == "__main__":
     warm()
+    warm_for_large_tables()
