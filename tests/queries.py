@@ -1,4 +1,4 @@
-"""The queries of alerts and dashboard, and what each of them needs to find."""
+"""The queries of alerts, dashboard and autoscaling, and what each of them needs to find."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import yaml
 from tests.servers import ROOT
 
 MONITORING = ROOT / "deploy" / "monitoring"
+AUTOSCALING = ROOT / "deploy" / "kubernetes" / "components" / "autoscaling" / "workers.yml"
 OF_PROMETHEUS = {"up", "ALERTS"}
 """Metrics that Prometheus itself makes."""
 VARIABLES = {"$__rate_interval": "1m"}
@@ -36,7 +37,9 @@ def dashboard():
 
 def queries():
     """All of them, by where they stand."""
-    found = {f"alert {name}": rule["expr"] for name, rule in alerts().items()}
+    (trigger,) = yaml.safe_load(AUTOSCALING.read_text())["spec"]["triggers"]
+    found = {"autoscaling": trigger["metadata"]["query"]}
+    found |= {f"alert {name}": rule["expr"] for name, rule in alerts().items()}
     for panel in dashboard()["panels"]:
         for target in panel.get("targets", ()):
             found[f"panel {panel['title']} {target['refId']}"] = _filled(target["expr"])

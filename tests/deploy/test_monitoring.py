@@ -14,9 +14,12 @@ def promtool(*arguments, **where):
 
 
 def test_the_configuration_is_one_that_prometheus_takes(tmp_path):
-    for name in ("prometheus.yml", "alerts.yml"):
-        shutil.copy(MONITORING / name, tmp_path)
-    (tmp_path / "maabo-token").write_text("only-for-tests")
+    shutil.copy(MONITORING / "alerts.yml", tmp_path)
+    for name in ("metrics/token", "flower/password"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("only-for-tests")
+    text = (MONITORING / "prometheus.yml").read_text()
+    (tmp_path / "prometheus.yml").write_text(text.replace("/run/maabo/", f"{tmp_path}/"))
 
     found = promtool("check", "config", "prometheus.yml", cwd=tmp_path)
 
