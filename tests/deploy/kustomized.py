@@ -24,7 +24,7 @@ def build(directory):
 
 def _into(found, directory):
     """Add what a directory says to what there is; a component changes what was there before it."""
-    said = yaml.safe_load((directory / "kustomization.yml").read_text())
+    said = yaml.safe_load((directory / "kustomization.yaml").read_text())
     assert said.keys() <= KNOWN, f"{directory}: the tests do not know {said.keys() - KNOWN}"
     is_component = said["kind"] == "Component"
     own = found if is_component else {}

@@ -1,5 +1,6 @@
 """Prometheus' configuration, alerts and the dashboard, as Prometheus' own tool judges them."""
 
+import re
 import shutil
 import subprocess
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from tests.queries import MONITORING, alerts, dashboard, needed, program, queries
+from tests.servers import ROOT
 
 
 def promtool(*arguments, **where):
@@ -46,6 +48,12 @@ def test_an_alert_says_what_is_wrong_and_where_to_read_on(name):
     assert rule["labels"]["severity"] in {"critical", "warning"}
     assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
+
+
+def test_what_to_do_is_written_for_every_alert_and_for_no_other():
+    text = (ROOT / "docs" / "operations.md").read_text()
+
+    assert re.findall(r"^### (Maabo\w+)$", text, re.MULTILINE) == list(alerts())
 
 
 def test_numbers_of_the_cluster_count_once_however_many_servers_show_them():
