@@ -89,15 +89,19 @@ class Work:
     """Messages that no worker has taken."""
     seconds: float
     """That workers have spent on tasks since the schedulers started."""
+    processes: int
+    """Tasks that the workers can do at a time."""
 
 
 def work_of(redis: Any, settings: ClusterSettings) -> Work:
     """As schedulers told it last, a second ago at most."""
     waiting = sum(redis.llen(settings.key(queue)) for queue in (names.EVALUATE_QUEUE, names.RULES_QUEUE))
-    readings = _readings(redis, _Keys.found(redis, settings).meters).values()
+    keys = _Keys.found(redis, settings)
+    readings = _readings(redis, keys.meters).values()
     sent = sum(sum(reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}).values()) for reading in readings)
     timings = (reading.timings.get(meters.TASK_SECONDS.name, {}) for reading in readings)
-    return Work(int(sent), int(waiting), sum(timing.sum for each in timings for timing in each.values()))
+    seconds = sum(timing.sum for each in timings for timing in each.values())
+    return Work(int(sent), int(waiting), seconds, sum(one.processes for one in _workers(redis, keys.workers)))
 
 
 def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
