@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
+from typing import TYPE_CHECKING
 
 import click
 import redis
@@ -23,7 +24,9 @@ from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.access import token_group
 from scheduler.keeping import backup_command, restore_command
-from scheduler.parts import Parts
+
+if TYPE_CHECKING:
+    from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
 
@@ -76,11 +79,13 @@ def _run_scheduler() -> None:
 
 
 @contextmanager
-def _parts(name: str) -> Iterator[Parts]:
+def _parts(name: str) -> Iterator["Parts"]:
     """What the environment names; a configuration that cannot work ends the process. Traces go by `name`."""
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
+        from scheduler.parts import Parts
+
         parts = Parts.connected(settings, Tracing.from_environment(os.environ, name))
         _check_access(parts)
     except MaaboError as error:
@@ -92,7 +97,7 @@ def _parts(name: str) -> Iterator[Parts]:
         parts.close()
 
 
-def _check_access(parts: Parts) -> None:
+def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
     try:
         parts.redis.ping()
