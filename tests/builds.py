@@ -1,14 +1,16 @@
-"""Builds of other releases: copies of the source tree whose contract, and ledger, are of other versions.
+"""Builds of later releases: copies of the source tree whose contract, and ledger, are of other versions.
 
-this tree            reads and writes version 2
-the next release     reads 2 and 3, writes 2; its ledger has a column more
-the one after it     reads and writes 3
+release       reads    writes
+this          2        2
+next          2, 3     2         brings a version; its ledger, and that of all later ones, has a column more
+after next    2, 3     3
+third         3        3
 """
 
 import shutil
 from pathlib import Path
 
-from maabo_dist.contract.messages import OLDEST, VERSION
+from maabo_dist.contract.messages import OLDEST, VERSION, WRITTEN
 from scheduler import schema
 from tests import servers
 
@@ -17,26 +19,23 @@ WORKER = "tests/faults/held_app.py"
 """The application of workers that tests can hold up."""
 
 
-def next_release(directory):
-    """The root of a build to which this one can be upgraded process by process."""
-    return _build(Path(directory) / "next", OLDEST, VERSION + 1)
+VERSIONS = {
+    "next": {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION + 1},
+    "after next": {"OLDEST": OLDEST, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
+    "third": {"OLDEST": VERSION + 1, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
+}
 
 
-def release_after_next(directory):
-    """The root of one that has forgotten what this one writes."""
-    return _build(Path(directory) / "after-next", VERSION + 1, VERSION + 1)
-
-
-def _build(root, oldest, newest):
+def later_release(directory, name):
+    """The root of a build."""
+    root = Path(directory) / name.replace(" ", "-")
     for package in PACKAGES:  # with the kernels' machine code, which goes by the time of a file
         shutil.copytree(servers.ROOT / package, root / package)
     (root / WORKER).parent.mkdir(parents=True)
     shutil.copy2(servers.ROOT / WORKER, root / WORKER)
-    _edit(
-        root / "maabo_dist/contract/messages.py",
-        (f"\nVERSION = {VERSION}\n", f"\nVERSION = {newest}\n"),
-        (f"\nOLDEST = {OLDEST}\n", f"\nOLDEST = {oldest}\n"),
-    )
+    known = {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION}
+    changes = [(f"\n{key} = {known[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
+    _edit(root / "maabo_dist/contract/messages.py", *changes)
     _add_a_column(root / "scheduler/schema.py", schema.VERSION)
     return root
 

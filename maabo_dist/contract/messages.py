@@ -3,8 +3,9 @@
 Every message carries the version of the contract. One of a version that is not read here, or that does not read, is
 refused with a FormatError that says why; it never brings a process down.
 
-So that a cluster can be upgraded process by process, in any order, a release that brings a version still reads the one
-before, and writes that one; its successor may write the new one. An answer is in the version of what asked for it.
+So that a cluster can be upgraded process by process, in any order, a release reads what the one before it writes, and
+writes what the one before it reads. A new version takes three of them: the first reads it, the second writes it, the
+third forgets the old one. An answer is in the version of what asked for it.
 """
 
 import json
@@ -21,8 +22,10 @@ from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
 VERSION = 2
 """The newest version that is read."""
+WRITTEN = 2
+"""The version that is written: the newest that the release before reads."""
 OLDEST = 2
-"""The oldest version that is read, and the one that is written: VERSION, or the one before it."""
+"""The oldest version that is read: at most what the release before writes."""
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
 
@@ -38,7 +41,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    version: int = OLDEST
+    version: int = WRITTEN
 
     @classmethod
     def read(cls, data: object) -> Self:

@@ -237,7 +237,7 @@ def test_a_job_may_name_who_is_called_when_it_ends():
 
 @pytest.fixture
 def next_release(monkeypatch):
-    """It brings a version, and reads the one before."""
+    """It brings a version, and neither writes it nor forgets the one before."""
     monkeypatch.setattr(messages, "VERSION", 3)
 
 
@@ -247,7 +247,7 @@ def test_a_release_that_brings_a_version_reads_it_and_the_one_before(next_releas
 
 
 def test_what_is_written_is_what_the_release_before_reads(next_release):
-    assert Evaluate.read(an_evaluation()).model_dump()["version"] == messages.OLDEST == 2
+    assert Evaluate.read(an_evaluation()).model_dump()["version"] == messages.WRITTEN == 2
 
 
 @pytest.mark.parametrize(("version", "remedy"), [(1, "Upgrade whoever sent it."), (4, "Upgrade this program.")])

@@ -22,14 +22,8 @@ FOUL = {"loss": 0.02, "twice": 0.02, "jitter": 0.01}
 
 
 @pytest.fixture(scope="module")
-def machine():
-    reason = hosts.why_not()
-    if reason:
-        (pytest.fail if os.environ.get("MAABO_TEST_HOSTS") == "1" else pytest.skip)(reason)
-
-
-@pytest.fixture(scope="module")
-def _standing(machine, tmp_path_factory):
+def _standing(tmp_path_factory):
+    hosts.need()
     world = FarWorld(tmp_path_factory.mktemp("hosts"))
     try:
         world.start("scheduler", *WORKERS)
@@ -46,9 +40,10 @@ def far(_standing):
 
 
 @pytest.fixture
-def two_schedulers(machine, tmp_path):
+def two_schedulers(tmp_path):
     """A scheduler on each of two hosts, their ledger on a third."""
-    if not hosts.IS_ROOT or servers.postgres_programs() is None:
+    hosts.need()
+    if hosts.way_in() != hosts.PLAIN or servers.postgres_programs() is None:
         pytest.skip("A PostgreSQL on a host of its own takes root, and an installed one.")
     world = FarWorld(tmp_path, postgres=True)
     try:
