@@ -57,7 +57,7 @@ def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
     """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
     options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
     application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
-    backend, url = by_url(settings.redis_url, application.loader)
+    backend, url = by_url(settings.celery_url, application.loader)
     application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
 

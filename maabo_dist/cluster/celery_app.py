@@ -16,7 +16,7 @@ from maabo_dist.contract import names
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
     """A configured application without tasks."""
-    app = Celery("maabo", broker=settings.redis_url, set_as_current=False)
+    app = Celery("maabo", broker=settings.celery_url, set_as_current=False)
     app.conf.update(
         # JSON alone is accepted: nothing from the wire is ever unpickled.
         accept_content=["json"],

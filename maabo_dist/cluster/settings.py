@@ -93,6 +93,13 @@ class ClusterSettings(EnvironmentSettings):
     """A receiver that has not answered after so long has not answered."""
     log: Literal["text", "json"] = "text"
 
+    @property
+    def celery_url(self) -> str:
+        """The address of Redis as Celery spells it: another name for a socket, and for its database."""
+        if not self.redis_url.startswith("unix://"):
+            return self.redis_url
+        return self.redis_url.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+
     def key(self, name: str) -> str:
         """A Redis key of this cluster."""
         return f"{self.prefix}{name}"
