@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from maabo_dist.errors import SettingsError
+
 BAKED = "/opt/maabo/kernels"
 CACHE = "NUMBA_CACHE_DIR"
 _LEVELS = {"x86_64": "x86-64-v3"}
@@ -31,8 +33,11 @@ def target(machine: str, info: str) -> dict[str, str]:
 
 
 def bake(folder: Path) -> int:
-    """Compile into this folder; the exit code."""
-    own = os.environ | _target_here() | {CACHE: str(folder)}
+    """Compile into this folder; the exit code. What is compiled is run, too: by a processor that can."""
+    found = _target_here()
+    if not found:
+        raise SettingsError("This processor is older than x86-64-v3, or /proc does not tell: others could use nothing.")
+    own = os.environ | found | {CACHE: str(folder)}
     return subprocess.run([sys.executable, "-m", "maabo_dist.warm"], env=own, check=False).returncode
 
 

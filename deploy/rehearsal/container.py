@@ -94,8 +94,8 @@ def _script(blueprint: Blueprint) -> str:
     # Bound to itself first, with what is mounted in it: only a mount can be made read-only.
     lines = [f"hostname {blueprint.name}", f"mount --rbind {root} {root}", f"mount -t proc proc {root}/proc"]
     for place, (source, read_only) in blueprint.mounts.items():
-        made = "mkdir -p" if source.is_dir() else "touch"
-        lines += [f"{made} {root}{place}", f"mount --bind {source} {root}{place}"]
+        made = f"mkdir -p {root}{place}" if source.is_dir() else f"install -D /dev/null {root}{place}"
+        lines += [made, f"mount --bind {source} {root}{place}"]
         lines += [f"mount -o remount,bind,ro {root}{place}"] if read_only else []
     lines += [f"mkdir -p {root}{place}; mount -t tmpfs -o mode=1777 tmpfs {root}{place}" for place in blueprint.scratch]
     lines.append(f"mount -o remount,bind,ro {root}")

@@ -31,7 +31,7 @@ def play(cluster: Cluster, say: Callable[[str], object]) -> None:
     for role in (*ROLES, "worker"):
         cluster.start(role)
     for name in ("scheduler1", "api1", "worker1", "worker2", "flower1"):
-        wait_for(lambda name=name: cluster.healthy(name), 120, f"a healthy {name}")  # type: ignore[misc]
+        wait_for(lambda name=name: cluster.healthy(name), 300, f"a healthy {name}")  # type: ignore[misc]
     say("all roles are healthy by the image's own check, on a read-only root, as user 10001 without capabilities")
     token = _first_token(cluster)
     say("the first token was made as deploy/README.md says; nobody was answered before")
@@ -79,7 +79,7 @@ def _mined_over_http(cluster: Cluster, token: str) -> str:
         seen.update(_asked("GET", f"/v1/jobs/{job['id']}", token=token)[1])
         return seen["state"] in {"done", "failed"}
 
-    wait_for(ended, 180, "the end of the job")
+    wait_for(ended, 600, "the end of the job")
     assert seen["state"] == "done", seen
     return str(_asked("GET", f"/v1/jobs/{job['id']}/rules", token=token)[1]["digest"])
 
@@ -87,13 +87,9 @@ def _mined_over_http(cluster: Cluster, token: str) -> str:
 def _mined_alone(cluster: Cluster) -> str:
     options = [f"--{name}={value}" for name, value in SETTINGS.items()]
     command = ["maabo", "mine", "--dataset", "diabetes", "--format", "json", *options]
-    done = cluster.running["api1"].call("env", *_kernels(), *command)
+    done = cluster.running["api1"].call("python", "-m", "deploy.image", *command)
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["digest"])
-
-
-def _kernels() -> list[str]:
-    return ["NUMBA_CPU_NAME=x86-64-v3", "NUMBA_CPU_FEATURES="]
 
 
 def _flower_is_closed(cluster: Cluster) -> None:
@@ -144,7 +140,7 @@ def _stopped(cluster: Cluster) -> None:
         container: Container = cluster.running[name]
         container.signal(signal.SIGTERM)
         try:
-            code = container.wait(60)
+            code = container.wait(120)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{name} does not end at SIGTERM.") from None
         assert code in {0, 128 + signal.SIGTERM}, f"{name} ended with {code}.\n{container.log()[-2000:]}"

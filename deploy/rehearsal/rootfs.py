@@ -72,6 +72,7 @@ class RootFs:
             hosts.write("\n127.0.0.1 redis postgres api\n")
 
     def _mount_base(self) -> None:
+        mount("-t", "proc", "proc", self.folder / "proc")
         _bind("/usr", self.folder / "usr")
         _bind(sys.base_prefix, self.folder / "usr/local")
         own_place = self.folder / sys.base_prefix[1:]  # a Python looks for its library where it was installed
@@ -87,7 +88,7 @@ class RootFs:
 
 
 def build(stages: list[Stage], context: Path, work: Path, say: Callable[[str], object]) -> tuple[RootFs, Stage]:
-    """Do all steps; the file system of the last stage, and the stage. In a directory where that was done, it is kept."""
+    """Do all steps; the file system of the last stage, and the stage. Where that was done before, it is kept."""
     sent, mark = sent_files(context), work / "built"
     done = mark.exists()
     built: dict[str, RootFs] = {}
