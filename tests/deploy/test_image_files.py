@@ -222,6 +222,14 @@ def test_nobody_starts_before_what_it_needs_is_well(document):
     }
 
 
+def test_the_readme_names_every_role_and_every_variable():
+    page = (ROOT / "deploy/README.md").read_text()
+    variables = set(re.findall(r"\$\{(\w+)", COMPOSE.read_text()))
+
+    assert [name for name in sorted(variables) if name not in page] == []
+    assert [role for role in ROLES if f"| `{role}` |" not in page] == []
+
+
 def test_redis_forgets_nothing(document):
     configuration = (ROOT / "deploy/compose/redis.conf").read_text()
 
