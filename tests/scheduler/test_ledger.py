@@ -4,7 +4,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
@@ -892,3 +892,17 @@ def test_a_job_that_another_version_wrote_is_said_to_be_so_and_stops_nobody(ledg
     assert [row.id for row in ledger.jobs([a_job(1).id, a_job(2).id])] == [a_job(2).id]
     with pytest.raises(FormatError, match="another version"):
         ledger.job(a_job(1).id)
+
+
+def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres_url):
+    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS odd"))
+        connection.execute(
+            text("CREATE DATABASE odd ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        )
+
+    with pytest.raises(
+        SettingsError, match=r"has the encoding SQL_ASCII; UTF8 is needed\. Make it with CREATE DATABASE"
+    ):
+        Ledger(make_url(postgres_url).set(database="odd").render_as_string(hide_password=False))
