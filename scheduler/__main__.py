@@ -1,4 +1,4 @@
-"""`python -m scheduler`: a scheduler process; `serve`, `token`, `backup` and `restore` are commands of it.
+"""`python -m scheduler`: a scheduler process; `serve`, `token`, `backup`, `restore` and `health` are its commands.
 
 Configured by MAABO_… variables.
 
@@ -51,6 +51,15 @@ def serve_command(host: str | None, port: int | None) -> int:
     settings = ServiceSettings.from_environment(os.environ, host=host, port=port)
     with _parts("maabo-service") as parts:
         serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
+    return 0
+
+
+@scheduler.command("health")
+def health_command() -> int:
+    """End with 0 if a scheduler process of this host takes its turns, with 1 if not."""
+    from scheduler.health import check_scheduler
+
+    click.echo(check_scheduler(ClusterSettings.from_environment(os.environ)), err=True)
     return 0
 
 

@@ -4,7 +4,7 @@ import socket
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.errors import FormatError, SettingsError
@@ -86,6 +86,20 @@ def test_a_server_whose_host_falls_silent_is_given_up_and_gives_up_who_falls_sil
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENCE * 1000
         assert sock.gettimeout() is None  # a server that is slow is not gone
         assert waits == f"{SILENCE}s"
+
+
+def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres_url):
+    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS odd"))
+        connection.execute(
+            text("CREATE DATABASE odd ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        )
+
+    with pytest.raises(
+        SettingsError, match=r"has the encoding SQL_ASCII; UTF8 is needed\. Make it with CREATE DATABASE"
+    ):
+        Ledger(make_url(postgres_url).set(database="odd").render_as_string(hide_password=False))
 
 
 def test_a_ledger_outlives_the_loss_of_its_connections(postgres_url):
