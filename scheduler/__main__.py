@@ -22,6 +22,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.access import token_group
+from scheduler.brokers import BrokerError, check_broker
 from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
@@ -97,6 +98,10 @@ def _check_access(parts: Parts) -> None:
         raise SettingsError(f"Redis refused the password in MAABO_REDIS: {error}") from error
     except redis.RedisError as error:
         journal.warn("Redis cannot be reached yet", reason=error)
+    try:
+        check_broker(parts.broker)
+    except BrokerError as error:
+        journal.warn("the broker cannot be reached yet", reason=error)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.app.backends import by_url
 
+from maabo_dist.cluster.address import verifying
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.logs import Journal, log_handler
 from maabo_dist.cluster.settings import ClusterSettings
@@ -56,7 +57,7 @@ def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
     """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
     options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
     application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
-    backend, url = by_url(settings.redis_url, application.loader)
+    backend, url = by_url(verifying(settings.redis_url), application.loader)
     application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
 

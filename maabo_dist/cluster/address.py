@@ -30,6 +30,13 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{place}" if separator else url.partition("?")[0]
 
 
+def verifying(url: str) -> str:
+    """The URL that also makes kombu verify a server's certificate, as redis-py does without being told."""
+    if not url.startswith("rediss://") or "ssl_cert_reqs=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
+
+
 def check_url(url: str) -> None:
     """Refuse what is no URL of a Redis, in a sentence."""
     if not url.startswith(("redis://", "rediss://", "unix://")):

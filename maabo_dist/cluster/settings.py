@@ -9,6 +9,7 @@ from maabo_dist.errors import SettingsError
 
 _VARIABLES = {
     "redis_url": "MAABO_REDIS",
+    "broker_url": "MAABO_BROKER",
     "prefix": "MAABO_PREFIX",
     "store_url": "MAABO_STORE",
     "ledger_url": "MAABO_LEDGER",
@@ -62,6 +63,8 @@ class ClusterSettings(EnvironmentSettings):
     variables: ClassVar[Mapping[str, str]] = _VARIABLES
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", pattern=r"^(rediss?|unix)://")
+    broker_url: str = Field("", pattern=r"^(amqps?://|$)")
+    """A RabbitMQ for the tasks; without one, the Redis is the broker, too."""
     prefix: str = Field("", max_length=50, pattern=r"^[A-Za-z0-9_.:-]*$")
     """Put before every Redis key, so that clusters can share a server."""
     store_url: str = "file:///var/lib/maabo/store"

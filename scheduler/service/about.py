@@ -42,5 +42,5 @@ def about(request: Request) -> About:
 def load(request: Request, _caller: Reader) -> Load:
     """How many tasks the workers have, and how many wait for one of them."""
     parts = service_of(request).parts
-    tasks, waiting = tasks_under_way(parts.redis, parts.settings)
+    tasks, waiting = tasks_under_way(parts.redis, parts.broker, parts.settings)
     return Load(tasks=tasks, waiting=min(tasks, waiting))

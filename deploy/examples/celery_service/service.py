@@ -1,4 +1,4 @@
-"""A service that knows nothing of maabo but the address of its Redis: queues a job, and is called when it has ended."""
+"""A service that knows of maabo only where its Redis and its broker are: queues a job, is called when it has ended."""
 
 import json
 import os
@@ -8,15 +8,16 @@ from celery import Celery
 from kombu.entity import Queue
 
 REDIS, PREFIX = os.environ["MAABO_REDIS"], os.environ.get("MAABO_PREFIX", "")
+BROKER = os.environ.get("MAABO_BROKER") or REDIS
 
-app = Celery("billing", broker=REDIS, backend=REDIS)
+app = Celery("billing", broker=BROKER, backend=REDIS)
 app.conf.update(
     accept_content=["json"],
     task_queues=[Queue("billing")],
     task_default_queue="billing",
     task_create_missing_queues=True,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"global_keyprefix": PREFIX},
+    broker_transport_options={"global_keyprefix": PREFIX} if BROKER == REDIS else {},
     result_backend_transport_options={"global_keyprefix": PREFIX},
 )
 
