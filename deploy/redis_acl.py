@@ -37,10 +37,9 @@ EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", 
 ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.OWN_QUEUES}*"
-UNACKED = ("unacked", "unacked_index")
 PRIORITIES = "??[369]"
 """kombu looks into four lists for a queue: one of its name, and three that go on with two control characters."""
-REPLIES = ("*.reply.celery.pidbox", f"*.reply.celery.pidbox{PRIORITIES}")
+MAILBOXES = tuple(f"{name}{end}" for name in ("*.celery.pidbox", "celeryev.*") for end in ("", PRIORITIES))
 SESSION = ("ping", "select", "multi", "exec", "discard", "unwatch")
 """On no key. To sign in is everyone's right."""
 
@@ -67,25 +66,40 @@ def grant(commands: str, *keys: str) -> Grant:
     return Grant(tuple(commands.split()), keys)
 
 
+def check_names(given: Iterable[str]) -> None:
+    """Refuse what would mean more than itself in a pattern."""
+    for name in given:
+        if not NAME.fullmatch(name):
+            raise SettingsError(f"{name!r} is no prefix or queue: letters, digits and _ . : - are, up to 50 of them.")
+
+
 def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
     """All users of a cluster; `own_queues` are those of services, that callbacks go to."""
     pidbox, events = f"/{database}.celery.pidbox", f"/{database}.celeryev/*"
     artifacts = (grant("get set exists del expire", ARTIFACTS), grant("time"))
     ask = grant("xadd", names.INTAKE_STREAM)
     inspect = (
-        grant("sadd smembers srem exists", "_kombu.binding.*celery*"),
-        grant("brpop rpop llen del exists", *REPLIES),
+        grant(
+            "sadd smembers srem exists del evalsha zadd zrem zrangebyscore",
+            *_bindings(["celery*", "reply.celery.pidbox"]),
+            "_kombu.binding_deadlines",
+        ),
+        grant("time script|load script|exists"),
+        grant("brpop rpop llen del exists", *MAILBOXES),
     )
     return (
         User(
             "scheduler",
             (
-                grant("xread xlen xdel del", names.INTAKE_STREAM, RESULTS),
-                grant("xadd", names.REFUSED_STREAM, EVENTS),
-                grant("set get mget exists expire del", *RECORDS, EVENTS, names.CLUSTER, METERS),
-                grant("zadd zrange zrem zremrangebyscore expire", names.JOB_LIST),
+                grant("xread xdel", names.INTAKE_STREAM, RESULTS),
+                grant("del", RESULTS),
+                grant("xadd", names.REFUSED_STREAM),
+                grant("xadd expire del", EVENTS),
+                grant("set mget exists del", *RECORDS),
+                grant("set", names.CLUSTER, METERS),
+                grant("zadd zrange zrem", names.JOB_LIST),
                 grant("lpush llen exists", QUEUES, *_lists(own_queues)),
-                grant("sadd smembers", *(f"_kombu.binding.{queue}" for queue in (QUEUES, *own_queues))),
+                grant("sadd smembers", *_bindings([QUEUES, *own_queues])),
                 grant("scan"),
                 *artifacts,
             ),
@@ -93,13 +107,13 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
         User(
             "worker",
             (
-                *_consuming((QUEUES,), UNACKED, "unacked_mutex"),
+                *_consuming((QUEUES,)),
                 grant("xadd expire", RESULTS),
                 ask,
-                grant("set setex get publish", ANSWERS),
+                grant("set setex get", ANSWERS),
                 *artifacts,
                 *inspect,
-                grant("lpush", *REPLIES),
+                grant("lpush", *MAILBOXES),
                 grant("publish subscribe psubscribe unsubscribe punsubscribe"),
             ),
             (pidbox, events, f"/{database}.celeryev/worker.*", ANSWERS),
@@ -113,7 +127,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("zrem", names.JOB_LIST),
                 ask,
                 grant("xlen", names.INTAKE_STREAM, names.REFUSED_STREAM, RESULTS),
-                grant("llen hlen", QUEUES, *UNACKED),
+                grant("llen hlen", QUEUES, "unacked"),
                 grant("scan"),
                 *artifacts,
             ),
@@ -131,16 +145,10 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
             "service",
             (
                 grant("lpush llen exists", *_lists([names.JOBS_QUEUE])),
-                grant("sadd smembers", f"_kombu.binding.{names.JOBS_QUEUE}"),
+                grant("sadd smembers", *_bindings([names.JOBS_QUEUE])),
                 grant("get del", ANSWERS),
                 grant("subscribe unsubscribe"),
-                *(
-                    part
-                    for queue in own_queues
-                    for part in _consuming(
-                        (queue,), (f"{queue}-unacked", f"{queue}-unacked-index"), f"{queue}-unacked-mutex"
-                    )
-                ),
+                *(part for queue in own_queues for part in _consuming((queue,), f"{queue}-")),
             ),
             (ANSWERS,),
         ),
@@ -148,6 +156,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
             "flower",
             (
                 *inspect,
+                *_consuming((), "flower-"),
                 grant("llen", QUEUES),
                 grant("publish subscribe psubscribe unsubscribe punsubscribe"),
             ),
@@ -160,14 +169,22 @@ def _lists(queues: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for queue in queues for name in (queue, f"{queue}{PRIORITIES}"))
 
 
-def _consuming(queues: tuple[str, ...], unacked: tuple[str, ...], mutex: str) -> tuple[Grant, ...]:
-    """What kombu does to take messages, to note them as taken, and to give back those of the dead."""
-    return (
+def _bindings(exchanges: Iterable[str]) -> tuple[str, ...]:
+    """Where kombu keeps which queues hang on an exchange."""
+    return tuple(f"_kombu.{table}.{exchange}" for exchange in exchanges for table in ("binding", "binding_permanent"))
+
+
+def _consuming(queues: tuple[str, ...], owner: str = "") -> tuple[Grant, ...]:
+    """What kombu does to take messages, to note in lists of the owner's what is taken, and to give back the dead's."""
+    taking = (
         grant("brpop rpop lpush rpush llen exists", *_lists(queues)),
-        grant("sadd smembers srem", *(f"_kombu.binding.{queue}" for queue in queues)),
-        grant("hset hget hdel hlen zadd zrem zrange zrevrangebyscore watch", *unacked),
-        grant("set get del pexpire evalsha", mutex),
-        grant("script|load"),
+        grant("sadd smembers srem", *_bindings(queues)),
+    )
+    return (
+        *(taking if queues else ()),
+        grant("hset hget hdel hlen zadd zrem zrange watch", f"{owner}unacked", f"{owner}unacked_index"),
+        grant("set get del pexpire evalsha", f"{owner}unacked_mutex"),
+        grant("script|load script|exists"),
     )
 
 
@@ -231,9 +248,7 @@ def kept_passwords(path: Path, wanted: Iterable[str]) -> dict[str, str]:
 )
 def redis_acl(prefix: str, database: int, own_queues: tuple[str, ...], version: str, passwords: Path | None) -> None:
     """Write the users of a cluster to standard output, as Redis reads them from its `aclfile`."""
-    for name in (*own_queues, *([prefix] if prefix else ())):
-        if not NAME.fullmatch(name):
-            raise SettingsError(f"{name!r} is no prefix or queue: letters, digits and _ . : - are, up to 50 of them.")
+    check_names((*own_queues, *([prefix] if prefix else ())))
     known = None if passwords is None else kept_passwords(passwords, [user.name for user in users(database, ())])
     for line in lines(prefix, database=database, own_queues=own_queues, selectors=version == "7", passwords=known):
         click.echo(line)

@@ -10,13 +10,12 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Protocol
 
-from amqp.exceptions import AccessRefused, NotAllowed, NotFound  # type: ignore[import-untyped]  # ships no types
+from amqp.exceptions import NotFound  # type: ignore[import-untyped]  # ships no types
 from celery import Celery
 from kombu.messaging import Producer
 
 from maabo_dist.cluster.broker import ERRORS, over_amqp, shown_broker
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.errors import SettingsError
 
 PATIENCE = 3.0
 """Seconds for anything that RabbitMQ is asked, a publisher's confirm too. Well below the time of a lease."""
@@ -113,11 +112,6 @@ class AmqpBroker:
         with self._connected() as connection:
             yield Producer(connection)  # type: ignore[no-untyped-call]  # kombu has types for some of its parts
 
-    def check(self) -> None:
-        """Connect. A RabbitMQ that refuses the user is a mistake in the settings, one that is not there may come."""
-        with self._connected():
-            pass
-
     def close(self) -> None:
         """Let go of the connection."""
         with self._lock:
@@ -153,17 +147,3 @@ class AmqpBroker:
         if connection is not None:
             with suppress(*ERRORS, AttributeError):
                 connection.collect(socket_timeout=0.1)
-
-
-def check_broker(broker: Broker) -> None:
-    """Meet a broker that refuses us before anything depends on it; raises BrokerError if it cannot be reached."""
-    if not isinstance(broker, AmqpBroker):
-        return
-    try:
-        broker.check()
-    except BrokerError as error:
-        if isinstance(error.__cause__, AccessRefused | NotAllowed):
-            raise SettingsError(
-                f"{error} Check the user, the password and the virtual host in MAABO_BROKER."
-            ) from error
-        raise

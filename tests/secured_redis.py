@@ -31,7 +31,7 @@ def needs_tls():
 
 
 class Certificates:
-    """An authority that signs a server's certificate for 127.0.0.1 and a client's; and another one, that signs nothing."""
+    """An authority, the certificates that it signed for a server and a client, and another authority."""
 
     def __init__(self, directory):
         self.directory = Path(directory)

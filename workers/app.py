@@ -4,13 +4,14 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery, signals
 from celery.app.backends import by_url
 
-from maabo_dist.cluster.address import verifying
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.address import check_access, verifying
+from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, check_broker, over_amqp
+from maabo_dist.cluster.celery_app import HARD_LIMIT, make_celery
 from maabo_dist.cluster.logs import Journal, log_handler
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
@@ -48,6 +49,7 @@ def make_app(
     for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
         ending.connect(lambda **_: tracing.close(), weak=False)
     _keep_answers(application, settings)
+    signals.worker_init.connect(lambda **_: _check(settings, application), weak=False)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
     return application
@@ -70,6 +72,24 @@ def _compile_kernels(**_: Any) -> None:
     warm()
 
 
+def _check(settings: ClusterSettings, application: Celery) -> None:
+    """End a worker that would be refused for ever; Celery would go on knocking."""
+    try:
+        with open_redis(settings) as client:
+            check_access(settings.redis_url, client.ping)
+        check_broker(settings, application)
+    except MaaboError as error:
+        _leave(error)
+    longest = settings.task_limit * HARD_LIMIT
+    if over_amqp(settings) and longest > CONSUMER_TIMEOUT:
+        journal.warn("tasks may run longer than RabbitMQ waits by default; raise its consumer_timeout", seconds=longest)
+
+
+def _leave(error: MaaboError) -> NoReturn:
+    sys.stderr.write(f"worker: {error}\n")
+    sys.exit(2)
+
+
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
     """A task whose process was killed or ran out of time is reported by the main process, at once."""
     if isinstance(sender, ClusterTask):
@@ -87,5 +107,4 @@ try:
         tracing=Tracing.from_environment(os.environ, "maabo-worker"),
     )
 except MaaboError as error:
-    sys.stderr.write(f"worker: {error}\n")
-    sys.exit(2)
+    _leave(error)

@@ -9,9 +9,15 @@ quick.
 
 import ssl
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from amqp.exceptions import AMQPError, MessageNacked  # type: ignore[import-untyped]  # ships no types
+from amqp.exceptions import (  # type: ignore[import-untyped]  # ships no types
+    AccessRefused,
+    AMQPError,
+    MessageNacked,
+    NotAllowed,
+)
+from celery import Celery
 from kombu.exceptions import KombuError, OperationalError
 from redis import RedisError
 
@@ -26,9 +32,11 @@ ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OS
 HEARTBEAT = 10
 """Seconds. A worker whose RabbitMQ is gone without a word notices after two of them, and so does RabbitMQ."""
 
+CHECK_SECONDS = 3.0
 CONSUMER_TIMEOUT = 1800.0
 """Seconds after which RabbitMQ, unless told otherwise, takes a task back from a worker that has not acknowledged it."""
 
+_CERT_REQS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _SSL_OPTIONS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 
 
@@ -47,9 +55,30 @@ def celery_options(settings: ClusterSettings) -> dict[str, Any]:
     return _amqp_options(settings) if over_amqp(settings) else _redis_options(settings)
 
 
+def check_broker(settings: ClusterSettings, celery: Celery) -> str | None:
+    """None if a RabbitMQ answers, or there is none; else what is wrong with it now. What will stay wrong is raised."""
+    if not over_amqp(settings):
+        return None
+    said = f"RabbitMQ at {shown_broker(settings)}"
+    try:
+        with celery.connection_for_write(connect_timeout=CHECK_SECONDS) as connection:
+            connection.ensure_connection(max_retries=0)
+    except (AccessRefused, NotAllowed) as error:
+        remedy = "Check the user, the password and the virtual host in MAABO_BROKER."
+        raise SettingsError(f"{said} refuses us ({error.reply_text}). {remedy}") from error
+    except ERRORS as error:
+        if isinstance(error.__cause__ or error, ssl.SSLError):
+            remedy = "Name the authority that signed its certificate as amqps://…?ssl_ca_certs=FILE."
+            raise SettingsError(f"{said} cannot be trusted, or does not trust us ({error}). {remedy}") from error
+        return f"{said} cannot be reached ({error})."
+    return None
+
+
 def _redis_options(settings: ClusterSettings) -> dict[str, Any]:
+    url, tls = _redis_tls(settings.redis_url)
     return {
-        "broker_url": verifying(settings.redis_url),
+        "broker_url": url,
+        "broker_use_ssl": tls,
         "broker_transport_options": {
             "global_keyprefix": settings.prefix,
             "visibility_timeout": int(settings.task_limit * 10) + 60,
@@ -61,6 +90,30 @@ def _redis_options(settings: ClusterSettings) -> dict[str, Any]:
             "health_check_interval": 5,
         },
     }
+
+
+def _redis_tls(url: str) -> tuple[str, dict[str, Any] | None]:
+    """The URL without its words on TLS, and these apart: Flower knows them by that setting alone.
+
+    kombu would verify a server's certificate only if it is told to.
+    """
+    if not url.startswith("rediss://"):
+        return url, None
+    place, _, query = verifying(url).partition("?")
+    given = parse_qsl(query)
+    tls = {name: _tls_value(name, value) for name, value in given if name.startswith("ssl_")}
+    rest = urlencode([(name, value) for name, value in given if not name.startswith("ssl_")])
+    return (f"{place}?{rest}" if rest else place), tls
+
+
+def _tls_value(name: str, value: str) -> object:
+    if name == "ssl_check_hostname":
+        return value.lower() not in {"false", "no", "0"}
+    if name != "ssl_cert_reqs":
+        return value
+    if value not in _CERT_REQS:
+        raise SettingsError(f"MAABO_REDIS: ssl_cert_reqs={value!r} is none of {', '.join(_CERT_REQS)}.")
+    return _CERT_REQS[value]
 
 
 def _amqp_options(settings: ClusterSettings) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from maabo_dist.cluster.broker import celery_options
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 
+HARD_LIMIT = 1.25
+"""A task that does not heed its time limit is ended after this many times as long."""
+
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
     """A configured application without tasks."""
@@ -38,7 +41,7 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         task_soft_time_limit=settings.task_limit,
-        task_time_limit=settings.task_limit * 1.25,
+        task_time_limit=settings.task_limit * HARD_LIMIT,
         worker_max_memory_per_child=settings.worker_memory >> 10,
         worker_max_tasks_per_child=5000,
         task_send_sent_event=False,

@@ -1,6 +1,6 @@
 """Where a cluster's parts are. Built once, at the entry point of a process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -51,6 +51,10 @@ class EnvironmentSettings(BaseModel):
             # An address may hold a password, and messages end up in logs.
             shown = "…" if name.endswith("_url") else repr(problem["input"])
             raise SettingsError(f"{cls.variables.get(name, name)} = {shown}: {problem['msg'].lower()}.") from None
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """Without addresses: a repr ends up in logs, too."""
+        return [(name, "…" if name and name.endswith("_url") else value) for name, value in super().__repr_args__()]
 
     def environment(self) -> dict[str, str]:
         """The variables that tell another process the same."""

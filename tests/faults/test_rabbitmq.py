@@ -9,13 +9,12 @@ import sys
 
 import pytest
 
+from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.brokers import check_broker
 from scheduler.exposition import exposed
-from scheduler.parts import Parts
 from tests import servers
 from tests.faults.test_bad_messages import Trap, evaluate, said
 from tests.faults.world import MINING, World, table
@@ -64,10 +63,8 @@ def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world
     assert 'maabo_up{part="broker"} 1.0' in shown
     assert 'maabo_queue_messages{queue="maabo.evaluate"} 0.0' in shown
     refused = world.settings.model_copy(update={"broker_url": world.rabbit.url.replace(PASSWORD, "no-such-secret")})
-    parts = Parts.connected(refused)
     with pytest.raises(SettingsError, match="user, the password and the virtual host in MAABO_BROKER") as error:
-        check_broker(parts.broker)
-    parts.close()
+        check_broker(refused, make_celery(refused))
     told = "".join([*(process.log for process in world.processes), str(error.value)])
     assert [word for word in (PASSWORD, "no-such-secret") if word in told] == []
 

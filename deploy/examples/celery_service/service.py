@@ -10,6 +10,13 @@ from kombu.entity import Queue
 REDIS, PREFIX = os.environ["MAABO_REDIS"], os.environ.get("MAABO_PREFIX", "")
 BROKER = os.environ.get("MAABO_BROKER") or REDIS
 
+# Lists of its own for what its workers have taken: they need no right to those of the cluster's workers.
+OWN_LISTS = {
+    "unacked_key": "billing-unacked",
+    "unacked_index_key": "billing-unacked_index",
+    "unacked_mutex_key": "billing-unacked_mutex",
+}
+
 app = Celery("billing", broker=BROKER, backend=REDIS)
 app.conf.update(
     accept_content=["json"],
@@ -17,7 +24,9 @@ app.conf.update(
     task_default_queue="billing",
     task_create_missing_queues=True,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"global_keyprefix": PREFIX} if BROKER == REDIS else {},
+    broker_transport_options={"global_keyprefix": PREFIX, **OWN_LISTS} if BROKER == REDIS else {},
+    # The cluster's workers hear the same commands: whoever may give one may stop them all.
+    worker_enable_remote_control=False,
     result_backend_transport_options={"global_keyprefix": PREFIX},
 )
 
