@@ -74,7 +74,10 @@ def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -
     """The text that Prometheus reads, where there is no other registry."""
     registry, broker = CollectorRegistry(), open_broker(settings, redis, make_celery(settings))
     registry.register(ClusterCollector(ledger, redis, broker, settings, lambda: now))
-    return generate_latest(registry)
+    try:
+        return generate_latest(registry)
+    finally:
+        broker.close()
 
 
 def tasks_under_way(redis: Any, broker: Broker, settings: ClusterSettings) -> tuple[int, int]:
