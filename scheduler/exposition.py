@@ -80,12 +80,25 @@ def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -
         broker.close()
 
 
-def tasks_under_way(redis: Any, broker: Broker, settings: ClusterSettings) -> tuple[int, int]:
-    """Tasks that were sent and not answered, and messages that no worker has taken."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the workers have to do and have done, all jobs together."""
+
+    tasks: int
+    """Sent and not answered."""
+    waiting: int
+    """Messages that no worker has taken."""
+    seconds: float
+    """That workers have spent on tasks since the schedulers started."""
+
+
+def work_of(redis: Any, broker: Broker, settings: ClusterSettings) -> Work:
+    """As schedulers told it last, a second ago at most."""
     waiting = sum(broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
-    readings = _readings(redis, _Keys.found(redis, settings).meters)
-    sent = (reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}) for reading in readings.values())
-    return int(sum(sum(each.values()) for each in sent)), int(waiting)
+    readings = _readings(redis, _Keys.found(redis, settings).meters).values()
+    sent = sum(sum(reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}).values()) for reading in readings)
+    timings = (reading.timings.get(meters.TASK_SECONDS.name, {}) for reading in readings)
+    return Work(int(sent), waiting, sum(timing.sum for each in timings for timing in each.values()))
 
 
 def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
