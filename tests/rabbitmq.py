@@ -25,12 +25,17 @@ def needs_rabbitmq():
 class RabbitServer:
     """Can be killed and started again on its port and directory. Erlang's port mapper is its own, too."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, certificates=None):
         self.directory = Path(directory)
         self.directory.mkdir(exist_ok=True)
         self.port, mapper, between = servers.free_port(), servers.free_port(), servers.free_port()
         self._mapper_command = ["epmd", "-port", str(mapper), "-address", "127.0.0.1"]
         lines = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "default_user = maabo", f"default_pass = {PASSWORD}"]
+        if certificates is not None:
+            self.tls_port = servers.free_port()
+            lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", "ssl_options.verify = verify_peer"]
+            files = {"cacertfile": "ca.crt", "certfile": "server.crt", "keyfile": "server.key"}
+            lines += [f"ssl_options.{name} = {certificates.path(file)}" for name, file in files.items()]
         (self.directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
         (self.directory / "plugins").write_text("[].\n")
         self._environment = self._variables(mapper, between)

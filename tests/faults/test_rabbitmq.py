@@ -6,19 +6,24 @@ import pickle
 import signal
 import subprocess
 import sys
+from urllib.parse import urlencode
 
+import psutil
 import pytest
 
 from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
+from scheduler.brokers import AmqpBroker
 from scheduler.exposition import exposed
 from tests import servers
 from tests.faults.test_bad_messages import Trap, evaluate, said
 from tests.faults.world import MINING, World, table
 from tests.rabbitmq import PASSWORD, RabbitServer, needs_rabbitmq
+from tests.secured_redis import Certificates, needs_tls
 
 pytestmark = [pytest.mark.xdist_group("rabbitmq"), needs_rabbitmq()]
 
@@ -65,7 +70,8 @@ def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world
     refused = world.settings.model_copy(update={"broker_url": world.rabbit.url.replace(PASSWORD, "no-such-secret")})
     with pytest.raises(SettingsError, match="user, the password and the virtual host in MAABO_BROKER") as error:
         check_broker(refused, make_celery(refused))
-    told = "".join([*(process.log for process in world.processes), str(error.value)])
+    commands = [word for process in world.processes for word in psutil.Process(process.pid).cmdline()]
+    told = "".join([*(process.log for process in world.processes), *commands, str(error.value)])
     assert [word for word in (PASSWORD, "no-such-secret") if word in told] == []
 
 
@@ -202,3 +208,28 @@ def test_a_worker_is_asked_for_its_health_over_rabbitmq(world):
     found = subprocess.run(asked, cwd=servers.ROOT, env=environment, capture_output=True, text=True, check=False)
 
     assert (found.returncode, "is well" in found.stderr) == (0, True)
+
+
+@pytest.mark.soak
+@needs_tls()
+def test_a_rabbitmq_is_talked_to_by_tls_only_if_it_can_be_trusted(tmp_path):
+    certificates = Certificates(tmp_path)
+    rabbit = RabbitServer(tmp_path / "rabbit", certificates).start()
+    files = {"ssl_certfile": certificates.path("client.crt"), "ssl_keyfile": certificates.path("client.key")}
+    known, other = (
+        ClusterSettings(
+            broker_url=f"amqps://maabo:{PASSWORD}@127.0.0.1:{rabbit.tls_port}//?"
+            + urlencode(files | {"ssl_ca_certs": certificates.path(authority)})
+        )
+        for authority in ("ca.crt", "other.crt")
+    )
+    try:
+        broker = AmqpBroker(known, make_celery(known))
+        assert (check_broker(known, make_celery(known)), broker.waiting(["no-such-queue"])) == (None, [0])
+        broker.close()
+        with pytest.raises(SettingsError, match="ssl_ca_certs") as error:
+            check_broker(other, make_celery(other))
+    finally:
+        rabbit.close()
+
+    assert PASSWORD not in str(error.value)
