@@ -34,6 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]{1,50}")
 
 RECORDS = (f"{names.JOB_RECORD}:*", f"{names.JOB_DOCUMENT}:*")
 EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", f"{names.METERS}:*"
+WORKERS = f"{names.WORKERS}:*"
 ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.OWN_QUEUES}*"
@@ -111,6 +112,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
             (
                 *_consuming((QUEUES,)),
                 grant("xadd expire", RESULTS),
+                grant("set del", WORKERS),
                 ask,
                 grant("set setex get", ANSWERS),
                 *artifacts,
@@ -123,7 +125,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
         User(
             "api",
             (
-                grant("get mget exists", *RECORDS, names.CLUSTER, METERS),
+                grant("get mget exists", *RECORDS, names.CLUSTER, METERS, WORKERS),
                 grant("xread xrange xrevrange", EVENTS),
                 forget,
                 grant("get set", names.EVENTS_EPOCH),

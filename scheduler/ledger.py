@@ -23,6 +23,7 @@ from scheduler.job_rows import (
     JobRow,
     Oldest,
     Segment,
+    count_by_tenant,
     forget_jobs,
     forget_search,
     new_row,
@@ -149,6 +150,11 @@ class Ledger:
         """Who has waited longest."""
         with self._database.read() as connection:
             return read_oldest(connection)
+
+    def counts_of_tenants(self, most: int) -> dict[tuple[str, str], int]:
+        """Jobs that have not ended, by tenant and state; of so many tenants, those with the most jobs."""
+        with self._database.read() as connection:
+            return count_by_tenant(connection, most)
 
     # Leases.
 
