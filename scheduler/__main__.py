@@ -15,13 +15,14 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import click
-import redis
 
 from maabo_dist.cli.ending import exit_code
+from maabo_dist.cluster.address import check_access
+from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.errors import MaaboError, SettingsError
+from maabo_dist.errors import MaaboError
 from scheduler.access import token_group
 from scheduler.keeping import backup_command, restore_command
 
@@ -108,12 +109,12 @@ def _parts(name: str) -> Iterator["Parts"]:
 
 def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
-    try:
-        parts.redis.ping()
-    except redis.AuthenticationError as error:
-        raise SettingsError(f"Redis refused the password in MAABO_REDIS: {error}") from error
-    except redis.RedisError as error:
-        journal.warn("Redis cannot be reached yet", reason=error)
+    problem = check_access(parts.settings.redis_url, parts.redis.ping)
+    if problem is not None:
+        journal.warn("Redis cannot be reached yet", reason=problem)
+    problem = check_broker(parts.settings, parts.celery)
+    if problem is not None:
+        journal.warn("the broker cannot be reached yet", reason=problem)
 
 
 if __name__ == "__main__":
