@@ -99,7 +99,8 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("xadd expire", EVENTS),
                 grant("set mget exists", *RECORDS),
                 forget,
-                grant("set", names.CLUSTER, METERS),
+                grant("set", names.CLUSTER),
+                grant("set mget", METERS),  # read by `python -m scheduler health`
                 grant("zadd zrange zrem", names.JOB_LIST),
                 grant("lpush llen exists", QUEUES, *_lists(own_queues)),
                 grant("sadd smembers", *_bindings([QUEUES, *own_queues])),
