@@ -169,6 +169,7 @@ def _bring_up_to_date(connection: Connection) -> None:
     """Make or migrate the tables, while no other scheduler does the same."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
+        _check_encoding(connection)
     schema.meta.create(connection, checkfirst=True)
     found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
     if found is None:
@@ -184,6 +185,16 @@ def _bring_up_to_date(connection: Connection) -> None:
         schema.MIGRATIONS[version](connection)
         version += 1
         connection.execute(update(meta).where(meta.c.key == "schema").values(value=str(version)))
+
+
+def _check_encoding(connection: Connection) -> None:
+    """Names and rules are any text; in another database the first of them that is not would end a job, or more."""
+    encoding = connection.execute(text("SHOW server_encoding")).scalar()
+    if encoding != "UTF8":
+        raise SettingsError(
+            f"The ledger's database has the encoding {encoding}; UTF8 is needed. Make it with "
+            "CREATE DATABASE maabo ENCODING 'UTF8' TEMPLATE template0."
+        )
 
 
 @contextmanager

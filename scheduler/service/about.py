@@ -46,6 +46,6 @@ def about(request: Request) -> About:
 def load(request: Request, _caller: Reader) -> Load:
     """How many tasks the workers have, how many wait for one of them, and how long they have worked."""
     parts = service_of(request).parts
-    work = work_of(parts.redis, parts.settings)
+    work = work_of(parts.redis, parts.broker, parts.settings)
     waiting = min(work.tasks, work.waiting)
     return Load(tasks=work.tasks, waiting=waiting, work_seconds=work.seconds, processes=work.processes)
