@@ -55,14 +55,28 @@ def two_schedulers(tmp_path):
 
 @contextmanager
 def busy(worker):
-    """It has a task that it does not end meanwhile."""
+    """It has trees to grow, and does not answer meanwhile."""
     (child,) = worker.children
-    os.kill(child, signal.SIGSTOP)
+
+    def caught():
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.05)
+        if has_unanswered_trees(worker.log):
+            return True
+        os.kill(child, signal.SIGCONT)
+        return False
+
+    servers.wait_for(caught, 20, what="a task that is not answered")
     try:
-        servers.wait_for(lambda: worker.log.count("] received") > worker.log.count("] succeeded"), 20, what="a task")
         yield
     finally:
         os.kill(child, signal.SIGCONT)
+
+
+def has_unanswered_trees(log):
+    """Whether what was received last are trees to grow; what becomes of a task is said before it is answered."""
+    before, received, after = log.rpartition("] received")
+    return bool(received) and "maabo.evaluate[" in before.splitlines()[-1] and "] task " not in after
 
 
 def sent_again(far, before):
