@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
+# Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo up test soak rehearse lint bench bench-cluster bench-quality gallery clean
 
 setup: $(READY)

@@ -1,6 +1,6 @@
 """Where a cluster's parts are. Built once, at the entry point of a process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,6 +10,7 @@ from maabo_dist.errors import SettingsError
 
 _VARIABLES = {
     "redis_url": "MAABO_REDIS",
+    "broker_url": "MAABO_BROKER",
     "prefix": "MAABO_PREFIX",
     "store_url": "MAABO_STORE",
     "ledger_url": "MAABO_LEDGER",
@@ -29,7 +30,11 @@ _VARIABLES = {
     "webhook_seconds": "MAABO_WEBHOOK_SECONDS",
     "log": "MAABO_LOG",
 }
-_PASSWORDS = {"redis_url": "MAABO_REDIS_PASSWORD_FILE", "ledger_url": "MAABO_LEDGER_PASSWORD_FILE"}
+_PASSWORDS = {
+    "redis_url": "MAABO_REDIS_PASSWORD_FILE",
+    "broker_url": "MAABO_BROKER_PASSWORD_FILE",
+    "ledger_url": "MAABO_LEDGER_PASSWORD_FILE",
+}
 
 
 class EnvironmentSettings(BaseModel):
@@ -58,6 +63,10 @@ class EnvironmentSettings(BaseModel):
             shown = "…" if name.endswith("_url") else repr(problem["input"])
             raise SettingsError(f"{cls.variables.get(name, name)} = {shown}: {problem['msg'].lower()}.") from None
 
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """Without addresses: a repr ends up in logs, too."""
+        return [(name, "…" if name and name.endswith("_url") else value) for name, value in super().__repr_args__()]
+
     def environment(self) -> dict[str, str]:
         """The variables that tell another process the same. Passwords are in the addresses: no file is named."""
         no_files = dict.fromkeys(self.passwords.values(), "")
@@ -81,6 +90,8 @@ class ClusterSettings(EnvironmentSettings):
     passwords: ClassVar[Mapping[str, str]] = _PASSWORDS
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", pattern=r"^(rediss?|unix)://")
+    broker_url: str = Field("", pattern=r"^(amqps?://|$)")
+    """A RabbitMQ for the tasks; without one, the Redis is the broker, too."""
     prefix: str = Field("", max_length=50, pattern=r"^[A-Za-z0-9_.:-]*$")
     """Put before every Redis key, so that clusters can share a server."""
     store_url: str = "file:///var/lib/maabo/store"
@@ -111,6 +122,13 @@ class ClusterSettings(EnvironmentSettings):
     webhook_seconds: float = Field(10.0, gt=0, le=600)
     """A receiver that has not answered after so long has not answered."""
     log: Literal["text", "json"] = "text"
+
+    @property
+    def celery_url(self) -> str:
+        """The address of Redis as Celery spells it: another name for a socket, and for its database."""
+        if not self.redis_url.startswith("unix://"):
+            return self.redis_url
+        return self.redis_url.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
 
     def key(self, name: str) -> str:
         """A Redis key of this cluster."""
