@@ -4,10 +4,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -64,9 +64,40 @@ def paper_group() -> None:
     """Run an experiment of the paper, and show our figures beside the printed ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was given on the command line."""
+
+    data: tuple[Path, ...]
+    dataset: tuple[str, ...]
+    seeds: int | None
+    jobs: int | None
+    place: Place | None
+    """The cluster; None for this machine."""
+    out: Path | None
+    as_json: bool
+    quiet: bool
+
+    @classmethod
+    def given(cls, *, cluster: bool, place: Place, **values: Any) -> Self:
+        """Checked as far as that goes without a table; files can be written, or it is said at once."""
+        asked = cls(place=place if cluster else None, **values)
+        _check_numbers(asked.seeds, asked.jobs)
+        if asked.out is not None:
+            from maabo_dist.report.run_folder import make_folder
+
+            make_folder(asked.out)
+        return asked
+
+    def say(self, line: str) -> None:
+        """A line for people on stderr, unless they want quiet."""
+        if not self.quiet:
+            note(line)
+
+
 def _command(name: str, about: str, seeds: int) -> click.Command:
     def call(**given: Any) -> int:
-        return _run(name, **given)
+        return _run(name, Asked.given(**given))
 
     help_text = f"{about}\n\nThe paper has {seeds} seeds." if name != "app2" else about
     made: Callable[..., Any] = _options(call)
@@ -77,36 +108,23 @@ for _name, (_about, _seeds) in _HELP.items():
     paper_group.add_command(_command(_name, _about, _seeds))
 
 
-def _run(
-    name: str,
-    *,
-    data: tuple[Path, ...],
-    dataset: tuple[str, ...],
-    seeds: int | None,
-    jobs: int | None,
-    cluster: bool,
-    place: Place,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
-    _check_numbers(seeds, jobs)
-    if out is not None:
-        from maabo_dist.report.run_folder import make_folder
-
-        make_folder(out)
+def _run(name: str, asked: Asked) -> int:
     from maabo_dist.paper import EXPERIMENTS
 
     experiment = EXPERIMENTS[name]
-    if cluster and not experiment.jobs:
+    if asked.place is not None and not experiment.jobs:
         raise SettingsError(f"{_why_no_jobs(name)} Leave --cluster out.")
-    tables = _tables(experiment, data, dataset)
-    cases = experiment.cases(tables, seeds or experiment.seeds)
-    results = _results(cases, tables, place if cluster else None, jobs, quiet=quiet)
+    tables = _tables(experiment, asked)
+    results = _results(experiment.cases(tables, asked.seeds or experiment.seeds), tables, asked)
     findings = experiment.findings(results)
     notes = _notes(experiment, tables)
-    files = [] if out is None else _written(out, experiment, tables, findings, notes)
-    _show(experiment, findings, notes, files, as_json=as_json, quiet=quiet)
+    files = [] if asked.out is None else _written(asked.out, experiment, tables, findings, notes)
+    if asked.as_json:
+        click.echo(_json(experiment, findings, notes, files))
+    else:
+        _print(findings)
+    for line in (*notes, *(f"wrote {path}." for path in files)):
+        asked.say(line)
     return 0
 
 
@@ -123,30 +141,29 @@ def _why_no_jobs(name: str) -> str:
     return "app1 grows 100 trees for each of its runs and keeps one, and what it shows is the tree: no job gives it."
 
 
-def _tables(experiment: "Experiment", data: tuple[Path, ...], dataset: tuple[str, ...]) -> "list[PaperTable]":
+def _tables(experiment: "Experiment", asked: Asked) -> "list[PaperTable]":
     if not experiment.tables:
-        if data or dataset:
-            note(f"{experiment.name} needs no table; --data and --dataset have no effect.")
+        if asked.data or asked.dataset or asked.seeds:
+            asked.say(f"{experiment.name} mines nothing; --data, --dataset and --seeds have no effect.")
         return []
     from maabo_dist.paper import chosen_tables
 
-    return chosen_tables(experiment.tables, data, dataset)
+    return chosen_tables(experiment.tables, asked.data, asked.dataset)
 
 
-def _results(
-    cases: "list[Case]", tables: "list[PaperTable]", place: Place | None, jobs: int | None, *, quiet: bool
-) -> "list[Result]":
+def _results(cases: "list[Case]", tables: "list[PaperTable]", asked: Asked) -> "list[Result]":
     if not cases:
         return []
     known = {table.name: table for table in tables}
-    if place is not None:
-        from maabo_dist.cli.paper_jobs import run_jobs
+    with shown_progress(quiet=asked.quiet) as display:
+        watch = Counter(display, len(cases))
+        if asked.place is not None:
+            from maabo_dist.cli.paper_jobs import run_jobs
 
-        return run_jobs(cases, known, place, quiet=quiet)
-    from maabo_dist.paper import run_cases
+            return run_jobs(cases, known, asked.place, watch, asked.say)
+        from maabo_dist.paper import run_cases
 
-    with shown_progress(quiet=quiet) as display:
-        return run_cases(cases, known, jobs or _cores(), Counter(display, len(cases)))
+        return run_cases(cases, known, asked.jobs or _cores(), watch)
 
 
 class Counter:
@@ -178,40 +195,33 @@ def _written(
     from maabo_dist.paper import markdown, write_results
 
     text = markdown(findings.comparisons, notes)
-    (other,) = [table.name for table in tables if len(experiment.tables) == 1 and table.name not in experiment.tables] or [
-        None
-    ]
+    # On a table that is not its own, an experiment leaves the files of its own alone.
+    other = next((table.name for table in tables if table.name not in experiment.tables), None)
     return write_results(out, experiment.name, other, findings, text, _picture(findings))
 
 
 def _picture(findings: "Findings") -> bytes | None:
     """The plot; without matplotlib there is none, and people hear what draws it."""
-    from maabo_dist import plots
-
     try:
-        return plots.png_of(findings.panels)
-    except SettingsError as error:
-        note(f"no plot is written. {error}")
+        from maabo_dist.plots.experiments import png_of
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        note('no plot is written, as matplotlib is not installed: pip install "maabo-dist[plots]"')
         return None
+    return png_of(findings.panels)
 
 
-def _show(
-    experiment: "Experiment", findings: "Findings", notes: list[str], files: list[Path], *, as_json: bool, quiet: bool
-) -> None:
-    if as_json:
-        document = {
-            "experiment": experiment.name,
-            "title": experiment.title,
-            "tables": [asdict(each) for each in findings.comparisons],
-            "rows": findings.rows,
-            "notes": notes,
-            "files": [str(path) for path in files],
-        }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False).encode())
-        return
-    _print(findings)
-    for line in [] if quiet else [*notes, *(f"wrote {path}." for path in files)]:
-        note(line)
+def _json(experiment: "Experiment", findings: "Findings", notes: list[str], files: list[Path]) -> bytes:
+    document = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "tables": [asdict(each) for each in findings.comparisons],
+        "rows": findings.rows,
+        "notes": notes,
+        "files": [str(path) for path in files],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False).encode()  # what programs read is UTF-8 everywhere
 
 
 def _print(findings: "Findings") -> None:
@@ -226,11 +236,11 @@ def _print(findings: "Findings") -> None:
         for shown in findings.comparisons:
             table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
             for place, title in enumerate(shown.head):
-                table.add_column(title, justify="left" if place == 0 else "right", overflow="fold")
+                words = place == 0 or any(" " in row[place] and row[place][0].isalpha() for row in shown.rows)
+                table.add_column(title, justify="left" if words else "right", overflow="fold")
             for row in shown.rows:
-                table.add_row(*map(Text, row))  # names come from files: none of them is rich markup
-            console.print(Text(shown.title, style="bold"))
-            console.print(table)
+                table.add_row(*map(Text, row))
+            console.print(Text(shown.title, style="bold"), table)
             for line in shown.notes:
                 console.print(Text(line, style="dim"))
             console.print()

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from maabo_dist.data.wording import counted
 from maabo_dist.paper import printed
 from maabo_dist.paper.case import METHOD, Case, Experiment, Findings, Outcome, Result, Row, TableKey, TunedTree
 from maabo_dist.paper.exp2 import X_LABEL
@@ -13,6 +14,10 @@ NOISES = range(MOST_NOISE + 1)
 LEAF_SIZES = tuple(range(1, 101))
 SHOWN = (0, 1, 5, 10, 15, 20)
 _NAME = "Single tree"
+_NOTE = (
+    "Noise content is the share of noise among the columns that a tree splits by. The paper plots F1 and noise, and "
+    "prints no figure of them."
+)
 
 
 def _cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
@@ -94,21 +99,16 @@ def _comparison(name: str, found: dict[int, list[Outcome]]) -> Comparison:
     ]
     head = ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise")
     return Comparison(
-        f"Appendix 1, {name}: a single tree beside columns of noise, {len(found[0])} seeds",
+        f"Appendix 1, {name}: a single tree beside columns of noise, {counted(len(found[0]), 'seed')}",
         head,
         tuple(lines),
-        (
-            "Noise content is the share of noise among the columns that a tree splits by. The paper plots F1 and "
-            "noise, and prints no figure of them.",
-        ),
+        (_NOTE,),
     )
 
 
 def _panels(found: dict[int, list[Outcome]]) -> tuple[Panel, ...]:
     return (
-        Panel(
-            "(1) Depth", X_LABEL, "Maximum depth", (series(_NAME, {n: depths(each) for n, each in found.items()}),)
-        ),
+        Panel("(1) Depth", X_LABEL, "Maximum depth", (series(_NAME, {n: depths(each) for n, each in found.items()}),)),
         Panel(
             "(2) Validation score",
             X_LABEL,
@@ -126,5 +126,10 @@ def _panels(found: dict[int, list[Outcome]]) -> tuple[Panel, ...]:
 
 
 APP1 = Experiment(
-    "app1", "Robustness of a decision tree against noise features", seeds=100, cases=_cases, findings=_findings, jobs=False
+    "app1",
+    "Robustness of a decision tree against noise features",
+    seeds=100,
+    cases=_cases,
+    findings=_findings,
+    jobs=False,
 )

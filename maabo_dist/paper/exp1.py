@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from math import comb
 
+from maabo_dist.data.wording import counted
 from maabo_dist.paper import printed
 from maabo_dist.paper.case import AT_ONCE, METHOD, Case, Experiment, Findings, Result, Row, TableKey
 from maabo_dist.paper.shown import NOT_PRINTED, Comparison, Panel, Series, error, mean, series, spread
@@ -24,7 +25,7 @@ def arms(features: int, max_depth: int) -> list[tuple[str, MiningSettings]]:
         ("all", base.model_copy(update={"strategy": "exhaustive", "trees": space, "batch": AT_ONCE})),
         *(("maabo", base.model_copy(update={"trees": trees})) for trees in budgets),
         *(
-            ("random", base.model_copy(update={"strategy": "random", "trees": trees, "batch": AT_ONCE}))
+            ("random", base.model_copy(update={"strategy": "random", "trees": trees, "batch": STEP}))
             for trees in budgets
         ),
         ("single", base.model_copy(update={"strategy": "single"})),
@@ -69,7 +70,7 @@ def _comparison(name: str, found: dict[tuple[str, int], list[float]]) -> Compari
                 printed.EXP1_HALF if own else NOT_PRINTED,
             )
         )
-    title = f"Experiment 1, {name}: rules extracted, mean ± 0.5 std of {len(found['all', everything])} seeds"
+    title = f"Experiment 1, {name}: rules extracted, mean ± 0.5 std of {counted(len(found['all', everything]), 'seed')}"
     return Comparison(title, ("arm", "trees", "ours", "paper"), tuple(lines))
 
 
@@ -89,6 +90,4 @@ def _panel(found: dict[tuple[str, int], list[float]]) -> Panel:
     return Panel("", "Number of trees", "Number of extracted rules", (level("all"), *curves, level("single")))
 
 
-EXP1 = Experiment(
-    "exp1", "Effectiveness of MAABO-MT on extracting rules", seeds=50, cases=_cases, findings=_findings
-)
+EXP1 = Experiment("exp1", "Effectiveness of MAABO-MT on extracting rules", seeds=50, cases=_cases, findings=_findings)

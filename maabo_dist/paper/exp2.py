@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from maabo_dist.data.wording import counted
 from maabo_dist.paper import printed
 from maabo_dist.paper.case import AT_ONCE, METHOD, Case, Experiment, Findings, Outcome, Result, Row, TableKey
 from maabo_dist.paper.exp1 import NAMES
@@ -14,6 +15,10 @@ NOISES = range(1, MOST_NOISE + 1)
 SHOWN = (1, 5, 10, 15, 16, 20)
 """Numbers of noise columns that the table tells of; the plot and the CSV have all."""
 X_LABEL = "Number of noise features"
+_NOTE = (
+    "Noise content is the share of noise among the columns that rules use; the paper plots a content and prints no "
+    "figure of it. Means are over the seeds that give rules."
+)
 
 Points = dict[str, dict[int, list[Outcome]]]
 """Outcomes by arm and number of noise columns."""
@@ -110,13 +115,10 @@ def _comparison(results: Sequence[Result], points: Points) -> Comparison:
     ]
     seeds = len(points["maabo"][NOISES[0]])
     return Comparison(
-        f"Experiment 2, {name}: {TREES} trees beside columns of noise, {seeds} seeds",
+        f"Experiment 2, {name}: {TREES} trees beside columns of noise, {counted(seeds, 'seed')}",
         ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise"),
         tuple(lines),
-        (
-            "Noise content is the share of noise among the columns that rules use; the paper plots a content and "
-            "prints no figure of it. Means are over the seeds that give rules.",
-        ),
+        (_NOTE,),
     )
 
 

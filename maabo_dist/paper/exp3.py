@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import comb
 from statistics import median
 
+from maabo_dist.data.wording import counted
 from maabo_dist.paper import printed
 from maabo_dist.paper.case import AT_ONCE, METHOD, Case, Experiment, Findings, FoundRule, Outcome, Result, Row, TableKey
 from maabo_dist.paper.exp1 import NAMES
@@ -13,6 +14,10 @@ from maabo_dist.paper.tables import PaperTable
 
 _TITLES = {"titanic": "Titanic", "boston": "Boston", "diabetes": "Diabetes"}
 _SUBSET = 3
+_NOTE = (
+    "Found is by how many searches, or whether by the single tree: a rule of the same class and columns, with the same "
+    "n and the same Gini in two digits."
+)
 
 Sorted = dict[tuple[str, str], list[Outcome]]
 """Outcomes by table and arm, in the order of their seeds."""
@@ -81,11 +86,12 @@ def _sizes(found: Sorted) -> Comparison:
         paper = (NOT_PRINTED, NOT_PRINTED) if size is None else (str(size.leaves), str(size.rules))
         trees = str(outcomes[0].trees)
         lines.append((_TITLES[table], NAMES[arm], trees, leaves, paper[0], rules, paper[1]))
+    seeds = counted(max(map(len, found.values())), "seed")
     return Comparison(
         "Experiment 3: leaf nodes and extracted rules",
         ("dataset", "arm", "trees", "leaves, ours", "leaves, paper", "rules, ours", "rules, paper"),
         tuple(lines),
-        (f"B and C: the median of {_seeds(found)} seeds of the search, and the least and the most of them.",),
+        (f"B and C: the median of {seeds} of the search, and the least and the most of them.",),
     )
 
 
@@ -95,24 +101,24 @@ def _range(values: Sequence[int]) -> str:
     return middle if min(values) == max(values) else f"{middle} ({min(values)}–{max(values)})"
 
 
-def _seeds(found: Sorted) -> int:
-    return max(map(len, found.values()))
-
-
 def _rules(found: Sorted) -> Comparison:
-    lines = []
-    for rule in printed.RULES:
-        if (rule.table, rule.arm) not in found:
-            continue
-        tried = [_having(rule, found[rule.table, arm]) for arm in (rule.arm, "all")]
-        lines.append(
-            (_TITLES[rule.table], rule.id, rule.label, f"{rule.n}, {rule.gini:.2f}", rule.text, tried[0], tried[1])
+    lines = [
+        (
+            f"{_TITLES[rule.table]} {rule.id}",
+            f"{rule.label}: {rule.text}",
+            str(rule.n),
+            f"{rule.gini:.2f}",
+            _having(rule, found[rule.table, rule.arm]),
+            _having(rule, found[rule.table, "all"]) if rule.arm == "maabo" else "",
         )
+        for rule in printed.RULES
+        if (rule.table, rule.arm) in found
+    ]
     return Comparison(
         "Experiment 3: the printed rules in ours",
-        ("dataset", "rule", "class", "n, Gini", "printed as", "searches with it", "among all trees"),
+        ("rule", "as the paper prints it", "n", "Gini", "found", "by all trees"),
         tuple(lines),
-        ("A rule counts as the printed one where class, columns, n and Gini (two digits) are the same.",),
+        (_NOTE,),
     )
 
 

@@ -80,5 +80,5 @@ RULES = (
 APP1_DEPTH = "approximately 3"
 APP2_LAST_COUNT = 0
 """a_4: no two subsets of 4 out of 7 features differ in all."""
-APP3_TIME = "approximately half"
+APP3_TIME = "some 50 %"
 """Of the time without sampling, with 1,000 candidates."""

@@ -15,11 +15,12 @@ import numpy as np
 
 from maabo_dist.data import Columns, prepare
 from maabo_dist.errors import MaaboError
-from maabo_dist.mining import MiningResult, mine, split_for
+from maabo_dist.mining import MiningResult, SearchEnd, conclude, mine, split_for
 from maabo_dist.paper.case import Case, Outcome, Result, TableKey, TunedTree, outcome_of
 from maabo_dist.paper.tables import PaperTable, with_noise
 from maabo_dist.report.document import result_document
-from maabo_dist.settings import MiningSettings
+from maabo_dist.rules import TreePool
+from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.growth import LEAF
 
@@ -42,21 +43,30 @@ def outcome(columns: Columns, case: Case) -> Outcome:
     settings, found = case.settings, None
     if case.leaf_sizes:
         settings = settings.model_copy(update={"min_samples_leaf": best_leaf_size(columns, settings, case.leaf_sizes)})
-    result = mine(columns, settings, keep_trees=bool(case.leaf_sizes), clock=process_time)
-    if result.search.stopped == "interrupted":
-        raise KeyboardInterrupt
+    result = _mined(columns, settings, keep_trees=bool(case.leaf_sizes))
     if case.leaf_sizes:
         found = _tuned(result, columns)
-    return replace(outcome_of(result_document(result, {"name": case.table.name})), tree=found)
+    return replace(_told(result, case), tree=found)
+
+
+def _mined(columns: Columns, settings: MiningSettings, *, keep_trees: bool) -> MiningResult:
+    result = mine(columns, settings, keep_trees=keep_trees, clock=process_time)
+    if result.search.stopped == "interrupted":  # half an arm is nothing to compare
+        raise KeyboardInterrupt
+    return result
+
+
+def _told(result: MiningResult, case: Case) -> Outcome:
+    return outcome_of(result_document(result, {"name": case.table.name}))
 
 
 def best_leaf_size(columns: Columns, settings: MiningSettings, sizes: Sequence[int]) -> int:
     """The least rows of a leaf with which the single tree scores best at its best depth; the smallest of equals."""
-    split, everything = split_for(columns, settings), np.arange(columns.count, dtype=np.int32)[None]
+    everything = np.arange(columns.count, dtype=np.int32)[None]
+    table = TrainingTable.build(columns, split_for(columns, settings), class_weight=settings.class_weight)
 
     def score(size: int) -> float:
-        table = TrainingTable.build(columns, split, class_weight=settings.class_weight, min_samples_leaf=size)
-        return float(depth_search(table, everything, settings.max_depth).best_scores[0])
+        return float(depth_search(table.with_leaves_of(size), everything, settings.max_depth).best_scores[0])
 
     return max(sorted(sizes), key=score)
 
@@ -130,7 +140,45 @@ def mine_group(tables: Tables, cases: list[Case]) -> list[Outcome]:
     """The outcomes of cases that share a table."""
     table = prepared_for(tables, cases[0].table)
     columns = prepare(table.frame, table.settings).columns
-    return [outcome(columns, case) for case in cases]
+    longer: dict[MiningSettings, MiningResult] = {}
+    found: dict[int, Outcome] = {}
+    for place in sorted(range(len(cases)), key=lambda place: -_budget(cases[place].settings)):
+        found[place] = _outcome(columns, cases[place], longer)
+    return [found[place] for place in range(len(cases))]
+
+
+def _outcome(columns: Columns, case: Case, longer: dict[MiningSettings, MiningResult]) -> Outcome:
+    """From the beginning of a longer search where there is one, which is kept for the cases that follow."""
+    if case.leaf_sizes or not _budget(case.settings):
+        return outcome(columns, case)
+    unbounded = case.settings.model_copy(update={"trees": None})
+    if unbounded not in longer:
+        longer[unbounded] = _mined(columns, case.settings, keep_trees=True)
+        return _told(longer[unbounded], case)
+    return _told(shortened(longer[unbounded], columns, case.settings), case)
+
+
+def _budget(settings: MiningSettings) -> int:
+    """Trees of a search that can be the beginning of a longer one; 0 for others."""
+    trees = settings.trees if isinstance(settings.trees, int) else 0
+    whole = settings.in_flight == 1 and settings.batch is not None and trees % settings.batch == 0
+    return trees if whole and trees >= settings.initial and settings.strategy in {"maabo", "random"} else 0
+
+
+def shortened(result: MiningResult, columns: Columns, settings: MiningSettings) -> MiningResult:
+    """What `mine` gives with these settings, from the trees of a search that has more of them and is else the same.
+
+    A search does not know its end: with whole batches, one at a time, the shorter is the beginning of the longer.
+    """
+    if result.forest is None:
+        raise ValueError("The trees were to be kept.")
+    plan, split = SearchPlan.settle(settings, columns.count), split_for(columns, settings)
+    table = TrainingTable.build(
+        columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
+    )
+    pool = TreePool(settings, plan.subset_size, table.weights)
+    pool.add(result.forest.first(plan.trees))
+    return conclude(columns, split, table, settings, plan, pool, SearchEnd("budget", result.search.seconds))
 
 
 def _tuned(result: MiningResult, columns: Columns) -> TunedTree:

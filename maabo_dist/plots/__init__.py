@@ -17,7 +17,6 @@ from maabo_dist.errors import SettingsError
 if TYPE_CHECKING:
     from maabo_dist.plots.conditions import plot_rule
     from maabo_dist.plots.coverage import plot_coverage
-    from maabo_dist.plots.experiments import plot_panels, png_of
     from maabo_dist.plots.funnel import plot_funnel
     from maabo_dist.plots.precision import plot_precision_coverage
     from maabo_dist.plots.search import plot_search
@@ -30,13 +29,11 @@ _HOMES = {
     "plot_feature_use": "use",
     "plot_funnel": "funnel",
     "plot_pair_use": "use",
-    "plot_panels": "experiments",
     "plot_precision_coverage": "precision",
     "plot_rule": "conditions",
     "plot_search": "search",
     "plot_similarity": "similarity",
     "plot_tree": "tree",
-    "png_of": "experiments",
 }
 
 __all__ = [
