@@ -35,10 +35,11 @@ def _cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
         everything = random.model_copy(update={"strategy": "exhaustive", "trees": space})
         single = base.model_copy(update={"strategy": "single", "trees": None})
         key = TableKey(table.name, impute="mean")
-        cases += [Case("all", 0, key, everything), Case("single", 0, key, single)]
+        cases.append(Case("all", 0, key, everything))
         for seed in range(seeds):
             for arm, settings in (("maabo", base), ("random", random)):
                 cases.append(Case(arm, seed, key, settings.model_copy(update={"seed": seed})))
+        cases.append(Case("single", 0, key, single))
     return cases
 
 

@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from threading import current_thread, main_thread
 from time import process_time
 
@@ -97,13 +97,18 @@ def _outcomes(
             yield places, mine_group(tables, [cases[place] for place in places])
         return
     # Started anew rather than forked: a process that has threads of its own cannot be forked safely.
-    processes = min(jobs, len(groups))
+    processes, others = min(jobs, len(groups)), active_children()
     pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin, initargs=(dict(tables), cases[0]))
     try:
         with _deaf():
             waiting = {pool.submit(_mine_here, [cases[place] for place in places]): places for places in groups}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
+    except KeyboardInterrupt:
+        for process in active_children():
+            if process not in others:
+                process.terminate()  # what it has begun would be waited for
+        raise
     except BrokenProcessPool as error:
         raise MaaboError("A process was killed, perhaps for want of memory. Try again with --jobs 1.") from error
     finally:
