@@ -114,7 +114,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
     for job, act in ((cancelled, "cancel"), (paused, "pause")):
         _await(client, job, lambda found: found["trees"] > 200)
         client.post(f"/v1/jobs/{job}/{act}").raise_for_status()
-    running = _job(client, large, seed=3, trees=30_000, batch=24, holdout=0.2, max_depth=6)
+    running = _job(client, large, seed=3, trees=40_000, batch=24, holdout=0.2, max_depth=6)
     _await(client, running, lambda job: job["rules"] and job["trees"] > 1500)
     return [
         Screen("job-running", f"#/jobs/{running}", ".rule", _await_trees),
@@ -144,6 +144,7 @@ def _to_pictures(page: Any) -> None:
 
 def _await_trees(page: Any) -> None:
     page.wait_for_selector(".chart .tree", state="attached")
+    page.wait_for_selector(".load:has-text('busy')")
 
 
 def _open_everything(page: Any) -> None:

@@ -1,4 +1,4 @@
-"""`python -m scheduler`: a scheduler process, with `serve` its HTTP face, with `token` its tokens.
+"""`python -m scheduler`: a scheduler process; `serve`, `token`, `backup` and `restore` are commands of it.
 
 Configured by MAABO_… variables.
 
@@ -22,6 +22,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.access import token_group
+from scheduler.keeping import backup_command, restore_command
 from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
@@ -51,6 +52,8 @@ def serve_command(host: str | None, port: int | None) -> int:
 
 
 scheduler.add_command(token_group)
+scheduler.add_command(backup_command)
+scheduler.add_command(restore_command)
 
 
 def main() -> int:

@@ -53,8 +53,16 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A snapshot."""
+        """What is there; never waits."""
         with _translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """One snapshot for all that is read in it; `read` has one for each statement where PostgreSQL gives no more."""
+        with _translated(), self._engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
             yield connection
 
     @contextmanager

@@ -2,12 +2,14 @@
 
     meters in Redis, one for each scheduler ─┐
     lengths of streams and queues in Redis ──┼─► collect ─► `ClusterCollector` ─► the text that is scraped
+    what workers say of themselves ──────────┤
     jobs in the ledger ──────────────────────┘
 
 A part that cannot be reached shows as `maabo_up 0`, and what it would have said is left out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +17,13 @@ import redis as redis_client
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pydantic import ValidationError
 
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import meters
 from scheduler.database import LedgerError
@@ -29,6 +33,8 @@ from scheduler.meters import Meter, Reading
 journal = Journal("maabo.exposition")
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
+TENANTS = 50
+"""Of the tenants with the most jobs so many are shown: whoever can write to Redis can name any number of them."""
 UNACKED = "unacked"
 """Where kombu keeps what workers have taken and not acknowledged."""
 
@@ -73,12 +79,25 @@ def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -
     return generate_latest(registry)
 
 
-def tasks_under_way(redis: Any, settings: ClusterSettings) -> tuple[int, int]:
-    """Tasks that were sent and not answered, and messages that no worker has taken."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the workers have to do and have done, all jobs together."""
+
+    tasks: int
+    """Sent and not answered."""
+    waiting: int
+    """Messages that no worker has taken."""
+    seconds: float
+    """That workers have spent on tasks since the schedulers started."""
+
+
+def work_of(redis: Any, settings: ClusterSettings) -> Work:
+    """As schedulers told it last, a second ago at most."""
     waiting = sum(redis.llen(settings.key(queue)) for queue in (names.EVALUATE_QUEUE, names.RULES_QUEUE))
-    readings = _readings(redis, _Keys.found(redis, settings).meters)
-    sent = (reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}) for reading in readings.values())
-    return int(sum(sum(each.values()) for each in sent)), int(waiting)
+    readings = _readings(redis, _Keys.found(redis, settings).meters).values()
+    sent = sum(sum(reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}).values()) for reading in readings)
+    timings = (reading.timings.get(meters.TASK_SECONDS.name, {}) for reading in readings)
+    return Work(int(sent), int(waiting), sum(timing.sum for each in timings for timing in each.values()))
 
 
 def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
@@ -112,7 +131,7 @@ def _label_values(meter: Meter, scheduler: str, value: str) -> list[str]:
 
 
 def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Metric]:
-    counts, oldest = ledger.counts(), ledger.oldest()
+    counts, oldest, tenants = ledger.counts(), ledger.oldest(), ledger.counts_of_tenants(TENANTS)
     states = {state.value: float(counts.get(state.value, 0)) for state in JobState}
     queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
     renewed = now if oldest.lease_until is None else oldest.lease_until - settings.lease_seconds
@@ -120,6 +139,8 @@ def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Me
         _by_label("jobs", "Jobs in the ledger.", "state", states),
         _single("oldest_queued_job_age_seconds", "Since the oldest of the queued jobs was submitted.", queued),
         _single("oldest_lease_age_seconds", "Since the stalest lease was renewed.", max(0.0, now - renewed)),
+        _single("job_leases_most", "How often the open job that changed hands most was taken.", float(oldest.taken)),
+        _of_tenants(tenants),
     ]
 
 
@@ -137,13 +158,38 @@ def _of_redis(redis: Any, settings: ClusterSettings) -> list[Metric]:
     queues = dict(zip(QUEUES, map(float, rest[: len(QUEUES)]), strict=True))
     streams = {"intake": float(intake), "refused": float(refused), "results": float(sum(rest[len(QUEUES) :]))}
     readings = _readings(redis, keys.meters)
+    wanted = _wanted(readings) + queues[names.JOBS_QUEUE]
     return [
         _by_label("stream_entries", "Entries of streams in Redis; results are those of all jobs.", "stream", streams),
         _by_label("queue_messages", "Messages that no worker has taken.", "queue", queues),
         _single("queue_unacked_messages", "Messages that workers have taken and not acknowledged.", float(unacked)),
         _single("schedulers", "Schedulers that were heard of in the last minute.", float(len(readings))),
+        _single("tasks_wanted", "Tasks that workers could do now: sent or to be sent, and documents.", wanted),
+        *_of_workers(_workers(redis, keys.workers)),
         *of_schedulers(readings),
     ]
+
+
+def _wanted(readings: Mapping[str, Reading]) -> float:
+    kinds = (meters.TASKS_IN_FLIGHT.name, meters.TASKS_UNSENT.name)
+    return sum(sum(reading.amounts.get(kind, {}).values()) for reading in readings.values() for kind in kinds)
+
+
+def _of_workers(workers: Sequence[WorkerRecord]) -> list[Metric]:
+    processes, busy = sum(one.processes for one in workers), sum(one.busy for one in workers)
+    return [
+        _single("workers", "Workers that were heard of in the last seconds.", float(len(workers))),
+        _single("worker_processes", "Tasks that these workers can do at a time.", float(processes)),
+        _single("worker_processes_busy", "Of these, those that do one.", float(busy)),
+    ]
+
+
+def _of_tenants(counts: Mapping[tuple[str, str], int]) -> Metric:
+    text = f"Jobs that have not ended, of the {TENANTS} tenants with the most of them."
+    family = GaugeMetricFamily("maabo_tenant_jobs", text, labels=["tenant", "state"])
+    for (tenant, state), number in counts.items():
+        family.add_metric([tenant, state], number)
+    return family
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +197,18 @@ class _Keys:
     results: list[bytes]
     meters: dict[str, bytes]
     """By scheduler."""
+    workers: list[bytes]
 
     @classmethod
     def found(cls, redis: Any, settings: ClusterSettings) -> "_Keys":
         """In one pass over the keys."""
         results, owners = settings.key(f"{names.RESULTS_STREAM}:").encode(), settings.key(f"{names.METERS}:").encode()
-        found = set(redis.scan_iter(match=settings.key("maabo:[rm]e*"), count=1000))
+        workers = settings.key(f"{names.WORKERS}:").encode()
+        found = set(redis.scan_iter(match=settings.key("maabo:[rmw][eo]*"), count=1000))
         return cls(
             sorted(key for key in found if key.startswith(results)),
             {key[len(owners) :].decode(errors="replace"): key for key in sorted(found) if key.startswith(owners)},
+            sorted(key for key in found if key.startswith(workers)),
         )
 
 
@@ -172,6 +221,16 @@ def _readings(redis: Any, keys: Mapping[str, bytes]) -> dict[str, Reading]:
                 found[scheduler] = Reading.read(text)
         except FormatError as error:
             journal.warn("meters refused", scheduler=scheduler, reason=error)
+    return found
+
+
+def _workers(redis: Any, keys: Sequence[bytes]) -> list[WorkerRecord]:
+    """Those that have not fallen silent meanwhile and can be read."""
+    found = []
+    for text in redis.mget(keys) if keys else []:
+        with suppress(ValidationError):  # of another version, or of whoever can write to Redis
+            if text is not None:
+                found.append(WorkerRecord.model_validate_json(text))
     return found
 
 

@@ -84,6 +84,7 @@ class Scheduler:
                 self._outage_over()
             except OUTAGES as error:
                 self._note_outage(error)
+                self._board.show(self._jobs.values(), self._parts.clock())
                 stop.wait(OUTAGE_PAUSE)
         try:
             self._leave()
@@ -338,6 +339,7 @@ class Scheduler:
             self._fail_by_our_fault(job.lease, self._parts.clock(), error)
 
     def _note_outage(self, error: Exception) -> None:
+        self._meters.count(meters.OUTAGES, _part_at_fault(error))
         said = f"{type(error).__name__}: {error}"
         if said != self._outage:
             journal.warn("outage; trying again", reason=said)
@@ -348,3 +350,8 @@ class Scheduler:
             journal.tell("outage over")
             self._outage = ""
             self._housekeeping.after_outage()
+
+
+def _part_at_fault(error: Exception) -> str:
+    faults = {LedgerError: "ledger", PostError: "broker", StoreError: "store", redis.RedisError: "redis"}
+    return next((part for kind, part in faults.items() if isinstance(error, kind)), "other")

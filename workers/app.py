@@ -21,6 +21,7 @@ from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
 from workers.mends import mend_celery
+from workers.pulse import Pulse
 from workers.rules import RulesTask
 from workers.screen import ScreenTask
 from workers.submit import SubmitTask
@@ -81,10 +82,9 @@ mend_celery()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
-    app = make_app(
-        ClusterSettings.from_environment(os.environ),
-        tracing=Tracing.from_environment(os.environ, "maabo-worker"),
-    )
+    _settings = ClusterSettings.from_environment(os.environ)
+    app = make_app(_settings, tracing=Tracing.from_environment(os.environ, "maabo-worker"))
+    Pulse(_settings).follow()
 except MaaboError as error:
     sys.stderr.write(f"worker: {error}\n")
     sys.exit(2)

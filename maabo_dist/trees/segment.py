@@ -7,7 +7,7 @@ that a pool of any size needs the memory of one frame.
 """
 
 import struct
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -55,19 +55,19 @@ def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
 
 
 def read_frames(
-    path: Path, number: int, first: int, max_depth: int, classes: int
+    path: Path, number: int, wanted: Callable[[range], bool], max_depth: int, classes: int
 ) -> Generator[tuple[int, Forest], None, int]:
     """The frames of a segment whose first tree has this number, each with the number of its own first tree.
 
-    Frames that end before tree `first` are passed over. Returns the number of the tree after the last one.
+    Frames whose trees' numbers are not wanted are passed over. Returns the number of the tree after the last one.
     """
     with _opened(path) as file:
         while head := file.read(_FRAME.size):
             count, size, length = _frame(head)
-            if number + count <= first:
-                file.seek(4 * count * size + length, 1)
-            else:
+            if wanted(range(number, number + count)):
                 yield number, _forest(file, head, max_depth, classes)
+            else:
+                file.seek(4 * count * size + length, 1)
             number += count
     return number
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from maabo_dist._version import __version__
-from scheduler.exposition import tasks_under_way
+from scheduler.exposition import work_of
 from scheduler.service.callers import Reader
 from scheduler.service.problems import documented
 from scheduler.service.state import service_of
@@ -29,6 +29,8 @@ class Load(BaseModel):
     """Sent to workers and not answered."""
     waiting: int
     """Of these, those that no worker has taken."""
+    work_seconds: float
+    """That workers have spent on tasks so far. Its rise in a second is how many of them are busy."""
 
 
 @router.get("/about", responses=documented())
@@ -40,7 +42,7 @@ def about(request: Request) -> About:
 
 @router.get("/load", responses=documented("unauthorized", "forbidden"))
 def load(request: Request, _caller: Reader) -> Load:
-    """How many tasks the workers have, and how many wait for one of them."""
+    """How many tasks the workers have, how many wait for one of them, and how long they have worked."""
     parts = service_of(request).parts
-    tasks, waiting = tasks_under_way(parts.redis, parts.settings)
-    return Load(tasks=tasks, waiting=min(tasks, waiting))
+    work = work_of(parts.redis, parts.settings)
+    return Load(tasks=work.tasks, waiting=min(work.tasks, work.waiting), work_seconds=work.seconds)

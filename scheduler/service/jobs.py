@@ -209,7 +209,7 @@ def details(service: Service, row: JobRow) -> JobDetails:
 def _job(row: JobRow, mirrored: JobRecord | None) -> Job:
     """The ledger says the state; what Redis shows of a job that goes on may be newer in all else."""
     record = record_of(row) if mirrored is None else mirrored.model_copy(update={"state": row.state})
-    return Job.of(record, wanted=row.wanted, dataset=row.spec.dataset_id)
+    return Job.of(record, tenant=record.tenant, wanted=row.wanted, dataset=row.spec.dataset_id)
 
 
 def _mirrored(service: Service, rows: list[JobRow]) -> dict[str, JobRecord]:

@@ -67,3 +67,20 @@ class Tree(BaseModel):
     def of(cls, tree: GrownTree) -> "Tree":
         """From what was read."""
         return cls(**asdict(tree))
+
+
+class Course(BaseModel):
+    """How a search went."""
+
+    trees: int
+    """Grown so far."""
+    numbers: list[int]
+    """Of the trees that are told of, rising; those that could not be had are left out."""
+    scores: list[float]
+    """Of these."""
+
+    @classmethod
+    def of(cls, trees: int, found: list[GrownTree]) -> "Course":
+        """From trees in the order of the search."""
+        had = [(tree.number, tree.score) for tree in found if tree.score is not None]
+        return cls(trees=trees, numbers=[number for number, _ in had], scores=[score for _, score in had])

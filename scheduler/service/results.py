@@ -17,13 +17,15 @@ from scheduler.service.grown import GrownTree, GrownTrees
 from scheduler.service.jobs import JobPath, owned
 from scheduler.service.pages import Cursor, Limit, Page, cursor_of, place_of
 from scheduler.service.problems import ConflictError, NoRulesYetError, NotFoundError, documented
-from scheduler.service.result_shapes import ExplainedRow, Explanation, FiredRule, RowsToExplain, Tree
+from scheduler.service.result_shapes import Course, ExplainedRow, Explanation, FiredRule, RowsToExplain, Tree
 from scheduler.service.state import Service, service_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["results"])
 
 TABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_$.-]{0,127}$"
 PARTIAL = "Maabo-Partial"
+COURSE = 1000
+"""Trees that a search's course is told by."""
 _SAFE = {"X-Content-Type-Options": "nosniff"}
 _ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
 _OF_RULES = documented(
@@ -93,6 +95,17 @@ def list_trees(
     shown = trees[:limit]
     place = cursor_of(*_place(shown[-1], order)) if len(trees) > limit else None
     return Page[Tree](items=[Tree.of(tree) for tree in shown], next=place)
+
+
+@router.get("/{job}/course", responses=_ONE)
+def get_course(request: Request, job: JobPath, caller: Reader) -> Course:
+    """How the search went: the scores of its trees, of very many those of up to 1000 from all over it."""
+    service = service_of(request)
+    row = owned(service, caller, job)
+    found = GrownTrees(service.parts, row).spread(COURSE)
+    if not row.state.ended and (now := owned(service, caller, job)).state.ended:  # they went to the store meanwhile
+        row, found = now, GrownTrees(service.parts, now).spread(COURSE)
+    return Course.of(row.trees, found)
 
 
 @router.post("/{job}/explain", responses=_OF_RULES | documented("invalid-document", "invalid-dataset", "too-large"))

@@ -67,6 +67,7 @@ class JobProgress(BaseModel):
 class Job(JobProgress):
     """Where a job stands."""
 
+    tenant: str
     wanted: str
     """What its owner asked for last: run, pause or cancel."""
     dataset: str | None

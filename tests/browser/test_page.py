@@ -7,12 +7,14 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import httpx
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from maabo_dist.contract.job import JobSpec
 from scheduler.parts import Parts
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
@@ -22,6 +24,7 @@ from tests.service_parts import token_for
 FOUND = 20_000
 """Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""
 LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
+NOWHERE = {"fingerprint": "ab" * 32}
 HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
 pytestmark = pytest.mark.xdist_group("page")
 
@@ -32,12 +35,12 @@ class Cluster:
     """Where the server is, and how it is stopped and started again on the same port."""
 
     def __init__(self, settings, directory):
-        self._settings, self._directory = settings, directory
+        self.settings, self._directory = settings, directory
         self._port, self._server = str(servers.free_port()), None
         self.url = f"http://127.0.0.1:{self._port}"
 
     def start(self):
-        self._server = servers.http_process(self._settings, self._directory, "--port", self._port)
+        self._server = servers.http_process(self.settings, self._directory, "--port", self._port)
         _, self.process = self._server.__enter__()
 
     def stop(self):
@@ -233,6 +236,7 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     job = cluster.submit(cluster.dataset(frame), seed=1, **LONG)
     page = show(f"{cluster.url}/#/jobs/{job}")
     wait_for_trees(page, 10)
+    page.wait_for_selector(".load:has-text('busy')")
     page.click("text=Pause")
     page.wait_for_selector(".state.large[data-state=paused]")
     rested = number_of(page, "Trees")
@@ -247,6 +251,43 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     page.click("text=Really delete?")
     page.wait_for_selector(".jobs")
     assert page.locator(f"a[href='#/jobs/{job}']").count() == 0
+
+
+def test_a_job_that_failed_says_why(cluster, show):
+    with closing(Parts.connected(cluster.settings)) as parts:
+        job = uuid4().hex
+        parts.ledger.add([JobSpec.model_validate({"id": job, "dataset": NOWHERE})], parts.clock())
+        page = show(f"{cluster.url}/#/jobs/{job}")
+        page.wait_for_selector(".state.large[data-state=failed]")
+
+        assert page.inner_text(".reason.error") == parts.ledger.job(job).reason != ""
+        assert page.locator("button:has-text('Pause')").count() == 0
+        page.goto(f"{cluster.url}/#/")
+        page.wait_for_selector(f"a[href='#/jobs/{job}'] .state[data-state=failed]")
+        assert page.inner_text(f"a[href='#/jobs/{job}'] .tenant") == "default"
+
+
+def test_a_page_that_is_opened_late_shows_the_whole_search(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), seed=6, trees=1500, batch=100)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    page.wait_for_selector(".state.large[data-state=done]")
+    page.reload()
+    page.wait_for_selector(".chart .tree", state="attached")
+
+    places = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
+    first, last = min(places), page.eval_on_selector(".chart .now", "dot => dot.cx.baseVal.value")
+    assert 900 < len(places) <= 1000
+    for part in range(10):
+        assert any(part <= 10 * (place - first) / (last - first) <= part + 1 for place in places)
+
+
+def test_parquet_is_taken_from_the_form_too(cluster, show, frame):
+    page = show(f"{cluster.url}/#/new")
+    file = {"name": "cells.parquet", "mimeType": "", "buffer": frame.to_parquet()}
+    page.set_input_files("#file", file)
+
+    page.wait_for_selector(f"text=cells.parquet: {len(frame)} rows, {frame.shape[1]} columns")
+    page.wait_for_selector(".plan .figure:text-is('1,140')")  # 3 of 20
 
 
 @pytest.mark.soak
@@ -364,7 +405,7 @@ def test_the_keyboard_reaches_a_job_and_the_focus_follows(cluster, show, places)
 
 
 def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tmp_path):
-    settings = cluster_settings(cluster._settings.redis_url, tmp_path, prefix="tokens:")
+    settings = cluster_settings(cluster.settings.redis_url, tmp_path, prefix="tokens:")
     with closing(Parts.connected(settings)) as parts, a_server(parts) as (url, _):
         token = token_for(parts)["Authorization"].removeprefix("Bearer ")
         page = show(url, expecting="401")

@@ -98,7 +98,9 @@ def test_a_place_of_flower_that_a_browser_would_run_is_refused():
 def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, parts):
     counted = meters.Meters()
     counted.show(meters.TASKS_IN_FLIGHT, 3, "evaluate")
+    counted.observe(meters.TASK_SECONDS, 1.5, "evaluate")
+    counted.observe(meters.TASK_SECONDS, 0.25, "rules")
     parts.redis.set(parts.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
     parts.redis.rpush(parts.settings.key(names.EVALUATE_QUEUE), "one", "two")
 
-    assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2}
+    assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2, "work_seconds": 1.75}

@@ -276,6 +276,26 @@ def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_thei
     assert [tree.number for tree in trees.in_order(6, 100)] == list(range(6, 15))
 
 
+@pytest.mark.parametrize("state", ["done", "resting"])
+def test_the_course_of_a_search_is_told_by_trees_from_all_over_it(cluster, state, monkeypatch):
+    job = getattr(cluster, state)
+    trees = pages(cluster, job, most=10_000, limit=200)
+    monkeypatch.setattr(grown, "STRETCHES", 5)
+    parts, row = cluster.parts, cluster.parts.ledger.job(job)
+    course = get(cluster, job, "course").json()
+
+    assert course["trees"] == row.trees
+    expected = [tree for tree in trees if tree["score"] is not None]
+    if row.trees <= 1000:
+        assert (course["numbers"], course["scores"]) == (
+            [tree["number"] for tree in expected],
+            [tree["score"] for tree in expected],
+        )
+    some = [tree.number for tree in GrownTrees(parts, row).spread(15)]
+    assert some == [row.trees * stretch // 5 + step for stretch in range(5) for step in range(3)]
+    assert [tree.number for tree in GrownTrees(parts, row).spread(2)] == [0, row.trees // 2]
+
+
 def test_exactly_the_rows_of_a_rule_fire_it(cluster):
     document = get(cluster, cluster.done, "rules").json()
     frame = cluster.frame.drop(columns="target").astype(object)

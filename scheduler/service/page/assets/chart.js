@@ -9,7 +9,9 @@ const EDGE = { left: 40, right: 10, top: 12, bottom: 24 };
 export function scoreChart() {
   const place = el("div", { class: "chart" });
   let shown = { best: [], trees: [], planned: 1 };
-  const draw = () => place.isConnected && fill(place, picture(shown, Math.max(260, place.clientWidth)));
+  // A single point says no more than the figures beside the chart do.
+  const drawn = () => (shown.best.length + shown.trees.length > 1 ? picture(shown, Math.max(260, place.clientWidth)) : null);
+  const draw = () => place.isConnected && fill(place, drawn());
   new ResizeObserver(draw).observe(place);
   const show = (next) => ((shown = next), draw());
   return { element: place, show };

@@ -4,8 +4,7 @@ import { get, path } from "./api.js";
 import { scoreChart } from "./chart.js";
 import { hasEnded } from "./text.js";
 
-const PAGE = 200;
-const MOST_PAGES = 10;
+const AGAIN = 20000; // while it goes on, the trees are asked for anew
 const WINDOW = 10; // seconds over which the rate is told
 
 export function scoreHistory(job, signal) {
@@ -38,35 +37,32 @@ export function scoreHistory(job, signal) {
     return seconds > 0.2 ? (marks.at(-1).trees - marks[0].trees) / seconds : null;
   }
 
-  /** The trees that were grown before this page was opened; of very many, the first, where most is found. */
+  /** The trees that were grown before this page was opened; of very many, some from all over the search. */
   async function complete() {
-    const found = latest.trees ? await readTrees(path("jobs", latest.id, "trees"), signal).catch(() => []) : [];
+    const found = latest.trees ? await readTrees(latest, signal).catch(() => []) : [];
     if (signal.aborted || !found.length) return;
     trees = found;
     refill();
     draw();
   }
 
-  /** Up to the last of these trees, the best so far is known at each. */
+  /** Up to the last of these trees, the best of those that are known is told at each. */
   function refill() {
     const last = trees.at(-1).number + 1;
     const later = best.filter((point) => point.trees > last);
     best.length = 0;
     for (const { number, score } of trees) if (!best.length || score > best.at(-1).score) best.push({ trees: number + 1, score });
     best.push({ trees: last, score: best.at(-1).score }, ...later);
+    if (hasEnded(latest.state) && latest.best_score !== null) best.push({ trees: latest.trees, score: latest.best_score });
   }
 
   if (job.trees && !hasEnded(job.state)) complete(); // of one that has ended, whoever follows it asks at its end
+  const timer = setInterval(() => document.hidden || latest.state !== "running" || complete(), AGAIN);
+  signal.addEventListener("abort", () => clearInterval(timer));
   return { element: chart.element, take, rate, complete };
 }
 
-async function readTrees(place, signal) {
-  const found = [];
-  let next = null;
-  for (let page = 0; page < MOST_PAGES && (page === 0 || next); page += 1) {
-    const { items, next: after } = await get(`${place}?limit=${PAGE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
-    found.push(...items.filter((tree) => tree.score !== null));
-    next = after;
-  }
-  return found.map(({ number, score }) => ({ number, score }));
+async function readTrees({ id }, signal) {
+  const { numbers, scores } = await get(path("jobs", id, "course"), { signal });
+  return numbers.map((number, place) => ({ number, score: scores[place] }));
 }

@@ -10,7 +10,9 @@ import { funnel, legend, ruleList, rulesTitle } from "./rules.js";
 import { labelOf } from "./settings.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./text.js";
 
-const LOAD_EVERY = 4000;
+const LOAD_EVERY = 3000;
+const LOAD_SOON = 1500; // the second look, since it takes two
+const LOAD_WINDOW = 12000; // over which busy workers are counted
 const SAY_EVERY = 5000;
 
 export async function showJob(root, signal, id) {
@@ -97,16 +99,16 @@ function layout(root) {
   const view = {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "soft" }),
     acts: el("div", { class: "acts" }), bar: progressBar("Progress of the job"), told: el("p", { class: "told-progress" }),
-    line: el("p", { class: "line", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint" }),
+    line: el("p", { class: "line", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
     chart: el("div"), funnel: el("div"), rules: el("div"), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "why" }, el("summary", {}, "Settings")),
   };
   view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "found" }, view.rulesTitle, view.legend, view.rules),
-    el("div", { class: "sieves" }, el("h2", {}, "From leaves to rules"), view.funnel));
+    el("div", { class: "sieves" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Lengths are logarithmic"), view.funnel));
   root.append(
     el("p", { class: "crumb" }, el("a", { href: "#/" }, "All jobs")),
     el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when)), view.acts),
     view.reason, view.bar.element, view.told, view.line,
-    el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "Best F1 on the validation rows, by trees grown"))),
+    el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far"))),
     view.load, view.results, view.settings,
   );
   return view;
@@ -166,18 +168,32 @@ function announce(job) {
 
 /** What the workers have to do, all jobs together. */
 function watchLoad(view, job, signal) {
+  const looks = [];
   const look = async () => {
-    if (document.hidden || hasEnded(job().state)) return say(view.load, "");
-    const { tasks, waiting } = await get(path("load"), { signal }).catch(() => ({ tasks: null, waiting: 0 }));
-    if (tasks === null || hasEnded(job().state)) return;
-    say(view.load, `Cluster: workers busy with ${plural(tasks - waiting, "task")}${waiting ? `, ${count(waiting)} waiting` : ""}`);
+    if (document.hidden || hasEnded(job().state)) return (looks.length = 0), say(view.load, "");
+    const found = await get(path("load"), { signal }).catch(() => null);
+    if (!found || hasEnded(job().state)) return;
+    looks.push({ now: performance.now(), ...found });
+    while (looks.length > 2 && looks.at(-1).now - looks[0].now > LOAD_WINDOW) looks.shift();
+    say(view.load, loadText(looks));
   };
   look();
+  setTimeout(() => signal.aborted || look(), LOAD_SOON);
   return setInterval(look, LOAD_EVERY);
 }
 
+/** Tasks come and go many times a second: how many workers are busy is told by the time that they spent on them. */
+function loadText(looks) {
+  const [first, last] = [looks[0], looks.at(-1)];
+  const busy = Math.max(0, (1000 * (last.work_seconds - first.work_seconds)) / Math.max(1, last.now - first.now));
+  if (looks.length < 2) return last.tasks ? `Cluster: ${plural(last.tasks, "task")} under way` : "";
+  if (busy < 0.05 && !last.tasks) return "Cluster: workers idle";
+  const shown = busy < 10 ? busy.toFixed(1) : count(Math.round(busy));
+  return `Cluster: ${shown} workers busy, ${plural(last.tasks, "task")} under way${last.waiting ? `, ${count(last.waiting)} of them waiting` : ""}`;
+}
+
 function settingsOf(job) {
-  const shown = (value) => (value === null ? "–" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
+  const shown = (value) => (value === null ? "–" : typeof value === "boolean" ? (value ? "yes" : "no") : Array.isArray(value) ? value.join(", ") || "none" : String(value));
   const all = Object.entries({ ...job.table, ...job.settings });
   return el("dl", { class: "pairs wide" }, ...all.flatMap(([name, value]) => [el("dt", {}, labelOf(name)), el("dd", {}, shown(value))]));
 }

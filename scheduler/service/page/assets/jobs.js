@@ -80,14 +80,16 @@ function row(id) {
   const state = el("span", { class: "state" });
   const bar = progressBar("Progress");
   const facts = el("span", { class: "facts" });
-  const age = el("time", { class: "age" });
-  const element = el("li", {}, el("a", { href: `#/jobs/${id}` }, name, state, bar.element, facts, age));
+  const tenant = el("span", { class: "tenant" });
+  const age = el("time");
+  const element = el("li", {}, el("a", { href: `#/jobs/${id}` }, name, state, bar.element, facts, el("span", { class: "age" }, tenant, age)));
   const show = (job) => {
     say(name, job.name);
     say(state, STATES[job.state]);
     state.dataset.state = job.state;
     bar.show(job);
     say(facts, factsOf(job));
+    say(tenant, job.tenant);
     age.dateTime = new Date(job.created * 1000).toISOString();
     say(age, ago(job.created));
   };
@@ -99,7 +101,7 @@ function factsOf(job) {
   if (job.state === "queued") return "waits for a scheduler";
   if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} screened`;
   const rules = job.rules === null ? null : plural(job.rules, "rule");
-  return [trees, job.best_score === null ? null : `F1 ${score(job.best_score)}`, rules].filter(Boolean).join(" · ");
+  return [trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`, rules?.replace(" ", "\u00a0")].filter(Boolean).join(" · ");
 }
 
 /** A bar that shows how far a job is. */

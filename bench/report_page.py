@@ -1,0 +1,98 @@
+"""The report of 200 rules of 1,000 features in Chromium: `python -m bench.report_page`.
+
+How large it is, when it is first painted, and how long a reader waits until the next frame after sorting, filtering
+and opening a rule. Needs Chromium and the extra `dev`.
+"""
+
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from bench import show
+from maabo_dist.data import prepare
+from maabo_dist.mining import mine
+from maabo_dist.report import exhibits_of, report_page, result_document
+from maabo_dist.settings import MiningSettings, TableSettings
+
+RULES, FEATURES, ROWS, ROUNDS = 200, 1000, 5000, 7
+DRAWN = "html[data-drawn=yes]"
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+UNTIL_SHOWN = """act => new Promise(done => {
+  const start = performance.now();
+  eval(act);
+  requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));
+})"""
+ACTS = {
+    "sort": "document.querySelector('th[data-key=n] button').click()",
+    "filter by text": "const box = document.querySelector('input[type=search], input[type=text]');"
+    "box.value = box.value ? '' : 'x1'; box.dispatchEvent(new Event('input', { bubbles: true }))",
+    "open a rule": "document.querySelectorAll('table.rules > tbody button[aria-expanded]')[3].click()",
+}
+
+
+def main() -> None:
+    page = _report()
+    with TemporaryDirectory() as folder, _chromium() as browser:
+        path = Path(folder) / "rules.html"
+        path.write_text(page, encoding="utf-8")
+        rows = [("size of the page", f"{len(page.encode()) / 1e6:.2f} MB", "")]
+        rows += [_row(name, values) for name, values in _measured(browser, path.as_uri()).items()]
+    show.table(f"A report of {RULES} rules of {FEATURES:,} features in Chromium", ["", "median", "worst"], rows)
+
+
+def _report() -> str:
+    import pandas as pd
+
+    draw = np.random.default_rng(4)
+    values = draw.normal(size=(ROWS, FEATURES)).astype(np.float32)
+    frame = pd.DataFrame(values, columns=[f"x{number}" for number in range(FEATURES)])
+    told = (values[:, 0] > 0.3) & (values[:, 1] < 0.5) | (values[:, 2] > 1)
+    frame["y"] = np.where(told ^ (draw.random(ROWS) < 0.1), "yes", "no")
+    columns = prepare(frame, TableSettings(target="y")).columns
+    chosen = MiningSettings(preset="paper", min_samples=20, gini=0.95, trees=1500, strategy="random", holdout=0.2)
+    result = mine(columns, chosen, keep_records=True)
+    document = result_document(result, {"name": "wide"})
+    document["rules"] = document["rules"][:RULES]
+    assert len(document["rules"]) == RULES
+    return report_page(document, exhibits_of(result, columns))
+
+
+def _measured(browser, address: str) -> dict[str, list[float]]:
+    taken: dict[str, list[float]] = {"first paint": [], "all pictures drawn": []} | {name: [] for name in ACTS}
+    for _ in range(ROUNDS):
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.goto(address)
+        page.wait_for_selector(DRAWN, state="attached")
+        taken["all pictures drawn"].append(page.evaluate("performance.now()"))
+        taken["first paint"].append(page.evaluate(PAINTED))
+        for name, act in ACTS.items():
+            taken[name].append(page.evaluate(UNTIL_SHOWN, act))
+        page.close()
+    return taken
+
+
+def _row(name: str, values: list[float]) -> tuple[str, str, str]:
+    return name, f"{median(values):.0f} ms", f"{max(values):.0f} ms"
+
+
+@contextmanager
+def _chromium():
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        raise SystemExit("There is no Chromium on PATH (Debian: apt install chromium).")
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
