@@ -390,6 +390,7 @@ def test_a_file_without_rules_is_refused(text, maabo, tmp_path):
         assert re.search(r"maabo-rules/1|is not JSON", err)
 
 
+@pytest.mark.soak  # over Redis, the same is among the quick tests
 def test_an_experiment_of_the_paper_gives_the_same_files_on_a_cluster(run, tmp_path):
     arguments = ("paper", "exp3", "--dataset", "diabetes", "--seeds", "1", "--quiet", "--out")
 
