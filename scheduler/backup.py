@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -55,10 +56,12 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
             _add(archive, HEAD, _head(wanted), Path(scratch))
-            with ledger.snapshot() as connection:  # not held while artifacts are fetched, which may take long
+            with ledger.snapshot() as connection:  # not held for anything else, which may take long
                 artifacts = _needed(connection, wanted)
                 for job in wanted:
-                    rows += sum(_add_rows(archive, connection, job, name, Path(scratch)) for name in TABLES)
+                    rows += sum(_write_rows(connection, job, name, Path(scratch)) for name in TABLES)
+            for job, table in product(wanted, TABLES):
+                archive.add(_rows_file(Path(scratch), job, table), f"{LEDGER}{job}/{table}", filter=_anonymous)
             found = sum(_add_artifact(archive, store, name, Path(scratch)) for name in sorted(artifacts))
     return Kept(wanted, found, rows)
 
@@ -122,14 +125,17 @@ def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scr
     return True
 
 
-def _add_rows(archive: tarfile.TarFile, connection: Connection, job: str, table: str, scratch: Path) -> int:
-    path, count = scratch / "rows", 0
-    with path.open("w", encoding="utf-8") as file:
+def _write_rows(connection: Connection, job: str, table: str, scratch: Path) -> int:
+    count = 0
+    with _rows_file(scratch, job, table).open("w", encoding="utf-8") as file:
         for line in written_rows(connection, job, TABLES[table]):
             file.write(line)
             count += 1
-    archive.add(path, f"{LEDGER}{job}/{table}", filter=_anonymous)
     return count
+
+
+def _rows_file(scratch: Path, job: str, table: str) -> Path:
+    return scratch / f"{job}-{table}"
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -1,7 +1,7 @@
 """The cluster's metrics for Prometheus: what schedulers counted, and what ledger and Redis hold at this moment.
 
     meters in Redis, one for each scheduler ─┐
-    lengths of streams and queues in Redis ──┼─► collect ─► `ClusterCollector` ─► the text that is scraped
+    lengths of streams, and of queues ───────┼─► collect ─► `ClusterCollector` ─► the text that is scraped
     what workers say of themselves ──────────┤
     jobs in the ledger ──────────────────────┘
 
@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from pydantic import ValidationError
 
+from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
@@ -26,6 +27,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import meters
+from scheduler.brokers import Broker, BrokerError, open_broker
 from scheduler.database import LedgerError
 from scheduler.ledger import Ledger
 from scheduler.meters import Meter, Reading
@@ -35,23 +37,23 @@ journal = Journal("maabo.exposition")
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
 TENANTS = 50
 """Of the tenants with the most jobs so many are shown: whoever can write to Redis can name any number of them."""
-UNACKED = "unacked"
-"""Where kombu keeps what workers have taken and not acknowledged."""
 
 
-def collect(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -> Iterator[Metric]:
+def collect(ledger: Ledger, redis: Any, broker: Broker, settings: ClusterSettings, now: float) -> Iterator[Metric]:
     """Every metric of the cluster, once."""
     up = GaugeMetricFamily("maabo_up", "Whether a part can be reached.", labels=["part"])
     found: list[Metric] = [up]
     parts: dict[str, Callable[[], list[Metric]]] = {
         "ledger": lambda: _of_ledger(ledger, settings, now),
-        "redis": lambda: _of_redis(redis, settings),
+        "redis": lambda: _of_redis(redis, broker, settings) + ([] if broker.apart else _of_broker(broker)),
     }
+    if broker.apart:
+        parts["broker"] = lambda: _of_broker(broker)
     for part, ask in parts.items():
         try:
             found += ask()
             up.add_metric([part], 1)
-        except (LedgerError, redis_client.RedisError, OSError) as error:
+        except (LedgerError, BrokerError, redis_client.RedisError, OSError) as error:
             journal.warn("part cannot be reached", part=part, reason=error)
             up.add_metric([part], 0)
     return iter(found)
@@ -60,12 +62,14 @@ def collect(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -
 class ClusterCollector(Collector):
     """For a registry of prometheus_client: asks anew each time it is scraped."""
 
-    def __init__(self, ledger: Ledger, redis: Any, settings: ClusterSettings, clock: Callable[[], float]) -> None:
-        self._ledger, self._redis, self._settings, self._clock = ledger, redis, settings, clock
+    def __init__(
+        self, ledger: Ledger, redis: Any, broker: Broker, settings: ClusterSettings, clock: Callable[[], float]
+    ) -> None:
+        self._ledger, self._redis, self._broker, self._settings, self._clock = ledger, redis, broker, settings, clock
 
     def collect(self) -> Iterable[Metric]:
         """What there is now."""
-        return collect(self._ledger, self._redis, self._settings, self._clock())
+        return collect(self._ledger, self._redis, self._broker, self._settings, self._clock())
 
     def describe(self) -> Iterable[Metric]:
         """Nothing in advance: to be registered, it need not be able to reach anyone."""
@@ -74,9 +78,12 @@ class ClusterCollector(Collector):
 
 def exposed(ledger: Ledger, redis: Any, settings: ClusterSettings, now: float) -> bytes:
     """The text that Prometheus reads, where there is no other registry."""
-    registry = CollectorRegistry()
-    registry.register(ClusterCollector(ledger, redis, settings, lambda: now))
-    return generate_latest(registry)
+    registry, broker = CollectorRegistry(), open_broker(settings, redis, make_celery(settings))
+    registry.register(ClusterCollector(ledger, redis, broker, settings, lambda: now))
+    try:
+        return generate_latest(registry)
+    finally:
+        broker.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +96,19 @@ class Work:
     """Messages that no worker has taken."""
     seconds: float
     """That workers have spent on tasks since the schedulers started."""
+    processes: int
+    """Tasks that the workers can do at a time."""
 
 
-def work_of(redis: Any, settings: ClusterSettings) -> Work:
+def work_of(redis: Any, broker: Broker, settings: ClusterSettings) -> Work:
     """As schedulers told it last, a second ago at most."""
-    waiting = sum(redis.llen(settings.key(queue)) for queue in (names.EVALUATE_QUEUE, names.RULES_QUEUE))
-    readings = _readings(redis, _Keys.found(redis, settings).meters).values()
+    waiting = sum(broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
+    keys = _Keys.found(redis, settings)
+    readings = _readings(redis, keys.meters).values()
     sent = sum(sum(reading.amounts.get(meters.TASKS_IN_FLIGHT.name, {}).values()) for reading in readings)
     timings = (reading.timings.get(meters.TASK_SECONDS.name, {}) for reading in readings)
-    return Work(int(sent), int(waiting), sum(timing.sum for each in timings for timing in each.values()))
+    seconds = sum(timing.sum for each in timings for timing in each.values())
+    return Work(int(sent), waiting, seconds, sum(one.processes for one in _workers(redis, keys.workers)))
 
 
 def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
@@ -144,30 +155,42 @@ def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Me
     ]
 
 
-def _of_redis(redis: Any, settings: ClusterSettings) -> list[Metric]:
+def _of_redis(redis: Any, broker: Broker, settings: ClusterSettings) -> list[Metric]:
     keys = _Keys.found(redis, settings)
     with redis.pipeline(transaction=False) as pipe:
         pipe.xlen(settings.key(names.INTAKE_STREAM))
         pipe.xlen(settings.key(names.REFUSED_STREAM))
-        pipe.hlen(settings.key(UNACKED))
-        for queue in QUEUES:
-            pipe.llen(settings.key(queue))
         for stream in keys.results:
             pipe.xlen(stream)
-        intake, refused, unacked, *rest = pipe.execute()
-    queues = dict(zip(QUEUES, map(float, rest[: len(QUEUES)]), strict=True))
-    streams = {"intake": float(intake), "refused": float(refused), "results": float(sum(rest[len(QUEUES) :]))}
+        intake, refused, *results = pipe.execute()
+    streams = {"intake": float(intake), "refused": float(refused), "results": float(sum(results))}
     readings = _readings(redis, keys.meters)
-    wanted = _wanted(readings) + queues[names.JOBS_QUEUE]
+    wanted = _wanted(readings) + _documents(broker)
     return [
         _by_label("stream_entries", "Entries of streams in Redis; results are those of all jobs.", "stream", streams),
-        _by_label("queue_messages", "Messages that no worker has taken.", "queue", queues),
-        _single("queue_unacked_messages", "Messages that workers have taken and not acknowledged.", float(unacked)),
         _single("schedulers", "Schedulers that were heard of in the last minute.", float(len(readings))),
         _single("tasks_wanted", "Tasks that workers could do now: sent or to be sent, and documents.", wanted),
         *_of_workers(_workers(redis, keys.workers)),
         *of_schedulers(readings),
     ]
+
+
+def _of_broker(broker: Broker) -> list[Metric]:
+    queues = dict(zip(QUEUES, map(float, broker.waiting(QUEUES)), strict=True))
+    found = [_by_label("queue_messages", "Messages that no worker has taken.", "queue", queues)]
+    unacked = broker.unacked()
+    if unacked is not None:
+        text = "Messages that workers have taken and not acknowledged."
+        found.append(_single("queue_unacked_messages", text, float(unacked)))
+    return found
+
+
+def _documents(broker: Broker) -> int:
+    """That wait for a worker; a RabbitMQ that is away says nothing of them, and takes nothing else with it."""
+    try:
+        return broker.waiting([names.JOBS_QUEUE])[0]
+    except BrokerError:
+        return 0
 
 
 def _wanted(readings: Mapping[str, Reading]) -> float:
