@@ -50,6 +50,8 @@ class Container:
     def first(self) -> int:
         """The number, outside, of the first process inside."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        if not children:
+            raise SystemExit(f"{self.name} has ended:\n{self.log()[-2000:]}")
         return int(children[0])
 
     def processes(self) -> list[int]:
