@@ -96,8 +96,9 @@ def _script(blueprint: Blueprint) -> str:
     # Bound to itself first, with what is mounted in it: only a mount can be made read-only.
     lines = [f"hostname {blueprint.name}", f"mount --rbind {root} {root}", f"mount -t proc proc {root}/proc"]
     for place, (source, read_only) in blueprint.mounts.items():
-        made = f"mkdir -p {root}{place}" if source.is_dir() else f"install -D /dev/null {root}{place}"
-        lines += [made, f"mount --bind {source} {root}{place}"]
+        # Containers of one image share their root: to make a file anew would take away what another one mounted on it.
+        file = f"mkdir -p {root}{Path(place).parent}; [ -e {root}{place} ] || : > {root}{place}"
+        lines += [f"mkdir -p {root}{place}" if source.is_dir() else file, f"mount --bind {source} {root}{place}"]
         lines += [f"mount -o remount,bind,ro {root}{place}"] if read_only else []
     lines += [f"mkdir -p {root}{place}; mount -t tmpfs -o mode=1777 tmpfs {root}{place}" for place in blueprint.scratch]
     lines.append(f"mount -o remount,bind,ro {root}")
