@@ -1,4 +1,4 @@
-"""`python -m scheduler`: a scheduler process, with `serve` its HTTP face, with `token` its tokens.
+"""`python -m scheduler`: a scheduler process; `serve`, `token`, `backup`, `restore` and `health` are its commands.
 
 Configured by MAABO_… variables.
 
@@ -15,14 +15,16 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import click
-import redis
 
 from maabo_dist.cli.ending import exit_code
+from maabo_dist.cluster.address import check_access
+from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.errors import MaaboError, SettingsError
+from maabo_dist.errors import MaaboError
 from scheduler.access import token_group
+from scheduler.keeping import backup_command, restore_command
 
 if TYPE_CHECKING:
     from scheduler.parts import Parts
@@ -53,7 +55,18 @@ def serve_command(host: str | None, port: int | None) -> int:
     return 0
 
 
+@scheduler.command("health")
+def health_command() -> int:
+    """End with 0 if a scheduler process of this host takes its turns, with 1 if not."""
+    from scheduler.health import check_scheduler
+
+    click.echo(check_scheduler(ClusterSettings.from_environment(os.environ)), err=True)
+    return 0
+
+
 scheduler.add_command(token_group)
+scheduler.add_command(backup_command)
+scheduler.add_command(restore_command)
 
 
 def main() -> int:
@@ -96,12 +109,12 @@ def _parts(name: str) -> Iterator["Parts"]:
 
 def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
-    try:
-        parts.redis.ping()
-    except redis.AuthenticationError as error:
-        raise SettingsError(f"Redis refused the password in MAABO_REDIS: {error}") from error
-    except redis.RedisError as error:
-        journal.warn("Redis cannot be reached yet", reason=error)
+    problem = check_access(parts.settings.redis_url, parts.redis.ping)
+    if problem is not None:
+        journal.warn("Redis cannot be reached yet", reason=problem)
+    problem = check_broker(parts.settings, parts.celery)
+    if problem is not None:
+        journal.warn("the broker cannot be reached yet", reason=problem)
 
 
 if __name__ == "__main__":

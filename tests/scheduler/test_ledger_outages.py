@@ -1,13 +1,14 @@
 """Ledgers that are damaged, full, locked or away."""
 
+import socket
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.errors import FormatError, SettingsError
-from scheduler.database import LedgerError
+from scheduler.database import SILENCE, LedgerError
 from scheduler.ledger import Ledger, ResultRow
 from tests import servers
 from tests.ledgers import a_job, connected, contents, held, numbers, opened, with_search
@@ -75,6 +76,30 @@ def test_a_job_that_another_transaction_holds_is_left_and_the_next_one_taken(pos
 def test_a_socket_that_breaks_is_a_failure_of_the_ledger(ledger):
     with pytest.raises(LedgerError, match="reset by peer"), ledger._database.write():
         raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def test_a_server_whose_host_falls_silent_is_given_up_and_gives_up_who_falls_silent(postgres_url):
+    with opened(postgres_url) as ledger, ledger._database.read() as connection:
+        sock = connection.connection.dbapi_connection._usock
+        waits = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar()
+
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENCE * 1000
+        assert sock.gettimeout() is None  # a server that is slow is not gone
+        assert waits == f"{SILENCE}s"
+
+
+def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres_url):
+    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS odd"))
+        connection.execute(
+            text("CREATE DATABASE odd ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        )
+
+    with pytest.raises(
+        SettingsError, match=r"has the encoding SQL_ASCII; UTF8 is needed\. Make it with CREATE DATABASE"
+    ):
+        Ledger(make_url(postgres_url).set(database="odd").render_as_string(hide_password=False))
 
 
 def test_a_ledger_outlives_the_loss_of_its_connections(postgres_url):
