@@ -25,6 +25,10 @@ class PeerError(Exception):
     """A peer took too long, or failed."""
 
 
+class PeerTimeoutError(PeerError):
+    """It took too long, and would again."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerMined:
     rules: list[PeerRule]
@@ -83,6 +87,10 @@ class Peers:
     def versions(self) -> dict[str, str]:
         return json.loads(self._call("versions"))
 
+    def lacking(self) -> dict[str, str]:
+        """The miners that cannot be had there, each with the reason."""
+        return json.loads(self._call("lacking"))
+
     def _command(self, *arguments: str) -> list[str]:
         return [str(self.python), "-m", "bench.quality.peers", *arguments]
 
@@ -92,7 +100,7 @@ class Peers:
                 self._command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
             )
         except subprocess.TimeoutExpired:
-            raise PeerError(f"took more than {PATIENCE:.0f} s") from None
+            raise PeerTimeoutError(f"took more than {PATIENCE:.0f} s") from None
         except subprocess.CalledProcessError as error:
             raise PeerError((error.stderr.strip().splitlines() or ["no message"])[-1]) from None
         return run.stdout.splitlines()[-1] if run.stdout.strip() else ""

@@ -1,0 +1,160 @@
+"""The paper's tables through ours and other rule miners: how many rules, how good on unseen rows, how redundant."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from bench.quality import methods
+from bench.quality.experiment import Experiment, Page, Record, Run, Summary
+from bench.quality.figure import Panel, Series
+from bench.quality.methods import Table
+from bench.quality.paper_tables import HELD_OUT, TARGET, PaperTable, absent, paper_tables
+from bench.quality.peer_calls import PATIENCE, ROOT, PeerError, PeerTimeoutError
+from bench.quality.rule_sets import SAME_ROWS, RuleSet, figures
+from bench.quality.stability import GAP, dice
+from bench.quality.statistics import Estimate, column, grouped, mean
+
+USUAL_SEEDS = 10
+METHODS = ("auto", "paper", "FIGS", "RuleFit", "SkopeRules", "subgroups", "RuleKit", "SIRUS", "RIPPER", "IREP")
+SHOWN = {"auto": "ours, `auto`", "paper": "ours, `paper`", "subgroups": "pysubgroup"}
+
+
+def measure(run: Run) -> Iterator[Record]:
+    lacking = _lacking(run)
+    yield from ({"method": name, "failed": f"not measured: {lack}"} for name, lack in lacking.items())
+    yield from ({"table": lack.split()[0], "failed": f"left out: {lack}"} for lack in absent(run))
+    who = [name for name in METHODS if run.takes(name) and name not in lacking and methods.method(name, run.peers)]
+    for table in paper_tables(run):
+        yield from _of_table(table, who, run)
+
+
+def _lacking(run: Run) -> dict[str, str]:
+    """Methods that were asked for and cannot be had, with the reason."""
+    if run.peers is None:
+        return {name: "the peers' environment is not there" for name in METHODS if name in methods.PEERS}
+    lacks = run.peers.lacking()
+    wanted = {name: methods.PEERS[name] for name in METHODS if name in methods.PEERS and run.takes(name)}
+    return {name: lacks[miner] for name, miner in wanted.items() if miner in lacks}
+
+
+def _of_table(table: PaperTable, who: Sequence[str], run: Run) -> Iterator[Record]:
+    """Draw by draw, all methods one after the other, so that what disturbs the machine disturbs all."""
+    before: dict[str, RuleSet] = {}
+    waiting = list(who)
+    _warm_up(table, run)
+    for seed in run.seeds_of(USUAL_SEEDS, quick=2):
+        train, held = table.draw(seed)
+        for name in list(waiting):
+            record: Record = {"table": table.name, "method": name, "seed": seed, "failed": None}
+            try:
+                mined = methods.method(name, run.peers)(Table(train, TARGET, seed, run.jobs))
+            except PeerError as error:
+                yield {**record, "failed": str(error)}
+                if isinstance(error, PeerTimeoutError):
+                    waiting.remove(name)
+                continue
+            rules = RuleSet.on(mined.rules, table.frame)
+            again = rules.returning(before[name]) if name in before else None
+            before[name] = rules
+            times = {"seconds": mined.seconds, "cpu": mined.cpu}
+            yield {**record, **figures(mined.rules, train, held), "returning": again, **times}
+
+
+def _warm_up(table: PaperTable, run: Run) -> None:
+    """Compile, so that the first draw is timed like the others."""
+    for name in methods.OURS:
+        if not run.quick and run.takes(name):
+            methods.method(name, None)(Table(table.draw(0)[0], TARGET, 0, run.jobs))
+
+
+def agreement(records: Sequence[Record]) -> float | None:
+    """The mean over all pairs of draws of the Dice coefficient between the feature sets of their rules."""
+    sets = [set(filter(None, str(record["features"] or "").split(GAP))) for record in records]
+    found = [each for each in (dice(one, other) for one, other in combinations(sets, 2)) if each is not None]
+    return mean(found).value if found else None
+
+
+def summarise(records: Sequence[Record]) -> Summary:
+    done = [record for record in records if not record.get("failed")]
+    rows = [_row(*case, chosen) for case, chosen in _cases(done).items()]
+    columns = ["", "draws", "rules", "reliable", "conditions", "precision: training", "held out", "covered %"]
+    columns += ["overlap", "nearest", "same features", "same rows %", "wall s", "CPU s"]
+    return Summary(columns, rows, notes=_failures(records))
+
+
+def _cases(records: Sequence[Record]) -> dict:
+    return grouped(records, lambda record: (record["table"], record["method"]))
+
+
+def _row(table: str, method: str, done: Sequence[Record]) -> list[str]:
+    def shown(name: str, spec: str, scale: float = 1.0) -> str:
+        return Estimate(mean(column(done, name)).value, float("nan")).shown(spec, scale)
+
+    same = agreement(done)
+    return [
+        f"{table}: {SHOWN.get(method, method)}",
+        str(len(done)),
+        mean(column(done, "rules")).shown(".1f"),
+        shown("reliable", ".1f"),
+        shown("conditions", ".1f"),
+        shown("train_precision", ".3f"),
+        mean(column(done, "held_precision")).shown(".3f"),
+        shown("held_coverage", ".0f", 100),
+        shown("overlap", ".2f"),
+        shown("nearest", ".2f"),
+        "–" if same is None else f"{same:.2f}",
+        shown("returning", ".0f", 100),
+        shown("seconds", ".2f"),
+        shown("cpu", ".2f"),
+    ]
+
+
+def _failures(records: Sequence[Record]) -> list[str]:
+    """One line for each reason, with all that it holds for."""
+    by_reason = grouped([record for record in records if record.get("failed")], "failed")
+    return [f"{'; '.join(map(_where, those))}: {reason}." for reason, those in by_reason.items()]
+
+
+def _where(record: Record) -> str:
+    named = [SHOWN.get(str(record["method"]), record["method"]) if record.get("method") else None, record.get("table")]
+    seed = f"draw {record['seed']}" if record.get("seed") is not None else None
+    return ", ".join(str(each) for each in (*named, seed) if each)
+
+
+def panels(records: Sequence[Record]) -> list[Panel]:
+    """Means over the tables, of the tables' means."""
+    done = [record for record in records if not record.get("failed")]
+
+    def bars(name: str) -> list[Series]:
+        series = []
+        for method, chosen in grouped(done, "method").items():
+            estimate = mean(mean(column(each, name)).value for each in grouped(chosen, "table").values())
+            series.append(Series(str(method), [estimate.value], [estimate.error], ours=method in methods.OURS))
+        return series
+
+    return [
+        Panel("held-out precision, mean of tables", "", bars("held_precision")),
+        Panel("overlap of rules, mean of tables", "", bars("overlap")),
+        Panel("CPU time, mean of tables", "s", bars("cpu")),
+    ]
+
+
+BESIDE = Experiment(
+    name="tables",
+    title="The same draws of the paper's tables",
+    about=f"Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {USUAL_SEEDS} times unless *draws* says "
+    "otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps "
+    f"filled), run with their defaults on all cores they can use, at most {PATIENCE:.0f} s a call, and are judged by "
+    "one scorer: a rule is its conditions and, of a peer, the class most over-represented among the training rows it "
+    "covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class and run once for each; of FIGS every leaf is a "
+    "rule. *Reliable*: rules that have the rows (50) and the purity that the paper asks of one, on the training rows; "
+    "*precision*: mean over rules, each counting alike, then over draws, ± the standard error (draws share rows, so "
+    "that it is too small); *covered*: held-out rows that any rule covers; *overlap*: mean Jaccard similarity of the "
+    "training rows of two rules for the same class, *nearest*: of a rule and the one most like it; *same features*: "
+    "Dice coefficient of the rules' sets of features, mean over all pairs of draws; *same rows*: rules whose rows "
+    f"(Jaccard ≥ {SAME_ROWS}) and class a rule of the draw before had too. Times hold no imports, and of ours no "
+    "compilation; RuleKit's hold that of Java's.",
+    measure=measure,
+    summarise=summarise,
+    panels=panels,
+    page=Page(ROOT / "docs" / "results.md", "peers", "../bench/quality/results"),
+)
