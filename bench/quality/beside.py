@@ -1,12 +1,13 @@
 """The paper's tables through ours and other rule miners: how many rules, how good on unseen rows, how redundant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import combinations
 
 from bench.quality import methods
 from bench.quality.experiment import Experiment, Page, Record, Run, Summary
 from bench.quality.figure import Panel, Series
-from bench.quality.methods import Table
+from bench.quality.methods import Method, Table
 from bench.quality.paper_tables import HELD_OUT, TARGET, PaperTable, absent, paper_tables
 from bench.quality.peer_calls import PATIENCE, ROOT, PeerError, PeerTimeoutError
 from bench.quality.rule_sets import SAME_ROWS, RuleSet, figures
@@ -19,44 +20,52 @@ SHOWN = {"auto": "ours, `auto`", "paper": "ours, `paper`", "subgroups": "pysubgr
 
 
 def measure(run: Run) -> Iterator[Record]:
+    """Draw by draw and table by table, all methods one after the other: what disturbs the machine disturbs all."""
     lacking = _lacking(run)
     yield from ({"method": name, "failed": f"not measured: {lack}"} for name, lack in lacking.items())
     yield from ({"table": lack.split()[0], "failed": f"left out: {lack}"} for lack in absent(run))
-    who = [name for name in METHODS if run.takes(name) and name not in lacking and methods.method(name, run.peers)]
-    for table in paper_tables(run):
-        yield from _of_table(table, who, run)
+    tables = list(paper_tables(run))
+    with run.peers.standing() if run.peers else nullcontext() as peers:
+        who = {name: methods.method(name, peers) for name in METHODS if run.takes(name) and name not in lacking}
+        courses = [_course(table, who, run) for table in tables]
+        for seed in run.seeds_of(USUAL_SEEDS, quick=2):
+            for course in courses:
+                yield from course(seed)
 
 
 def _lacking(run: Run) -> dict[str, str]:
     """Methods that were asked for and cannot be had, with the reason."""
-    if run.peers is None:
-        return {name: "the peers' environment is not there" for name in METHODS if name in methods.PEERS}
-    lacks = run.peers.lacking()
     wanted = {name: methods.PEERS[name] for name in METHODS if name in methods.PEERS and run.takes(name)}
+    if run.peers is None:
+        return dict.fromkeys(wanted, "the peers' environment is not there")
+    lacks = run.peers.lacking()
     return {name: lacks[miner] for name, miner in wanted.items() if miner in lacks}
 
 
-def _of_table(table: PaperTable, who: Sequence[str], run: Run) -> Iterator[Record]:
-    """Draw by draw, all methods one after the other, so that what disturbs the machine disturbs all."""
+def _course(table: PaperTable, who: dict[str, Method], run: Run) -> Callable[[int], Iterator[Record]]:
+    """What yields the records of one draw after another; a method that took too long is not tried again."""
     before: dict[str, RuleSet] = {}
-    waiting = list(who)
+    waiting = dict(who)
     _warm_up(table, run)
-    for seed in run.seeds_of(USUAL_SEEDS, quick=2):
+
+    def drawn(seed: int) -> Iterator[Record]:
         train, held = table.draw(seed)
-        for name in list(waiting):
+        for name, method in list(waiting.items()):
             record: Record = {"table": table.name, "method": name, "seed": seed, "failed": None}
             try:
-                mined = methods.method(name, run.peers)(Table(train, TARGET, seed, run.jobs))
+                mined = method(Table(train, TARGET, seed, run.jobs))
             except PeerError as error:
                 yield {**record, "failed": str(error)}
                 if isinstance(error, PeerTimeoutError):
-                    waiting.remove(name)
+                    del waiting[name]
                 continue
             rules = RuleSet.on(mined.rules, table.frame)
             again = rules.returning(before[name]) if name in before else None
             before[name] = rules
             times = {"seconds": mined.seconds, "cpu": mined.cpu}
             yield {**record, **figures(mined.rules, train, held), "returning": again, **times}
+
+    return drawn
 
 
 def _warm_up(table: PaperTable, run: Run) -> None:
@@ -75,14 +84,11 @@ def agreement(records: Sequence[Record]) -> float | None:
 
 def summarise(records: Sequence[Record]) -> Summary:
     done = [record for record in records if not record.get("failed")]
-    rows = [_row(*case, chosen) for case, chosen in _cases(done).items()]
-    columns = ["", "draws", "rules", "reliable", "conditions", "precision: training", "held out", "covered %"]
+    cases = grouped(done, lambda record: (record["table"], record["method"]))
+    rows = [_row(*case, chosen) for case, chosen in cases.items()]
+    columns = ["", "draws", "rules", "reliable", "width", "precision: training", "held out", "lift", "covered %"]
     columns += ["overlap", "nearest", "same features", "same rows %", "wall s", "CPU s"]
     return Summary(columns, rows, notes=_failures(records))
-
-
-def _cases(records: Sequence[Record]) -> dict:
-    return grouped(records, lambda record: (record["table"], record["method"]))
 
 
 def _row(table: str, method: str, done: Sequence[Record]) -> list[str]:
@@ -95,9 +101,10 @@ def _row(table: str, method: str, done: Sequence[Record]) -> list[str]:
         str(len(done)),
         mean(column(done, "rules")).shown(".1f"),
         shown("reliable", ".1f"),
-        shown("conditions", ".1f"),
+        shown("width", ".1f"),
         shown("train_precision", ".3f"),
         mean(column(done, "held_precision")).shown(".3f"),
+        shown("held_lift", ".2f"),
         shown("held_coverage", ".0f", 100),
         shown("overlap", ".2f"),
         shown("nearest", ".2f"),
@@ -138,21 +145,30 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     ]
 
 
+ABOUT = f"""\
+Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {USUAL_SEEDS} times unless *draws* says
+otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps
+filled) and run with their defaults on all cores they can use, at most {PATIENCE:.0f} s a call. One scorer
+judges all: a rule is its conditions and, of a peer, the class most over-represented among the training rows it
+covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class and run once for each; of FIGS every leaf of
+every tree is a rule.
+
+- *reliable*: rules that have the rows (50) and the purity that the paper asks of one, on the training rows
+- *width*: features that a rule uses
+- *precision*: mean over rules, each counting alike, then over draws; ± is the standard error over draws, which
+  share rows, so that it is too small
+- *lift*: held-out precision over the share of the rule's class
+- *covered*: held-out rows that any rule covers
+- *overlap*: Jaccard similarity of the training rows of two rules for the same class, mean over pairs;
+  *nearest*: of a rule and the one most like it, mean over rules
+- *same features*: Dice coefficient of the rules' sets of features, mean over all pairs of draws
+- *same rows*: rules whose rows (Jaccard ≥ {SAME_ROWS}) and class a rule of the draw before had too
+- *wall*, *CPU*: without imports, and of ours without compilation; Java compiles while RuleKit runs"""
+
 BESIDE = Experiment(
     name="tables",
     title="The same draws of the paper's tables",
-    about=f"Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {USUAL_SEEDS} times unless *draws* says "
-    "otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps "
-    f"filled), run with their defaults on all cores they can use, at most {PATIENCE:.0f} s a call, and are judged by "
-    "one scorer: a rule is its conditions and, of a peer, the class most over-represented among the training rows it "
-    "covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class and run once for each; of FIGS every leaf is a "
-    "rule. *Reliable*: rules that have the rows (50) and the purity that the paper asks of one, on the training rows; "
-    "*precision*: mean over rules, each counting alike, then over draws, ± the standard error (draws share rows, so "
-    "that it is too small); *covered*: held-out rows that any rule covers; *overlap*: mean Jaccard similarity of the "
-    "training rows of two rules for the same class, *nearest*: of a rule and the one most like it; *same features*: "
-    "Dice coefficient of the rules' sets of features, mean over all pairs of draws; *same rows*: rules whose rows "
-    f"(Jaccard ≥ {SAME_ROWS}) and class a rule of the draw before had too. Times hold no imports, and of ours no "
-    "compilation; RuleKit's hold that of Java's.",
+    about=ABOUT,
     measure=measure,
     summarise=summarise,
     panels=panels,

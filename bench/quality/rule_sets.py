@@ -42,6 +42,12 @@ class RuleSet:
         pairs = zip(self.masks, self.labels, strict=True)
         return [float(np.mean(self.classes[mask] == label)) if mask.any() else None for mask, label in pairs]
 
+    def lifts(self) -> list[float | None]:
+        """Of each rule its precision over the share of its class; None where it covers no row."""
+        shares = [float(np.mean(self.classes == label)) for label in self.labels]
+        pairs = zip(self.precisions(), shares, strict=True)
+        return [None if precision is None else precision / share for precision, share in pairs]
+
     def coverage(self) -> float:
         """The share of rows that any rule covers."""
         return float(np.mean(self.masks.any(axis=0)))
@@ -76,10 +82,11 @@ def figures(rules: Sequence[MinedRule], train: pd.DataFrame, held: pd.DataFrame)
     return {
         "rules": len(rules),
         "reliable": trained.reliable(),
-        "conditions": _mean([len(rule.conditions) for rule in rules]),
+        "width": _mean([len({each.feature for each in rule.conditions}) for rule in rules]),
         "rows": _mean([int(mask.sum()) for mask in trained.masks]),
         "train_precision": _mean(trained.precisions()),
         "held_precision": _mean(unseen.precisions()),
+        "held_lift": _mean(unseen.lifts()),
         "empty_held": sum(not mask.any() for mask in unseen.masks),
         "train_coverage": trained.coverage(),
         "held_coverage": unseen.coverage(),

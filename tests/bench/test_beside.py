@@ -2,7 +2,8 @@
 
 import csv
 import math
-from functools import partial
+import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from bench.quality import beside, results
 from bench.quality.__main__ import main
 from bench.quality.experiment import Experiment, Page, Run, Summary
 from bench.quality.paper_tables import TARGET, PaperTable
-from bench.quality.peer_calls import PeerMined, PeerTimeoutError
+from bench.quality.peer_calls import PeerError, PeerMined, Peers, PeerTimeoutError
 from bench.quality.peers.inducers import _of_bin, _of_interval, _strict
 from bench.quality.peers.miners import MINERS, lacking
 from bench.quality.rule_sets import RuleSet, feature_sets, figures
@@ -23,8 +24,9 @@ from maabo_dist.synthetic import MinedRule
 
 def interval(low, high, holds):
     """A condition as Java has it; `holds` names the ends that belong to it."""
-    ends = {"getLeft": low, "getRight": high, "isLeftClosed": "[" in holds, "isRightClosed": "]" in holds}
-    values = SimpleNamespace(**{name: partial(lambda value: value, value) for name, value in ends.items()})
+    held = {low} if "[" in holds else set()
+    held |= {high} if "]" in holds else set()
+    values = SimpleNamespace(getLeft=lambda: low, getRight=lambda: high, contains=held.__contains__)
     return SimpleNamespace(getAttribute=lambda: "f4", getValueSet=lambda: values)
 
 
@@ -33,6 +35,9 @@ class Neighbours:
 
     def __init__(self):
         self.calls = []
+
+    def standing(self):
+        return nullcontext(self)
 
     def lacking(self):
         return {"rulekit": "it needs Java"}
@@ -64,7 +69,7 @@ def rule(label, *bounds, feature="a"):
     [
         ((-math.inf, 2.0, "]"), [0.0, 1.0, 2.0]),
         ((-math.inf, 2.0, ""), [0.0, 1.0]),
-        ((1.0, math.inf, ""), [2.0, 3.0]),
+        ((1.0, sys.float_info.max, ""), [2.0, 3.0]),
         ((1.0, 3.0, "["), [1.0, 2.0]),
     ],
 )
@@ -72,6 +77,7 @@ def test_an_interval_keeps_its_rows_whichever_of_its_ends_it_holds(ends, kept):
     conditions = _of_interval(interval(*ends))
 
     assert {place for place, _, _ in conditions} == {4}
+    assert len(conditions) == sum(abs(end) < sys.float_info.max for end in ends[:2])
     assert rows_of(conditions, np.arange(4.0)) == kept
 
 
@@ -109,6 +115,7 @@ def test_rules_are_redundant_by_the_rows_they_share_within_a_class():
     assert (found["train_coverage"], found["held_coverage"]) == (1, 1)
     assert found["train_precision"] == pytest.approx((1 + 1 + 6 / 10) / 3)
     assert found["held_precision"] == pytest.approx((1 + 6 / 10) / 2)  # the second covers none of the held-out rows
+    assert found["held_lift"] == pytest.approx((20 / 14 + 0.6 * 20 / 6) / 2)
     assert (found["rules"], found["empty_held"], found["features"]) == (3, 1, "0")
 
 
@@ -116,7 +123,7 @@ def test_without_rules_nothing_is_covered_and_nothing_is_said_of_them():
     found = figures([], table(), table())
 
     assert (found["rules"], found["reliable"], found["held_coverage"], found["features"]) == (0, 0, 0.0, "")
-    assert [found[name] for name in ("held_precision", "overlap", "nearest", "conditions")] == [None] * 4
+    assert [found[name] for name in ("held_precision", "held_lift", "overlap", "width")] == [None] * 4
 
 
 def test_a_rule_returns_where_one_of_its_class_has_nearly_its_rows():
@@ -161,6 +168,33 @@ def test_every_method_gets_the_same_draws_and_a_slow_one_is_not_waited_for_again
     assert "IREP, toy, draw 0: took more than 300 s." in notes
     assert "--boston FILE" in notes
     assert [record["returning"] for record in records if record.get("rules")] == [None, 1, 1]
+
+
+SERVING = """
+import json, sys, time
+print("a word of the peer's own", flush=True)
+for line in sys.stdin:
+    seed = int(line.split()[1])
+    time.sleep(60 if seed == 2 else 0)
+    answers = {0: {"rules": [], "seconds": 1.0, "cpu": 0.5}, 1: {"failed": "ValueError: no"}}
+    print(json.dumps(answers[seed]), flush=True)
+"""
+
+
+def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_when_late(monkeypatch):
+    monkeypatch.setattr(Peers, "command", lambda *_: [sys.executable, "-S", "-c", SERVING])
+    cells, labels = pd.DataFrame({"a": [1.0, 2.0]}), np.array([0, 1])
+
+    with Peers(sys.executable).standing() as peers:
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+        assert peers.mine("figs", cells, labels, 0, 1) == PeerMined([], 1.0, 0.5)
+        with pytest.raises(PeerError, match="ValueError: no"):
+            peers.mine("figs", cells, labels, 1, 1)
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 0.1)
+        with pytest.raises(PeerTimeoutError):
+            peers.mine("figs", cells, labels, 2, 1)
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+        assert peers.mine("figs", cells, labels, 0, 1).cpu == 0.5
 
 
 def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():

@@ -1,6 +1,7 @@
 """`python -m bench.quality.peers`, with the peers' Python: mine a table, propose subsets, or draw plots.
 
 mine METHOD TABLE.npz SEED JOBS      prints {"rules": [[[feature, op, threshold], …], …], "seconds": …, "cpu": …}
+serve METHOD                         reads `TABLE.npz SEED JOBS` a line and prints what `mine` does, or {"failed": …}
 search METHOD FEATURES SIZE SEED     prints a subset a line, and reads its score from the next line of its input
 draw FIGURE.json FILE.png            draws the plots that the file describes
 versions                             prints the version of each peer that is there
@@ -25,6 +26,10 @@ def main(command: str, *arguments: str) -> None:
 
             method, table, seed, jobs = arguments
             print(json.dumps(miners.mine(method, Path(table), int(seed), int(jobs))))
+        case "serve":
+            from bench.quality.peers import miners
+
+            miners.serve(arguments[0])
         case "search":
             from bench.quality.peers import searchers
 

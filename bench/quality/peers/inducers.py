@@ -5,6 +5,7 @@ goes out is the form of `bench.quality.peers.miners`: `<=` and `>` alone, on exa
 """
 
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -59,7 +60,8 @@ def _of_wittgenstein(learner: Callable[..., object]) -> Callable[..., list[Rule]
     def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
         rules = []
         for label in (0, 1):
-            model = learner(random_state=seed).fit(_numbered(X), y=y, pos_class=label)
+            model = learner(random_state=seed)
+            model.fit(_numbered(X), y=y, pos_class=label)
             rules += [[each for one in rule.conds for each in _of_bin(one.feature, one.val)] for rule in model.ruleset_]
         return [rule for rule in rules if rule]
 
@@ -78,14 +80,14 @@ def _place(name: object) -> int:
 
 
 def _of_interval(condition: object) -> list[Condition]:
-    """An interval of Java's, either end of which may be open."""
+    """An interval of Java's, either end of which may be open; where there is none stands the greatest number."""
     place, ends = _place(condition.getAttribute()), condition.getValueSet()
     low, high = float(ends.getLeft()), float(ends.getRight())
     found: list[Condition] = []
-    if math.isfinite(low):
-        found.append((place, ">", math.nextafter(low, -math.inf) if ends.isLeftClosed() else low))
-    if math.isfinite(high):
-        found.append((place, "<=", high if ends.isRightClosed() else math.nextafter(high, -math.inf)))
+    if abs(low) < sys.float_info.max:
+        found.append((place, ">", math.nextafter(low, -math.inf) if ends.contains(low) else low))
+    if abs(high) < sys.float_info.max:
+        found.append((place, "<=", high if ends.contains(high) else math.nextafter(high, -math.inf)))
     return found
 
 
@@ -99,7 +101,12 @@ def _of_bin(name: object, value: object) -> list[Condition]:
     low, between, high = text.partition(" - ")
     if between:
         return [(place, ">", float(low)), (place, "<=", float(high))]
-    return [(place, ">", math.nextafter(float(text), -math.inf)), (place, "<=", float(text))]
+    return meeting(place, float(text))
+
+
+def meeting(place: int, value: float) -> list[Condition]:
+    """That a cell equals a value."""
+    return [(place, ">", math.nextafter(value, -math.inf)), (place, "<=", value)]
 
 
 def _strict(place: int, op: str, value: float) -> Condition:

@@ -5,7 +5,9 @@ where op is `<=` or `>`.
 Which class it speaks for is left to the caller, who asks the rows, for every peer alike.
 """
 
+import json
 import math
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
@@ -15,7 +17,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from bench.quality.peers.inducers import INDUCERS
+from bench.quality.peers.inducers import INDUCERS, meeting
 
 Condition = tuple[int, str, float]
 Rule = list[Condition]
@@ -26,9 +28,24 @@ QUANTILES = (0.35, 0.5, 0.65)
 
 def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
     """The rules of a table `X` (rows, features) with classes `y` (0 and 1), and the wall and CPU seconds it took."""
+    return _timed(MINERS[method](), table, seed, jobs)
+
+
+def serve(method: str) -> None:
+    """Mine what the lines of the input ask for; what goes wrong with one is told, and the next is waited for."""
+    miner = MINERS[method]()
+    for line in sys.stdin:
+        table, seed, jobs = line.rsplit(maxsplit=2)
+        try:
+            answer = _timed(miner, Path(table), int(seed), int(jobs))
+        except Exception as error:  # noqa: BLE001 (whatever a peer raises is its result)
+            answer = {"failed": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+def _timed(miner: Callable[..., list[Rule]], table: Path, seed: int, jobs: int) -> dict[str, object]:
     with np.load(table, allow_pickle=False) as arrays:
         X, y = arrays["X"], arrays["y"]
-    miner = MINERS[method]()
     start, used = perf_counter(), process_time()
     rules = [_tightest(rule) for rule in miner(X, y, seed, jobs)]
     return {"rules": rules, "seconds": perf_counter() - start, "cpu": process_time() - used}
@@ -153,10 +170,13 @@ def _selectors(ps: object, frame: object, name: str) -> list[object]:
 
 
 def _of_selectors(selectors: Iterable[object]) -> Rule:
-    """pysubgroup's intervals hold their lower bound and not the upper one."""
+    """pysubgroup's intervals hold their lower bound and not the upper one; of few values it takes each by itself."""
     conditions: Rule = []
     for selector in selectors:
         place = int(selector.attribute_name)
+        if hasattr(selector, "attribute_value"):
+            conditions += meeting(place, float(selector.attribute_value))
+            continue
         if math.isfinite(selector.lower_bound):
             conditions.append((place, ">", math.nextafter(selector.lower_bound, -math.inf)))
         if math.isfinite(selector.upper_bound):
