@@ -77,7 +77,8 @@ def _warm_up(table: PaperTable, run: Run) -> None:
 
 def agreement(records: Sequence[Record]) -> float | None:
     """The mean over all pairs of draws of the Dice coefficient between the feature sets of their rules."""
-    sets = [set(filter(None, str(record["features"] or "").split(GAP))) for record in records]
+    texts = ["" if record["features"] is None else str(record["features"]) for record in records]
+    sets = [set(filter(None, text.split(GAP))) for text in texts]
     found = [each for each in (dice(one, other) for one, other in combinations(sets, 2)) if each is not None]
     return mean(found).value if found else None
 

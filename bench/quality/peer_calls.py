@@ -137,9 +137,7 @@ class StandingPeers:
         watch = Timer(PATIENCE, process.kill)
         watch.start()
         try:
-            process.stdin.write(request)
-            process.stdin.flush()
-            line = next((line for line in process.stdout if line.startswith("{")), None)  # a peer may print, too
+            line = _asked(process, request)
         finally:
             late = not watch.is_alive()
             watch.cancel()
@@ -156,6 +154,16 @@ class StandingPeers:
                 command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
             )
         return self._processes[method]
+
+
+def _asked(process: "subprocess.Popen[str]", request: str) -> str | None:
+    """The line that answers, whatever else a peer may print; None where the process has ended."""
+    try:
+        process.stdin.write(request)
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    return next((line for line in process.stdout if line.startswith("{")), None)
 
 
 @contextmanager

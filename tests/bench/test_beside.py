@@ -176,6 +176,7 @@ print("a word of the peer's own", flush=True)
 for line in sys.stdin:
     seed = int(line.split()[1])
     time.sleep(60 if seed == 2 else 0)
+    seed == 3 and sys.exit(7)
     answers = {0: {"rules": [], "seconds": 1.0, "cpu": 0.5}, 1: {"failed": "ValueError: no"}}
     print(json.dumps(answers[seed]), flush=True)
 """
@@ -194,7 +195,16 @@ def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_
         with pytest.raises(PeerTimeoutError):
             peers.mine("figs", cells, labels, 2, 1)
         monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+        with pytest.raises(PeerError, match="ended with code 7"):
+            peers.mine("figs", cells, labels, 3, 1)
         assert peers.mine("figs", cells, labels, 0, 1).cpu == 0.5
+
+
+def test_draws_agree_by_the_feature_sets_they_share_also_where_a_file_made_a_number_of_one():
+    records = [{"features": features} for features in (0, "0; 1+2", "0; 1+2", None)]
+
+    assert beside.agreement(records) == pytest.approx((2 / 3 + 2 / 3 + 0 + 1 + 0 + 0) / 6)
+    assert beside.agreement(records[:1]) is None
 
 
 def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():
