@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import combinations
+from math import isnan
 
 from bench.quality import methods
 from bench.quality.experiment import Experiment, Page, Record, Run, Summary
@@ -129,14 +130,16 @@ def _where(record: Record) -> str:
 
 
 def panels(records: Sequence[Record]) -> list[Panel]:
-    """Means over the tables, of the tables' means."""
+    """Means over the tables, of the tables' means; a table that gives none is left out."""
     done = [record for record in records if not record.get("failed")]
 
     def bars(name: str) -> list[Series]:
         series = []
         for method, chosen in grouped(done, "method").items():
-            estimate = mean(mean(column(each, name)).value for each in grouped(chosen, "table").values())
-            series.append(Series(str(method), [estimate.value], [estimate.error], ours=method in methods.OURS))
+            means = [mean(column(each, name)).value for each in grouped(chosen, "table").values()]
+            estimate = mean(value for value in means if not isnan(value))
+            label = SHOWN.get(str(method), str(method)).replace("`", "")
+            series.append(Series(label, [estimate.value], [estimate.error], ours=method in methods.OURS))
         return series
 
     return [
@@ -149,10 +152,11 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 ABOUT = f"""\
 Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {USUAL_SEEDS} times unless *draws* says
 otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps
-filled) and run with their defaults on all cores they can use, at most {PATIENCE:.0f} s a call. One scorer
-judges all: a rule is its conditions and, of a peer, the class most over-represented among the training rows it
-covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class and run once for each; of FIGS every leaf of
-every tree is a rule.
+filled) and run with their defaults (what differs is told in `bench/quality/peers`) on all cores they can use,
+at most {PATIENCE:.0f} s a call. One scorer judges all: a rule is its conditions and, of a peer, the class most
+over-represented among the training rows it covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class
+and run once for each; of FIGS every leaf of every tree is a rule. Ours keep 30 % of the drawn rows for
+validation; the others mine on all of them.
 
 - *reliable*: rules that have the rows (50) and the purity that the paper asks of one, on the training rows
 - *width*: features that a rule uses
