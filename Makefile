@@ -5,7 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
-.PHONY: setup demo up test soak lint bench bench-cluster bench-quality bench-peers gallery clean
+# Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup demo up test soak rehearse lint bench bench-cluster bench-quality bench-peers gallery clean
 
 setup: $(READY)
 
@@ -27,6 +30,10 @@ test: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak
+
+# The image and the compose file without a container engine, in namespaces: needs root. Some five minutes.
+rehearse: $(READY)
+	$(BIN)/python -m deploy.rehearsal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -12,14 +12,12 @@ from maabo_dist.data.split import Split
 from maabo_dist.settings import TableSettings
 from maabo_dist.trees import TrainingTable
 
-TITANIC = Path(__file__).parents[2] / "shared" / "data" / "titanic.csv"
-
 
 def titanic_path(given: str | None) -> Path | None:
-    """The file asked for, or the one at hand; None where there is none."""
+    """The file asked for, or the one that MAABO_TITANIC names; None where there is none."""
     if given is not None and not Path(given).is_file():
         raise SystemExit(f"--titanic {given}: no such file.")
-    named = (given, os.environ.get("MAABO_TITANIC"), TITANIC)
+    named = (given, os.environ.get("MAABO_TITANIC"))
     return next((Path(path) for path in named if path and Path(path).is_file()), None)
 
 

@@ -16,5 +16,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile `function` on first use; the machine code is cached beside its module."""
-    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    """Compile `function` on first use; the machine code is cached beside its module, or in NUMBA_CACHE_DIR.
+
+    Where neither of these nor the user's cache directory can be written, it is compiled in every process.
+    """
+    try:
+        return _compiled(function, cache=True)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        return _compiled(function, cache=False)
+
+
+def _compiled(function: F, *, cache: bool) -> F:
+    return cast("F", numba.njit(nogil=True, cache=cache, error_model="numpy")(function))

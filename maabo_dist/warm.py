@@ -4,32 +4,63 @@ The machine code is cached on disk, so that this takes its time once for an inst
 before their first task.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
 import numpy as np
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.features import Feature, FeatureKind
 from maabo_dist.mining import mine
+from maabo_dist.rules import TreePool
 from maabo_dist.settings import MiningSettings
+from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.wire import pack_forest, unpack_forest
 
 
 def warm() -> None:
-    """Mine small tables in the ways that meet every kernel in its usual types."""
-    for classes in (2, 3):
-        columns = _table(classes)
-        mine(columns, MiningSettings(trees=30, batch=4, min_samples=2, gini=1.0), jobs=1, keep_trees=True)
-        mine(columns, MiningSettings(trees=30, subset_size="1-3", min_samples=2, gini=1.0))
-        mine(columns, MiningSettings(trees=30, candidates=8, top_features=4, min_samples=2, gini=1.0))
-    mine(_table(2, features=60), MiningSettings(preset="auto", trees=30, batch=4, min_samples=2, gini=1.0))
+    """Mine small tables in the ways that meet every kernel in its usual types.
+
+    Neither the number of classes nor how candidates are drawn is a type; that a table is mapped is one, since its
+    arrays cannot be written to.
+    """
+    columns = _table()
+    _add_as_sent(mine(columns, _settings(batch=4), jobs=1, keep_trees=True).forest)
+    with _mapped(columns) as mapped:
+        mine(mapped, _settings(subset_size="1-3"))
+    mine(_table(features=60), _settings(preset="auto", batch=4))
 
 
-def _table(classes: int, features: int = 12) -> Columns:
+def _add_as_sent(forest: Forest | None) -> None:
+    """As in a cluster, where trees come in messages."""
+    if forest is not None:
+        received = unpack_forest(pack_forest(forest), forest.subsets)
+        TreePool(_settings(), forest.subsets.shape[1], np.ones(2)).add(received)
+
+
+def _settings(**changes: Any) -> MiningSettings:
+    return MiningSettings(trees=30, min_samples=2, gini=1.0, **changes)
+
+
+@contextmanager
+def _mapped(columns: Columns) -> Iterator[Columns]:
+    """The table as workers have it."""
+    with TemporaryDirectory(prefix="maabo-warm-") as directory:
+        columns.save(Path(directory) / "columns")
+        yield Columns.load(Path(directory) / "columns")
+
+
+def _table(features: int = 12) -> Columns:
     rng = np.random.default_rng(0)
     matrix = rng.random((features, 200))
     matrix[::3] = matrix[::3].round(1)  # tied values
     matrix[::4] = matrix[::4] > 0.5  # few values
-    labels = (matrix[:3].sum(axis=0) * classes / 3).astype(np.int32)
+    labels = (matrix[:3].sum(axis=0) * 2 / 3).astype(np.int32)
     described = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
-    return Columns.from_matrix(matrix, labels, described, tuple(str(c) for c in range(classes)), "y")
+    return Columns.from_matrix(matrix, labels, described, ("0", "1"), "y")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m scheduler`: a scheduler process, with `serve` its HTTP face, with `token` its tokens.
+"""`python -m scheduler`: a scheduler process; `serve`, `token`, `backup`, `restore` and `health` are its commands.
 
 Configured by MAABO_… variables.
 
@@ -12,17 +12,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
+from typing import TYPE_CHECKING
 
 import click
-import redis
 
 from maabo_dist.cli.ending import exit_code
+from maabo_dist.cluster.address import check_access
+from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.errors import MaaboError, SettingsError
+from maabo_dist.errors import MaaboError
 from scheduler.access import token_group
-from scheduler.parts import Parts
+from scheduler.keeping import backup_command, restore_command
+
+if TYPE_CHECKING:
+    from scheduler.parts import Parts
 
 journal = Journal("maabo.scheduler")
 
@@ -50,7 +55,18 @@ def serve_command(host: str | None, port: int | None) -> int:
     return 0
 
 
+@scheduler.command("health")
+def health_command() -> int:
+    """End with 0 if a scheduler process of this host takes its turns, with 1 if not."""
+    from scheduler.health import check_scheduler
+
+    click.echo(check_scheduler(ClusterSettings.from_environment(os.environ)), err=True)
+    return 0
+
+
 scheduler.add_command(token_group)
+scheduler.add_command(backup_command)
+scheduler.add_command(restore_command)
 
 
 def main() -> int:
@@ -73,11 +89,13 @@ def _run_scheduler() -> None:
 
 
 @contextmanager
-def _parts(name: str) -> Iterator[Parts]:
+def _parts(name: str) -> Iterator["Parts"]:
     """What the environment names; a configuration that cannot work ends the process. Traces go by `name`."""
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
+        from scheduler.parts import Parts
+
         parts = Parts.connected(settings, Tracing.from_environment(os.environ, name))
         _check_access(parts)
     except MaaboError as error:
@@ -89,14 +107,14 @@ def _parts(name: str) -> Iterator[Parts]:
         parts.close()
 
 
-def _check_access(parts: Parts) -> None:
+def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
-    try:
-        parts.redis.ping()
-    except redis.AuthenticationError as error:
-        raise SettingsError(f"Redis refused the password in MAABO_REDIS: {error}") from error
-    except redis.RedisError as error:
-        journal.warn("Redis cannot be reached yet", reason=error)
+    problem = check_access(parts.settings.redis_url, parts.redis.ping)
+    if problem is not None:
+        journal.warn("Redis cannot be reached yet", reason=problem)
+    problem = check_broker(parts.settings, parts.celery)
+    if problem is not None:
+        journal.warn("the broker cannot be reached yet", reason=problem)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,10 @@ class HeldJob(ABC):
     def tasks_under_way(self) -> dict[str, int]:
         """Tasks that were sent and not answered, by kind."""
 
+    @abstractmethod
+    def tasks_to_come(self, seconds: float) -> dict[str, int]:
+        """Tasks of about so many seconds that could be sent now, by kind."""
+
     @property
     def batches_under_way(self) -> int:
         """Batches that were proposed and not observed."""
@@ -138,6 +142,10 @@ class ScreeningJob(HeldJob):
     def tasks_under_way(self) -> dict[str, int]:
         """Tasks that were sent and not answered, by kind."""
         return {"screen": self.screening.tasks_in_flight}
+
+    def tasks_to_come(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - blocks are cut in advance
+        """Tasks that could be sent now, by kind."""
+        return {"screen": self.screening.tasks_to_send}
 
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """The next block to send."""
@@ -201,6 +209,10 @@ class ActiveJob(HeldJob):
     def tasks_under_way(self) -> dict[str, int]:
         """Tasks that were sent and not answered, by kind."""
         return {"evaluate": self.machine.tasks_in_flight, "rules": int(self.request is not None)}
+
+    def tasks_to_come(self, seconds: float) -> dict[str, int]:
+        """Tasks of about so many seconds that could be sent now, by kind."""
+        return {"evaluate": self.machine.tasks_to_send(self.speed.subsets_in(seconds))}
 
     @property
     def batches_under_way(self) -> int:

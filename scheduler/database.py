@@ -1,5 +1,6 @@
 """`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
 
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ FILES_KEPT, CONNECTIONS_KEPT, MOST_CONNECTIONS = 40, 5, 100
 connections are dear to the server."""
 SQLITE_PATIENCE = 10.0
 """Seconds to wait while another one writes."""
+SILENCE = 10
+"""Seconds after which a server whose host acknowledges nothing is given up, and after which it gives up whoever fell
+silent in a transaction. Shorter than a lease: what a lost scheduler has locked is free when its jobs are."""
+_WATCHFUL = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE * 1000}
 
 
 class LedgerError(MaaboError):
@@ -53,8 +58,16 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A snapshot."""
+        """What is there; never waits."""
         with _translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """One snapshot for all that is read in it; `read` has one for each statement where PostgreSQL gives no more."""
+        with _translated(), self._engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
             yield connection
 
     @contextmanager
@@ -70,7 +83,14 @@ def _engine(url: str) -> Engine:
     try:
         embedded = url.startswith("sqlite")
         kept = FILES_KEPT if embedded else CONNECTIONS_KEPT
-        engine = create_engine(url, pool_pre_ping=not embedded, pool_size=kept, max_overflow=MOST_CONNECTIONS - kept)
+        limits = {"timeout": SILENCE} if _by_pg8000(url) else {}
+        engine = create_engine(
+            url,
+            pool_pre_ping=not embedded,
+            pool_size=kept,
+            max_overflow=MOST_CONNECTIONS - kept,
+            connect_args=limits,
+        )
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:
@@ -79,8 +99,14 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
+        if _by_pg8000(url):
+            event.listen(engine, "connect", _watch_host)
         event.listen(engine, "connect", _prepare_postgresql)
     return engine
+
+
+def _by_pg8000(url: str) -> bool:
+    return url.startswith("postgresql+pg8000:")
 
 
 def _without_password(url: str) -> str:
@@ -113,10 +139,21 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
             return
 
 
+def _watch_host(connection: Any, _record: object) -> None:
+    """Notice a server whose host is gone. By itself, pg8000 waits as long as TCP does, which is minutes."""
+    sock: socket.socket = connection._usock  # noqa: SLF001 - pg8000 offers no other way
+    sock.settimeout(None)  # it was for the connecting; a server that is slow is not gone
+    if sock.family == socket.AF_UNIX:
+        return
+    for option, value in _WATCHFUL.items():
+        if hasattr(socket, option):  # not on every system
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
 def _prepare_postgresql(connection: Any, _record: object) -> None:
-    # A scheduler that is frozen in the middle of a transaction must not hold up the others for ever.
+    # A scheduler that is frozen or cut off in the middle of a transaction must not hold up the others.
     cursor = connection.cursor()
-    for setting in ("lock_timeout = '10s'", "idle_in_transaction_session_timeout = '60s'"):
+    for setting in ("lock_timeout = '10s'", f"idle_in_transaction_session_timeout = '{SILENCE}s'"):
         cursor.execute(f"SET {setting}")
     cursor.close()
     connection.commit()
@@ -132,6 +169,7 @@ def _bring_up_to_date(connection: Connection) -> None:
     """Make or migrate the tables, while no other scheduler does the same."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
+        _check_encoding(connection)
     schema.meta.create(connection, checkfirst=True)
     found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
     if found is None:
@@ -147,6 +185,16 @@ def _bring_up_to_date(connection: Connection) -> None:
         schema.MIGRATIONS[version](connection)
         version += 1
         connection.execute(update(meta).where(meta.c.key == "schema").values(value=str(version)))
+
+
+def _check_encoding(connection: Connection) -> None:
+    """Names and rules are any text; in another database the first of them that is not would end a job, or more."""
+    encoding = connection.execute(text("SHOW server_encoding")).scalar()
+    if encoding != "UTF8":
+        raise SettingsError(
+            f"The ledger's database has the encoding {encoding}; UTF8 is needed. Make it with "
+            "CREATE DATABASE maabo ENCODING 'UTF8' TEMPLATE template0."
+        )
 
 
 @contextmanager

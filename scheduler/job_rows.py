@@ -55,12 +55,14 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """Moments; None where there is no such job."""
+    """Of jobs that have not ended: moments, None where there is no such job, and the most of something."""
 
     queued: float | None
     """When the job was submitted that has been queued for longest."""
     lease_until: float | None
     """When the first of all leases runs out, or did so without anyone taking the job."""
+    taken: int = 0
+    """How often schedulers took the job that changed hands most; 0 without a job."""
 
 
 JOB_COLUMNS = [
@@ -120,7 +122,19 @@ def read_oldest(connection: Connection) -> Oldest:
     unended = jobs.c.finished.is_(None)
     queued = select(func.min(jobs.c.created)).where(unended, jobs.c.state == JobState.QUEUED)
     held = select(func.min(jobs.c.lease_until)).where(unended, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
-    return Oldest(connection.execute(queued).scalar(), connection.execute(held).scalar())
+    taken = select(func.max(jobs.c.fence)).where(unended)
+    queued_at, lease_until, most = (connection.execute(query).scalar() for query in (queued, held, taken))
+    return Oldest(queued_at, lease_until, most or 0)
+
+
+def count_by_tenant(connection: Connection, most: int) -> dict[tuple[str, str], int]:
+    """Jobs that have not ended, by tenant and state; of the tenants with the most of them."""
+    unended, number = jobs.c.finished.is_(None), func.count()
+    largest = select(jobs.c.tenant).where(unended).group_by(jobs.c.tenant).order_by(number.desc(), jobs.c.tenant)
+    query = select(jobs.c.tenant, jobs.c.state, number.label("jobs")).group_by(jobs.c.tenant, jobs.c.state)
+    names = list(connection.execute(largest.limit(most)).scalars())
+    found = connection.execute(query.where(unended, jobs.c.tenant.in_(names)))
+    return {(row.tenant, row.state): row.jobs for row in found}
 
 
 def forget_search(connection: Connection, ids: list[str]) -> None:

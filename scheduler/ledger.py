@@ -8,7 +8,7 @@ SQLite (in WAL mode) or PostgreSQL, by URL.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ from scheduler.job_rows import (
     JobRow,
     Oldest,
     Segment,
+    count_by_tenant,
     forget_jobs,
     forget_search,
     new_row,
@@ -149,6 +150,11 @@ class Ledger:
         """Who has waited longest."""
         with self._database.read() as connection:
             return read_oldest(connection)
+
+    def counts_of_tenants(self, most: int) -> dict[tuple[str, str], int]:
+        """Jobs that have not ended, by tenant and state; of so many tenants, those with the most jobs."""
+        with self._database.read() as connection:
+            return count_by_tenant(connection, most)
 
     # Leases.
 
@@ -329,6 +335,14 @@ class Ledger:
         tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
         trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
         return raw | tables | trees | {artifact(row.id) for row in rows}
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        """To read several tables as they were at one moment."""
+        return self._database.snapshot()
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """To write rows that were read from a ledger: all of them or none."""
+        return self._database.write()
 
     @contextmanager
     def _fenced(self, lease: Lease, now: float, **values: object) -> Iterator[Connection]:

@@ -75,15 +75,19 @@ class Scheduler:
         self._next_upkeep = self._next_look = 0.0
         self._ample = False
         self._outage = ""
+        self._unposted = False
 
     def run(self, stop: Event) -> None:
         """Turn until told to stop; then give the jobs back."""
         while not stop.is_set():
             try:
+                self._unposted = False
                 self.turn()
-                self._outage_over()
+                if not self._unposted:
+                    self._outage_over()
             except OUTAGES as error:
                 self._note_outage(error)
+                self._board.show(self._jobs.values(), self._parts.clock())
                 stop.wait(OUTAGE_PAUSE)
         try:
             self._leave()
@@ -98,7 +102,9 @@ class Scheduler:
         if now >= self._next_look:
             self._look(now)
         self._open_prepared()
-        sent = self._dispatch(now)
+        sent = False
+        with self._posting():
+            sent = self._dispatch(now)
         if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
             sleep(LINGER)
         self._listen(0.0 if sent else LISTEN if self._jobs or self._preparations else LISTEN_IDLE)
@@ -123,7 +129,8 @@ class Scheduler:
         self._preparations.begin(taken)
         self._open_prepared()
         self._mirror.show_cluster(lease_seconds)
-        self._housekeeping.tend(now, {lease.job for lease in self._leases})
+        with self._posting():
+            self._housekeeping.tend(now, {lease.job for lease in self._leases})
 
     @property
     def _leases(self) -> list[Lease]:
@@ -264,7 +271,8 @@ class Scheduler:
             self._advance_screen(job, now)
         else:
             self._desks.search.advance(job, now)
-            self._desks.rules.tend(job, now)
+            with self._posting():
+                self._desks.rules.tend(job, now)
 
     def _advance_screen(self, job: ScreeningJob, now: float) -> None:
         """When the screen is in the ledger, the job is opened as after any restart, and finds it there."""
@@ -282,7 +290,8 @@ class Scheduler:
         self._spans.settle(self._jobs)
         for job in list(self._jobs.values()):
             with self._holding(job):
-                self._desks.resend_silent(job, self._answers.horizon, now)
+                with self._posting():
+                    self._desks.resend_silent(job, self._answers.horizon, now)
                 self._advance(job, now)
         self._mirror.show([job.record(now) for job in self._jobs.values()])
 
@@ -337,7 +346,17 @@ class Scheduler:
             self._jobs.pop(job.lease.job, None)
             self._fail_by_our_fault(job.lease, self._parts.clock(), error)
 
+    @contextmanager
+    def _posting(self) -> Iterator[None]:
+        """A broker that is away keeps nobody from being heard: what was to be sent is sent later."""
+        try:
+            yield
+        except PostError as error:
+            self._unposted = True
+            self._note_outage(error)
+
     def _note_outage(self, error: Exception) -> None:
+        self._meters.count(meters.OUTAGES, _part_at_fault(error))
         said = f"{type(error).__name__}: {error}"
         if said != self._outage:
             journal.warn("outage; trying again", reason=said)
@@ -348,3 +367,8 @@ class Scheduler:
             journal.tell("outage over")
             self._outage = ""
             self._housekeeping.after_outage()
+
+
+def _part_at_fault(error: Exception) -> str:
+    faults = {LedgerError: "ledger", PostError: "broker", StoreError: "store", redis.RedisError: "redis"}
+    return next((part for kind, part in faults.items() if isinstance(error, kind)), "other")

@@ -80,6 +80,10 @@ class JobMachine:
         """Tasks that were sent and not answered."""
         return len(self._outbox.sent)
 
+    def tasks_to_send(self, most: int) -> int:
+        """About how many tasks of at most `most` subsets could be sent now."""
+        return self._outbox.tasks_to_send(most)
+
     @property
     def in_flight(self) -> int:
         """Subsets that were sent and not answered."""

@@ -1,12 +1,12 @@
 """`MeterBoard`: a scheduler's meters in Redis, for whoever shows them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from redis import RedisError
 
 from maabo_dist.contract import names
 from scheduler.active import HeldJob
-from scheduler.meters import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT
+from scheduler.meters import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, Meter
 from scheduler.parts import Parts
 
 SHOW_EVERY, REFRESH_EVERY = 1.0, 20.0
@@ -20,6 +20,7 @@ class MeterBoard:
     def __init__(self, parts: Parts, owner: str) -> None:
         self._redis, self._meters = parts.redis, parts.meters
         self._key = parts.settings.key(f"{names.METERS}:{owner}")
+        self._task_seconds = parts.settings.task_seconds
         self._shown = ""
         self._next = self._refresh = 0.0
 
@@ -43,6 +44,9 @@ class MeterBoard:
 
     def _measure(self, jobs: Collection[HeldJob]) -> None:
         self._meters.show(BATCHES_IN_FLIGHT, sum(job.batches_under_way for job in jobs))
-        under_way = [job.tasks_under_way for job in jobs]
-        for task in TASKS_IN_FLIGHT.values:
-            self._meters.show(TASKS_IN_FLIGHT, sum(tasks.get(task, 0) for tasks in under_way), task)
+        self._show_tasks(TASKS_IN_FLIGHT, [job.tasks_under_way for job in jobs])
+        self._show_tasks(TASKS_UNSENT, [job.tasks_to_come(self._task_seconds) for job in jobs])
+
+    def _show_tasks(self, meter: Meter, of_jobs: Sequence[Mapping[str, int]]) -> None:
+        for task in meter.values:
+            self._meters.show(meter, sum(tasks.get(task, 0) for tasks in of_jobs), task)

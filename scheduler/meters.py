@@ -44,6 +44,9 @@ _TASKS = ("task", "evaluate", "screen", "rules")
 TREES = _counter("trees_observed", "Trees observed.")
 BATCHES_IN_FLIGHT = _gauge("batches_in_flight", "Batches proposed and not observed.")
 TASKS_IN_FLIGHT = _gauge("tasks_in_flight", "Tasks sent and not answered.", *_TASKS)
+TASKS_UNSENT = _gauge(
+    "tasks_unsent", "Tasks that could be sent and are not, because enough are.", "task", "evaluate", "screen"
+)
 TASKS_SENT = _counter("tasks_sent", "Tasks sent, each time they are.", *_TASKS)
 RESENT = _counter(
     "tasks_resent",
@@ -55,6 +58,11 @@ FAILED_SUBSETS = _counter("subsets_failed", "Subsets given up: their trees could
 DROPPED = _counter("answers_dropped", "Answers dropped because another one came first.", *_TASKS)
 REFUSED = _counter("answers_refused", "Answers that do not read.")
 LEASES = _counter("leases", "Changes of leases.", "change", "taken", "lost", "given_back")
+OUTAGES = _counter(
+    "outages",
+    "Attempts to go on that ended because a part could not be reached or written.",
+    *("part", "ledger", "redis", "broker", "store", "other"),
+)
 ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
 WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
 TASK_SECONDS = Meter(
@@ -64,8 +72,8 @@ JOB_WAIT = Meter("histogram", "job_wait_seconds", "From a job's submission until
 COMMIT_SECONDS = Meter("histogram", "ledger_commit_seconds", "Transactions that write the ledger.", bounds=SHORT)
 
 ALL = (
-    *(TREES, BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_SENT, RESENT, LOST, FAILED_SUBSETS, DROPPED, REFUSED),
-    *(LEASES, ENDED, WEBHOOKS, TASK_SECONDS, JOB_WAIT, COMMIT_SECONDS),
+    *(TREES, BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, TASKS_SENT, RESENT, LOST, FAILED_SUBSETS, DROPPED),
+    *(REFUSED, LEASES, OUTAGES, ENDED, WEBHOOKS, TASK_SECONDS, JOB_WAIT, COMMIT_SECONDS),
 )
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -58,6 +58,11 @@ class Outbox(Generic[Key]):
             self.unsent.extendleft((key, attempt) for _, key, attempt in due)
         return self.unsent.popleft() if self.unsent else None
 
+    def tasks_to_send(self, most: int) -> int:
+        """How many tasks of at most this size those would be that are not on their way."""
+        waiting = [*(key for key, _ in self.unsent), *(key for _, key, _ in self.later)]
+        return sum(-(-key.size // most) for key in waiting)
+
     def note_sent(self, key: Key, attempt: int, now: float) -> None:
         """The task is on its way."""
         self.sent[key] = Sent(attempt, now)

@@ -15,6 +15,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tables import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.store import ArtifactStore
+from scheduler.brokers import Broker, open_broker
 from scheduler.ledger import Ledger
 from scheduler.meters import Meters
 
@@ -29,6 +30,7 @@ class Parts:
     celery: Celery
     store: ArtifactStore
     cache: TableCache
+    broker: Broker
     clock: Callable[[], float] = time
     meters: Meters = field(default_factory=Meters)
     tracing: Tracing = field(default_factory=Tracing)
@@ -40,11 +42,13 @@ class Parts:
         store = open_store(settings, client)
         cache = TableCache(Path(settings.cache_dir), store, settings.cache_bytes)
         ledger, celery = Ledger(settings.ledger_url), make_celery(settings)
-        return cls(settings, ledger, client, celery, store, cache, tracing=tracing or Tracing())
+        broker = open_broker(settings, client, celery)
+        return cls(settings, ledger, client, celery, store, cache, broker, tracing=tracing or Tracing())
 
     def close(self) -> None:
         """Let go of all connections."""
         self.ledger.close()
         self.redis.close()
+        self.broker.close()
         self.celery.close()
         self.tracing.close()

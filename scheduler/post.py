@@ -1,14 +1,16 @@
 """`Post`: tasks to the broker, several in one go, and how far ahead of the workers the queue is kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from kombu.entity import Queue
-from kombu.exceptions import KombuError, OperationalError
-from redis import RedisError
+from kombu.messaging import Producer
 
+from maabo_dist.cluster.broker import ERRORS
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback
 from maabo_dist.contract.messages import Evaluate, Mine, Screen
+from scheduler.brokers import BrokerError
 from scheduler.parts import Parts
 
 LEAST_AHEAD, MOST_AHEAD = 2, 2048
@@ -27,13 +29,16 @@ class Post:
     """Sends tasks by their names."""
 
     def __init__(self, parts: Parts) -> None:
-        self._celery, self._redis, self._settings = parts.celery, parts.redis, parts.settings
+        self._celery, self._broker = parts.celery, parts.broker
         self._ahead = LEAST_AHEAD
         self._room = self._used = 0
 
     def waiting(self, queue: str) -> int:
         """Messages that no worker has taken."""
-        return int(self._redis.llen(self._settings.key(queue)))
+        try:
+            return self._broker.waiting([queue])[0]
+        except BrokerError as error:
+            raise PostError(str(error)) from error
 
     def room(self, waiting: int) -> int:
         """How many more tasks to send. A queue that was filled and is found empty is kept longer from then on."""
@@ -60,23 +65,32 @@ class Post:
 
     def call(self, callback: Callback, values: dict[str, object]) -> None:
         """Call a task of another service."""
-        try:
-            self._celery.send_task(callback.task, kwargs=values, queue=Queue(callback.queue), retry=False)
-        except (KombuError, OperationalError, RedisError, OSError) as error:
-            raise PostError(str(error)) from error
+        with self._sending() as producer:
+            self._celery.send_task(
+                callback.task, kwargs=values, queue=Queue(callback.queue), producer=producer, retry=False
+            )
 
     def _send(self, letters: Sequence[tuple[str, str, Evaluate | Screen | Mine]]) -> None:
+        with self._sending() as producer:
+            for name, queue, message in letters:
+                self._celery.send_task(
+                    name,
+                    kwargs=message.model_dump(mode="json"),
+                    queue=queue,
+                    producer=producer,
+                    retry=False,
+                    argsrepr=message.argsrepr,
+                    kwargsrepr="",
+                    # The ledger has them: RabbitMQ need not write them to its disk before it confirms.
+                    delivery_mode="transient",
+                )
+
+    @contextmanager
+    def _sending(self) -> Iterator[Producer]:
         try:
-            with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
-                for name, queue, message in letters:
-                    self._celery.send_task(
-                        name,
-                        kwargs=message.model_dump(mode="json"),
-                        queue=queue,
-                        producer=producer,
-                        retry=False,
-                        argsrepr=message.argsrepr,
-                        kwargsrepr="",
-                    )
-        except (KombuError, OperationalError, RedisError, OSError) as error:
+            with self._broker.sending() as producer:
+                yield producer
+        except BrokerError as error:
+            raise PostError(str(error)) from error
+        except ERRORS as error:
             raise PostError(f"{type(error).__name__}: {error}") from error

@@ -79,6 +79,11 @@ class Screening:
         return len(self._outbox.sent)
 
     @property
+    def tasks_to_send(self) -> int:
+        """Blocks that could be sent now."""
+        return len(self._outbox.unsent) + len(self._outbox.later)
+
+    @property
     def in_flight(self) -> int:
         """Pairs that were sent and not answered."""
         return self._outbox.in_flight

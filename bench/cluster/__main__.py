@@ -4,9 +4,9 @@ import argparse
 from time import perf_counter
 
 from bench import show
-from bench.cluster import books, host, http, scaling, throughput
+from bench.cluster import books, host, http, scaling, sizes, throughput
 
-PARTS = {"throughput": throughput, "scaling": scaling, "books": books, "host": host, "http": http}
+PARTS = {"throughput": throughput, "scaling": scaling, "books": books, "host": host, "http": http, "sizes": sizes}
 
 
 def main() -> None:

@@ -2,7 +2,16 @@
 
 import os
 
+from maabo_dist.cluster.broker import over_amqp
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 
-app = make_celery(ClusterSettings.from_environment(os.environ))
+settings = ClusterSettings.from_environment(os.environ)
+app = make_celery(settings)
+if not over_amqp(settings):
+    # Lists of its own for the answers that it has taken: it needs no right to what workers have taken.
+    app.conf.broker_transport_options |= {
+        "unacked_key": "flower-unacked",
+        "unacked_index_key": "flower-unacked_index",
+        "unacked_mutex_key": "flower-unacked_mutex",
+    }

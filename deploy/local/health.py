@@ -6,12 +6,12 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 import redis
-from kombu.exceptions import OperationalError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from deploy.local.processes import LOOPBACK, Part, Plan, worker_node
 from deploy.local.supervisor import Running
+from maabo_dist.cluster.broker import ERRORS
 from maabo_dist.cluster.celery_app import make_celery
 from maabo_dist.contract import names
 
@@ -34,7 +34,7 @@ class HealthChecks:
         """Of the parts given, the names of those that are healthy."""
         healthy = {part.name for part, _ in unsure if part.role == "flower" and self._flower_answers()}
         healthy |= {part.name for part, p in unsure if part.role == "service" and self._service_answers(p)}
-        with suppress(redis.RedisError, OperationalError, OSError):
+        with suppress(*ERRORS):
             self._redis.ping()  # without Redis nobody else can be
             healthy |= {part.name for part, _ in unsure if part.role == "redis"}
             healthy |= {part.name for part, p in unsure if part.role == "scheduler" and self._scheduler_ready(p)}

@@ -23,6 +23,7 @@ from maabo_dist.cli.jobs import (
     status_command,
 )
 from maabo_dist.cli.mine import mine_command
+from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.cli.submit import submit_command
@@ -59,6 +60,7 @@ for command in (
     quota_group,
     generate_command,
     score_command,
+    paper_group,
 ):
     maabo.add_command(command)
 

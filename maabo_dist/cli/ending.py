@@ -5,8 +5,8 @@ import click
 from maabo_dist.errors import InputError, MaaboError
 
 
-def exit_code(group: click.Group, name: str) -> int:
-    """Run a command of the group that is called `name`: 0 done, 1 failed, 2 wrongly asked for, 130 interrupted."""
+def exit_code(group: click.Command, name: str) -> int:
+    """Run a command, or one of a group, called `name`: 0 done, 1 failed, 2 wrongly asked for, 130 interrupted."""
     try:
         return int(group.main(prog_name=name, standalone_mode=False) or 0)
     except click.ClickException as error:

@@ -63,7 +63,7 @@ def _over_redis(place: Place, say: Callable[[str], None]) -> "Cluster":
     address = os.environ.get("MAABO_REDIS") if place.redis_url is None else place.redis_url
     if address is not None:
         check_url(address)
-    return QueueCluster.connected(ClusterSettings.from_environment(os.environ, redis_url=address), say)
+    return QueueCluster.connected(ClusterSettings.from_environment(os.environ, redis_url=place.redis_url), say)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A Redis as people name it: its URL without what is secret, and what is wrong when it cannot be used."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -30,6 +30,13 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{place}" if separator else url.partition("?")[0]
 
 
+def verifying(url: str) -> str:
+    """The URL that also makes kombu verify a server's certificate, as redis-py does without being told."""
+    if not url.startswith("rediss://") or "ssl_cert_reqs=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
+
+
 def check_url(url: str) -> None:
     """Refuse what is no URL of a Redis, in a sentence."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
@@ -39,6 +46,22 @@ def check_url(url: str) -> None:
     else:
         return
     raise UnreachableError(f"The address of the Redis, {shown_url(url)!r}, {problem}. One such as {EXAMPLE} is right.")
+
+
+def lasting(error: redis.RedisError) -> bool:
+    """Whether to wait would be of no use: the password, the user or a certificate is refused."""
+    return isinstance(error, redis.AuthenticationError) or "certificate" in str(error).lower()
+
+
+def check_access(url: str, ping: Callable[[], object]) -> str | None:
+    """None if the Redis answers, else what is wrong with it now; what will stay wrong is raised."""
+    try:
+        ping()
+    except redis.RedisError as error:
+        if lasting(error):
+            raise UnreachableError(f"Redis at {shown_url(url)} {_problem(error)}") from error
+        return f"Redis at {shown_url(url)} {_problem(error)}"
+    return None
 
 
 @contextmanager
@@ -55,6 +78,12 @@ def _problem(error: redis.RedisError) -> str:
     match error:
         case redis.AuthenticationError() | redis.AuthenticationWrongNumberOfArgsError():
             return f"refuses the password or user ({said}). Give them as redis://USER:PASSWORD@HOST:PORT/0."
+        case _ if "certificate" in said.lower():
+            return (
+                f"cannot be trusted, or does not trust us ({said}). Name the authority that signed its certificate as "
+                "rediss://…?ssl_ca_certs=FILE, and our own certificate, if it asks for one, as ssl_certfile=FILE and "
+                "ssl_keyfile=FILE."
+            )
         case redis.TimeoutError():
             return f"does not answer in time ({said}). Check the address, the network and the load of the server."
         case redis.ConnectionError():

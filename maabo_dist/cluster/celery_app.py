@@ -1,7 +1,7 @@
 """The Celery application's configuration, the same for whoever sends tasks and whoever runs them.
 
 The broker is a hint: over Redis, a message is lost when the worker that popped it dies before it is noted as
-unacknowledged. The scheduler owns delivery; what is set here only keeps losses rare and recovery quick.
+unacknowledged. The scheduler owns delivery; what is set here and in `broker` only keeps losses rare and recovery quick.
 """
 
 from typing import Any
@@ -9,14 +9,17 @@ from typing import Any
 from celery import Celery
 from kombu.entity import Queue
 
+from maabo_dist.cluster.broker import celery_options
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
+
+HARD_LIMIT = 1.25
+"""A task that does not heed its time limit is ended after this many times as long."""
 
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
     """A configured application without tasks."""
-    app = Celery("maabo", broker=settings.redis_url, set_as_current=False)
+    app = Celery("maabo", set_as_current=False)
     app.conf.update(
         # JSON alone is accepted: nothing from the wire is ever unpickled.
         accept_content=["json"],
@@ -32,27 +35,19 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
         task_acks_late=True,
         task_reject_on_worker_lost=False,
         worker_prefetch_multiplier=1,
-        # True kills every worker when Redis restarts.
+        # True kills every worker when Redis restarts. RabbitMQ hands out again at once what a lost connection had
+        # taken: what runs is answered first, and its twin's answer is dropped.
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         task_soft_time_limit=settings.task_limit,
-        task_time_limit=settings.task_limit * 1.25,
+        task_time_limit=settings.task_limit * HARD_LIMIT,
         worker_max_memory_per_child=settings.worker_memory >> 10,
         worker_max_tasks_per_child=5000,
         task_send_sent_event=False,
         worker_send_task_events=True,
         worker_hijack_root_logger=False,
-        broker_transport_options={
-            "global_keyprefix": settings.prefix,
-            "visibility_timeout": int(settings.task_limit * 10) + 60,
-            "unacked_restore_interval": 5,
-            "unacked_restore_throttle": 1,
-            "socket_timeout": SOCKET_SECONDS,
-            "socket_connect_timeout": SOCKET_SECONDS,
-            "socket_keepalive": True,
-            "health_check_interval": 5,
-        },
+        **celery_options(settings),
         **more,
     )
     return app

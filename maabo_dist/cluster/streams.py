@@ -28,13 +28,13 @@ def open_redis(settings: ClusterSettings) -> redis.Redis:
 
     What failed on an old connection is tried on a new one, once; so a command may be done twice.
     """
+    over_network: dict[str, Any] = {"socket_connect_timeout": SOCKET_SECONDS, "socket_keepalive": True}
     return redis.Redis.from_url(
         settings.redis_url,
         socket_timeout=SOCKET_SECONDS,
-        socket_connect_timeout=SOCKET_SECONDS,
-        socket_keepalive=True,
         health_check_interval=5,
         retry=Retry(NoBackoff(), 1),
+        **({} if settings.redis_url.startswith("unix:") else over_network),
     )
 
 

@@ -1,9 +1,14 @@
 """Messages between scheduler and workers: small JSON headers; subsets, pairs and trees packed beside them.
 
-Every message carries the version of the contract. A message of another version, or one that does not read, is refused
-with a FormatError that says why; it never brings a process down.
+Every message carries the version of the contract. One of a version that is not read here, or that does not read, is
+refused with a FormatError that says why; it never brings a process down.
+
+So that a cluster can be upgraded process by process, in any order, a release reads what the one before it writes, and
+writes what the one before it reads. A new version takes three of them: the first reads it, the second writes it, the
+third forgets the old one. An answer is in the version of what asked for it.
 """
 
+import json
 from base64 import b64decode, b64encode
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +21,11 @@ from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
 VERSION = 2
+"""The newest version that is read."""
+WRITTEN = 2
+"""The version that is written: the newest that the release before reads."""
+OLDEST = 2
+"""The oldest version that is read: at most what the release before writes."""
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
 
@@ -31,7 +41,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    version: int = VERSION
+    version: int = WRITTEN
 
     @classmethod
     def read(cls, data: object) -> Self:
@@ -39,19 +49,30 @@ class _Message(BaseModel):
         try:
             message = cls.model_validate_json(data) if isinstance(data, str | bytes) else cls.model_validate(data)
         except ValidationError as error:
-            found = data.get("version") if isinstance(data, dict) else None
-            if found is not None and found != VERSION:
-                raise FormatError(_other_version(cls.__name__, found)) from None
+            _check_version(cls.__name__, _version_of(data))
             problem = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in problem["loc"]) or "message"
             raise FormatError(f"A {cls.__name__} message does not read: {where}: {problem['msg']}.") from None
-        if message.version != VERSION:
-            raise FormatError(_other_version(cls.__name__, message.version))
+        _check_version(cls.__name__, message.version)
         return message
 
 
-def _other_version(kind: str, found: object) -> str:
-    return f"A {kind} message of contract version {found!r} came; this program speaks version {VERSION}."
+def _version_of(data: object) -> object:
+    """What a message that does not read says of its version; None if it says nothing."""
+    try:
+        found = json.loads(data) if isinstance(data, str | bytes) else data
+    except ValueError:
+        return None
+    return found.get("version") if isinstance(found, dict) else None
+
+
+def _check_version(kind: str, found: object) -> None:
+    if found is None or (isinstance(found, int) and OLDEST <= found <= VERSION):
+        return
+    spoken = f"version {VERSION}" if OLDEST == VERSION else f"versions {OLDEST} and {VERSION}"
+    older = isinstance(found, int) and found < OLDEST
+    remedy = f"Upgrade {'whoever sent it' if older else 'this program'}."
+    raise FormatError(f"A {kind} message of contract version {found!r} came; this program speaks {spoken}. {remedy}")
 
 
 class _Task(_Message):

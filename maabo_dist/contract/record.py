@@ -66,3 +66,12 @@ class ClusterRecord(_Record):
     """URL of the artifact store."""
     host: Annotated[str, Field(max_length=300)]
     """Where the scheduler runs; a `file:` store means a directory there."""
+
+
+class WorkerRecord(_Record):
+    """What a worker says of itself every few seconds."""
+
+    processes: Annotated[int, Field(ge=1)]
+    """Tasks that it can do at a time; processes or threads."""
+    busy: Annotated[int, Field(ge=0)]
+    """Of these, those that do one."""

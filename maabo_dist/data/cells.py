@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
+from maabo_dist.data.spelling import level_text
 from maabo_dist.data.wording import counted
 from maabo_dist.errors import DatasetError
 
@@ -82,15 +83,6 @@ def levels(cells: pd.Series) -> Levels:
     places = {text: place for place, text in enumerate(texts)}
     lookup = np.array([*(places.get(text, -1) for text in spelled), -1], dtype=np.intp)
     return Levels(lookup[codes], texts)  # a missing cell's code, −1, picks the last entry, which is −1 again
-
-
-def level_text(value: object) -> str:
-    """How a level is written: booleans in lower case, whole numbers without a fraction."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _distinct(cells: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:

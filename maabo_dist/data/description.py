@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
+from maabo_dist.data.features import ColumnKind
 from maabo_dist.errors import DatasetError
-
-Kind = Literal["number", "pair", "level", "other"]
-"""As `FeatureKind` calls what the column would become; `other` can only be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +16,7 @@ class ColumnDescription:
     """One column, before any settings."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     missing: int
     distinct: int | None = None
     levels: tuple[str, ...] | None = None
@@ -46,5 +43,5 @@ def _numbers(name: str, cells: pd.Series) -> ColumnDescription:
 
 def _levels(name: str, cells: pd.Series) -> ColumnDescription:
     found = levels(cells)
-    kind: Kind = "pair" if len(found.texts) == 2 and not found.missing else "level"
+    kind: ColumnKind = "pair" if len(found.texts) == 2 and not found.missing else "level"
     return ColumnDescription(name, kind, found.missing, len(found.texts), found.texts)

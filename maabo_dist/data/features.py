@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 
 class FeatureKind(StrEnum):
@@ -13,6 +13,10 @@ class FeatureKind(StrEnum):
     LEVEL = "level"  # one level of several: 1 where the column has it
     MISSING = "missing"  # 1 where the column is missing
     PROBE = "probe"  # a permuted copy of another feature, never shown
+
+
+ColumnKind = Literal["number", "pair", "level", "other"]
+"""What a table column would become, as `FeatureKind` calls it; `other` can only be left out."""
 
 
 @dataclass(frozen=True, slots=True)

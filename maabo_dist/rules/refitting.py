@@ -42,9 +42,9 @@ def _refitted(
         codes=columns.codes[np.ix_(used, split.train)],
         places=places,
         labels=columns.labels[split.train].astype(np.int64),
-        values=columns.values,
-        offsets=columns.offsets,
-        weights=wanted.weights,
+        values=_read_only(columns.values),
+        offsets=_read_only(columns.offsets),
+        weights=_read_only(wanted.weights),
     )
     bounds, counts = leaves.bounds.copy(), np.zeros_like(leaves.counts)
     heaviest = _heaviest(leaves.counts, shares)
@@ -54,6 +54,13 @@ def _refitted(
     worse |= _heaviest(counts, shares) != heaviest
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
     return replace(leaves, bounds=bounds, counts=counts, gini=gini)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One array type for the kernels: a table from a file cannot be written, and numba would compile for it anew."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _heaviest(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

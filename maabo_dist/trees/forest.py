@@ -66,6 +66,20 @@ class Forest:
         best: npt.NDArray[np.float64] = self.scores[np.arange(len(self)), self.depths - 1]
         return best
 
+    def first(self, count: int) -> "Forest":
+        """The first `count` trees, as views."""
+        nodes = slice(0, self.offsets[count])
+        return Forest(
+            self.subsets[:count],
+            self.scores[:count],
+            self.depths[:count],
+            self.offsets[: count + 1],
+            self.feature[nodes],
+            self.threshold[nodes],
+            self.left[nodes],
+            self.counts[nodes],
+        )
+
     def tree(self, index: int) -> CompactTree:
         """Tree `index`, as views."""
         nodes = slice(self.offsets[index], self.offsets[index + 1])

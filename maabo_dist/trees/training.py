@@ -93,6 +93,11 @@ class TrainingTable(NamedTuple):
             root_cuts=_plain(cuts),
         )
 
+    def with_leaves_of(self, rows: int) -> "TrainingTable":
+        """The same for trees whose leaves keep at least so many training rows; what `build` would give, but quicker."""
+        scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
+        return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
+
     @property
     def features(self) -> int:
         """D."""

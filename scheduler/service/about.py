@@ -30,7 +30,9 @@ class Load(BaseModel):
     waiting: int
     """Of these, those that no worker has taken."""
     work_seconds: float
-    """That workers have spent on tasks so far. Its rise in a second is how many of them are busy."""
+    """That workers have spent on tasks so far. Its rise in a second is how many processes are busy."""
+    processes: int
+    """Tasks that the workers can do at a time."""
 
 
 @router.get("/about", responses=documented())
@@ -44,5 +46,6 @@ def about(request: Request) -> About:
 def load(request: Request, _caller: Reader) -> Load:
     """How many tasks the workers have, how many wait for one of them, and how long they have worked."""
     parts = service_of(request).parts
-    work = work_of(parts.redis, parts.settings)
-    return Load(tasks=work.tasks, waiting=min(work.tasks, work.waiting), work_seconds=work.seconds)
+    work = work_of(parts.redis, parts.broker, parts.settings)
+    waiting = min(work.tasks, work.waiting)
+    return Load(tasks=work.tasks, waiting=waiting, work_seconds=work.seconds, processes=work.processes)

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import BaseModel
 
-from maabo_dist.data.description import Kind
+from maabo_dist.data.features import ColumnKind
 from scheduler.registry import DatasetRow
 
 
@@ -34,7 +34,7 @@ class Column(BaseModel):
     """What one column holds."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     """`number`; `pair`, two texts and nothing missing; `level`, texts; `other`, what cannot be mined."""
     missing: int
     """Cells."""

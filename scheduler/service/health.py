@@ -11,6 +11,7 @@ from starlette.responses import Response
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 from maabo_dist.errors import MaaboError
+from scheduler.brokers import BrokerError
 from scheduler.parts import Parts
 from scheduler.service.problems import RETRY_SECONDS, ProblemResponse, correlation_of
 from scheduler.service.state import service_of
@@ -55,7 +56,8 @@ async def healthz() -> Health:
 def readyz(request: Request) -> Readiness | Response:
     """Whether a job that comes now would be worked on; says which part is missing."""
     parts = service_of(request).parts
-    found = {name: _state(look, parts) for name, look in _LOOKS.items()}
+    looks = _LOOKS | ({"broker": _broker} if parts.broker.apart else {})
+    found = {name: _state(look, parts) for name, look in looks.items()}
     missing = [name for name, state in found.items() if state != "ok"]
     if not missing:
         return Readiness(ready=True, parts=found)
@@ -69,7 +71,7 @@ def _state(look: Callable[[Parts], str], parts: Parts) -> str:
     """Addresses stay in the log of whoever runs this."""
     try:
         return look(parts)
-    except (MaaboError, RedisError, OSError):
+    except (MaaboError, BrokerError, RedisError, OSError):
         return "cannot be reached"
 
 
@@ -80,6 +82,11 @@ def _ledger(parts: Parts) -> str:
 
 def _redis(parts: Parts) -> str:
     parts.redis.ping()
+    return "ok"
+
+
+def _broker(parts: Parts) -> str:
+    parts.broker.waiting([names.EVALUATE_QUEUE])
     return "ok"
 
 

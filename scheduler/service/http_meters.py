@@ -12,7 +12,8 @@ class HttpMeters:
 
     def __init__(self, parts: Parts) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(ClusterCollector(parts.ledger, parts.redis, parts.settings, parts.clock))
+        cluster = ClusterCollector(parts.ledger, parts.redis, parts.broker, parts.settings, parts.clock)
+        self._registry.register(cluster)
         self._latency = Histogram(
             "maabo_http_request_duration_seconds",
             "From a request to the beginning of its answer.",

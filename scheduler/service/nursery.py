@@ -15,7 +15,7 @@ from scheduler.service.problems import UnavailableError
 
 CLOSING_SECONDS = 5.0
 _ROOT = Path(scheduler.__file__).resolve().parent.parent
-_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "HOME")
+_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "HOME", "NUMBA_CACHE_DIR", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
 _SINGLE = {
     # One thread each: threads do not survive a fork, and reserve memory that would count as used.
     "OMP_NUM_THREADS": "1",

@@ -12,6 +12,7 @@ from starlette.routing import Match
 from maabo_dist.cluster.logs import Journal
 from maabo_dist.contract.problem import KINDS, MEDIA_TYPE, Problem, document_error, problem_of
 from maabo_dist.errors import InputError, MaaboError
+from scheduler.brokers import BrokerError
 
 journal = Journal("maabo.service")
 
@@ -88,6 +89,7 @@ def install(app: FastAPI) -> None:
     """Turn everything that is raised into a problem document."""
     app.add_exception_handler(MaaboError, _ours)
     app.add_exception_handler(RedisError, _redis)
+    app.add_exception_handler(BrokerError, _broker)
     # Starlette's types want handlers of every exception, and call each with its own kind only.
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
@@ -135,6 +137,12 @@ async def _ours(request: Request, error: Exception) -> ProblemResponse:
 async def _redis(request: Request, error: Exception) -> ProblemResponse:
     journal.warn("Redis cannot be reached", correlation=correlation_of(request), reason=error)
     said = "Redis, which the cluster works over, cannot be reached."
+    return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
+
+
+async def _broker(request: Request, error: Exception) -> ProblemResponse:
+    journal.warn("the broker cannot be reached", correlation=correlation_of(request), reason=error)
+    said = "The broker, by which tasks travel, cannot be reached."
     return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
 
 

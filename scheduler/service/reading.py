@@ -46,7 +46,9 @@ def main() -> int:
     import pyarrow.parquet  # noqa: F401 - children limit what comes on top of this
 
     import maabo_dist.data.description
-    import maabo_dist.data.outline  # noqa: F401
+    import maabo_dist.data.outline
+    import maabo_dist.data.preparation
+    import maabo_dist.data.readers  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     with socket.socket(fileno=sys.stdin.fileno()) as control:

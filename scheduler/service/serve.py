@@ -2,7 +2,7 @@
 
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
@@ -24,14 +24,10 @@ BACKLOG = 1024
 
 def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -> None:
     """Answer until SIGTERM or Ctrl-C. `say` hears what whoever started this should know."""
-    host = safe_host(settings.host, tokens=parts.ledger.registry.any_token())
-    if host != settings.host:
-        say(
-            f"No token has been made, so this listens on {host} only and not on {settings.host}. Make one with "
-            "`python -m scheduler token create --tenant NAME --scopes read,submit,admin`, and start again."
-        )
-    elif not parts.ledger.registry.any_token():
-        say("No token has been made: anyone on this machine may call, and nobody else.")
+    made = parts.ledger.registry.any_token()
+    host = safe_host(settings.host, tokens=made or settings.require_token)
+    for line in _advice(host, settings, made=made):
+        say(line)
     with _listening(host, settings.port) as sock:
         address = url_of(sock)
         say(f"listening on {address}")
@@ -66,6 +62,20 @@ class Server(uvicorn.Server):
 def safe_host(host: str, *, tokens: bool) -> str:
     """Without tokens anyone who gets through may do anything: only this machine does."""
     return host if tokens or is_loopback(host) else LOOPBACK
+
+
+def _advice(host: str, settings: ServiceSettings, *, made: bool) -> Iterator[str]:
+    """What is to be known where no token has been made."""
+    make = "`python -m scheduler token create --tenant NAME --scopes read,submit,admin`"
+    if not made and settings.require_token:
+        yield f"No token has been made, and everyone needs one: nobody may call until you make one with {make}."
+    elif host != settings.host:
+        yield (
+            f"No token has been made, so this listens on {host} only and not on {settings.host}. Make one with {make}, "
+            "and start again."
+        )
+    elif not made:
+        yield "No token has been made: anyone on this machine may call, and nobody else."
 
 
 def url_of(sock: socket.socket) -> str:

@@ -18,6 +18,7 @@ _VARIABLES = {
     "event_streams": "MAABO_EVENT_STREAMS",
     "open_metrics": "MAABO_OPEN_METRICS",
     "flower_url": "MAABO_FLOWER_URL",
+    "require_token": "MAABO_REQUIRE_TOKEN",
 }
 
 
@@ -44,3 +45,5 @@ class ServiceSettings(EnvironmentSettings):
     """Whether /metrics needs no token."""
     flower_url: str | None = Field(None, pattern=r"^https?://[^\s]+$", max_length=2000)
     """Where people find Flower, for the page to link to; None where there is none."""
+    require_token: bool = False
+    """Whether everyone needs a token, even before one was made; then it listens wherever it is told to."""

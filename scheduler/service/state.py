@@ -24,7 +24,7 @@ class Service:
     def needs_tokens(self) -> bool:
         """Whether a token was ever made. Once one was, that stays so: revoking all of them opens nothing."""
         if not self._tokens:
-            self._tokens = self.parts.ledger.registry.any_token()
+            self._tokens = self.settings.require_token or self.parts.ledger.registry.any_token()
         return self._tokens
 
 

@@ -561,3 +561,15 @@ def test_ctrl_c_names_the_repeats_that_go_on(server, scheduler, table):
     assert process.returncode == 130
     assert f"no longer waiting; jobs {', '.join(job[:8] for job in scheduler.records)} go on." in err
     assert len(scheduler.records) == 4
+
+
+def test_an_experiment_of_the_paper_gives_the_same_files_on_a_cluster(run, scheduler, tmp_path):
+    arguments = ("paper", "exp3", "--dataset", "diabetes", "--seeds", "1", "--quiet", "--out")
+
+    code, far, err = run(*arguments, tmp_path / "far", "--cluster")
+    _, here, _ = run(*arguments, tmp_path / "here")
+
+    assert code == 0, err
+    assert far == here
+    for name in ("exp3.csv", "exp3_rules.csv"):
+        assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

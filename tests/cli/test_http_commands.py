@@ -388,3 +388,16 @@ def test_a_file_without_rules_is_refused(text, maabo, tmp_path):
 
         assert (code, out) == (2, "")
         assert re.search(r"maabo-rules/1|is not JSON", err)
+
+
+@pytest.mark.soak  # over Redis, the same is among the quick tests
+def test_an_experiment_of_the_paper_gives_the_same_files_on_a_cluster(run, tmp_path):
+    arguments = ("paper", "exp3", "--dataset", "diabetes", "--seeds", "1", "--quiet", "--out")
+
+    code, far, err = run(*arguments, tmp_path / "far", "--cluster")
+    _, here, _ = run(*arguments, tmp_path / "here")
+
+    assert code == 0, err
+    assert far == here
+    for name in ("exp3.csv", "exp3_rules.csv"):
+        assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

@@ -25,3 +25,12 @@ def test_asking_a_cluster_loads_no_table_and_no_kernel():
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert loaded.split() == []
+
+
+def test_the_processes_of_a_cluster_start_without_what_only_reading_and_testing_tables_needs():
+    modules = "scheduler.__main__, scheduler.loop, scheduler.service.app, workers.app"
+    program = PROGRAM.format(module=modules, heavy=("pandas", "pyarrow", "sklearn", "scipy.special", "rich"))
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.split() == []

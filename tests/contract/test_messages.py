@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maabo_dist.contract import messages
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import (
     Answer,
@@ -232,3 +233,29 @@ def test_a_job_may_name_who_is_called_when_it_ends():
     assert JobSpec.parse(document).callback.queue == "q"
     with pytest.raises(SettingsError, match=r"callback\.queue"):
         JobSpec.parse(document | {"callback": {"task": "a.b"}})
+
+
+@pytest.fixture
+def next_release(monkeypatch):
+    """It brings a version, and neither writes it nor forgets the one before."""
+    monkeypatch.setattr(messages, "VERSION", 3)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_release_that_brings_a_version_reads_it_and_the_one_before(next_release, version):
+    assert Evaluate.read(an_evaluation(version=version)).version == version
+
+
+def test_what_is_written_is_what_the_release_before_reads(next_release):
+    assert Evaluate.read(an_evaluation()).model_dump()["version"] == messages.WRITTEN == 2
+
+
+@pytest.mark.parametrize(("version", "remedy"), [(1, "Upgrade whoever sent it."), (4, "Upgrade this program.")])
+def test_other_versions_are_refused_with_the_versions_that_are_read_and_the_remedy(next_release, version, remedy):
+    with pytest.raises(FormatError, match=f"version {version} came; this program speaks versions 2 and 3. {remedy}"):
+        Evaluate.read(an_evaluation(version=version))
+
+
+def test_a_text_of_another_version_is_refused_by_its_number_whatever_it_holds():
+    with pytest.raises(FormatError, match="contract version 4 came"):
+        Request.read('{"version": 4, "wish": "sing"}')

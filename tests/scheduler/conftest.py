@@ -4,10 +4,14 @@ import os
 from tempfile import TemporaryDirectory
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.engine import make_url
 
+from scheduler.ledger import Ledger
 from tests import servers
-from tests.ledgers import connected
+from tests.ledgers import TABLES, connected, opened
+
+TABLES_OF_ROWS = [name for name in TABLES if name != "maabo_meta"]
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +24,28 @@ def postgres():
         yield url
 
 
+@pytest.fixture(scope="session")
+def _made(postgres):
+    """A database in which the tables of a ledger are; to make them takes longer than most tests do."""
+    with create_engine(postgres, isolation_level="AUTOCOMMIT", poolclass=NullPool).connect() as connection:
+        connection.execute(text("CREATE DATABASE made"))
+    url = make_url(postgres).set(database="made").render_as_string(hide_password=False)
+    Ledger(url).close()
+    return url
+
+
 @pytest.fixture
-def postgres_url(postgres):
+def postgres_url(_made):
+    """Of a ledger in which there is nothing."""
+    emptied = " ".join(f"IF EXISTS (SELECT FROM {name}) THEN TRUNCATE {name}; END IF;" for name in TABLES_OF_ROWS)
+    with connected(_made) as connection:
+        connection.execute(text(f"DO $$ BEGIN {emptied} END $$"))
+    return _made
+
+
+@pytest.fixture
+def empty_postgres_url(postgres):
+    """Of a database in which not even tables are."""
     with connected(postgres) as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
@@ -36,3 +60,9 @@ def sqlite_url(tmp_path):
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request):
     return request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+
+
+@pytest.fixture
+def ledger(url):
+    with opened(url) as ledger:
+        yield ledger

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from threading import Event
 from uuid import uuid4
 
 import fakeredis
@@ -20,15 +21,19 @@ from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Answer
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import FormatError
-from scheduler import meters
+from maabo_dist.store import StoreError
+from scheduler import exposition, loop, meters
+from scheduler.database import LedgerError
 from scheduler.exposition import exposed, of_schedulers
 from scheduler.loop import Scheduler
 from scheduler.machine import MOST_STRIKES
 from scheduler.meters import Meters, Reading
 from scheduler.parts import Parts
+from scheduler.post import PostError
 from tests import servers
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
+from workers.pulse import KEPT, Pulse
 
 seconds = st.floats(0, 1e5, allow_nan=False)
 
@@ -97,6 +102,7 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
     for stream in (names.INTAKE_STREAM, f"{names.RESULTS_STREAM}:1", f"{names.RESULTS_STREAM}:2"):
         client.xadd(f"t:{stream}", {"header": "x"})
     client.lpush(f"t:{names.EVALUATE_QUEUE}", "one", "two")
+    client.lpush(f"t:{names.JOBS_QUEUE}", "a document")
     client.hset("t:unacked", "tag", "x")
 
     found = samples(exposed(ledger, client, SETTINGS, 170.0))
@@ -107,6 +113,8 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
     assert [found["maabo_stream_entries", stream] for stream in ("intake", "refused", "results")] == [1, 0, 2]
     assert [found["maabo_queue_messages", queue] for queue in ("maabo.evaluate", "maabo.rules")] == [2, 0]
     assert found["maabo_queue_unacked_messages",] == 1
+    assert found["maabo_tenant_jobs", "default", "queued"] == 2
+    assert (found["maabo_job_leases_most",], found["maabo_tasks_wanted",]) == (1, 1)
     assert (found["maabo_up", "ledger"], found["maabo_up", "redis"], found["maabo_schedulers",]) == (1, 1, 0)
 
 
@@ -122,6 +130,61 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
     shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_trees_observed_total"}
     assert shown == {"a:1": 3, "b:2": 4}
     assert found["maabo_schedulers",] == 2
+
+
+def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
+    for node, processes, busy in (("one", 4, 3), ("two", 2, 0)):
+        pulse = Pulse(SETTINGS, client)
+        pulse.begin(node, processes)
+        pulse.beat(busy)
+    client.set(f"t:{names.WORKERS}:three", "nonsense")
+
+    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+
+    shown = [found[f"maabo_{name}",] for name in ("workers", "worker_processes", "worker_processes_busy")]
+    assert shown == [2, 6, 3]
+
+
+def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, client):
+    silent, stopped = Pulse(SETTINGS, client), Pulse(SETTINGS, client)
+    silent.begin("silent", 1)
+    stopped.begin("stopped", 1)
+    stopped.end()
+    stopped.beat(1)  # Celery's heart beats once more
+
+    assert samples(exposed(ledger, client, SETTINGS, 0.0))["maabo_workers",] == 1
+    assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= KEPT
+
+
+def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
+    pulse = Pulse(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
+
+    pulse.begin("one", 1)
+    pulse.beat(1)
+    pulse.end()
+
+
+def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
+    for scheduler in ("a:1", "b:2"):
+        own = Meters()
+        own.show(meters.TASKS_IN_FLIGHT, 3, "evaluate")
+        own.show(meters.TASKS_IN_FLIGHT, 1, "rules")
+        own.show(meters.TASKS_UNSENT, 10, "screen")
+        client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
+
+    assert samples(exposed(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
+
+
+def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
+    monkeypatch.setattr(exposition, "TENANTS", 2)
+    for tenant in ("small", *("large",) * 3, *("middle",) * 2):
+        document = {"id": uuid4().hex, "tenant": tenant, "dataset": {"fingerprint": "a" * 64}}
+        ledger.add([JobSpec.parse(document)], 1.0)
+
+    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+
+    shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_tenant_jobs"}
+    assert shown == {"large": 3, "middle": 2}
 
 
 def test_a_redis_that_cannot_be_reached_shows_as_down_and_the_rest_is_shown(ledger):
@@ -202,6 +265,41 @@ def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_ar
 
     assert parts.meters.amount(meters.RESENT, "lost") == MOST_STRIKES - 1
     assert parts.meters.amount(meters.FAILED_SUBSETS) == 1
+
+
+def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
+    world, parts = one_task
+    held = world.scheduler._jobs[world._job]
+    for _ in range(3):
+        world.scheduler.turn()
+    under_way, to_come = held.tasks_under_way["evaluate"], held.tasks_to_come(1.0)["evaluate"]
+    world.scheduler._board.show([held], 0.0, at_once=True)
+
+    found = samples(exposed(parts.ledger, parts.redis, parts.settings, 0.0))
+    assert found["maabo_tasks_wanted",] == under_way + to_come > 0
+    assert found["maabo_tasks_unsent", "evaluate", "here:1"] == to_come
+
+
+def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_lasts(one_task, monkeypatch):
+    world, parts = one_task
+    stop = Event()
+    monkeypatch.setattr(loop, "OUTAGE_PAUSE", 0.0)
+    for error in (LedgerError("full"), PostError("gone"), StoreError("gone"), redis.RedisError("gone"), OSError("?")):
+        monkeypatch.setattr(world.scheduler, "turn", raising(error, stop))
+        stop.clear()
+        world.scheduler.run(stop)
+
+    shown = samples(exposed(parts.ledger, parts.redis, parts.settings, 0.0))
+    missing = ("broker", "ledger", "other", "redis", "store")
+    assert [shown["maabo_outages_total", *sorted(("here:1", part))] for part in missing] == [1] * 5
+
+
+def raising(error, stop):
+    def turn():
+        stop.set()
+        raise error
+
+    return turn
 
 
 def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted(one_task):

@@ -14,16 +14,11 @@ from maabo_dist.contract.problem import problem_of
 from scheduler.database import DuplicateError
 from scheduler.ledger import Ledger
 from scheduler.registry import DatasetRow, KeyReusedError, QuotaError, QuotaRow, TokenRow
-from tests.ledgers import opened, side_by_side
+from tests.ledgers import TABLE, opened, side_by_side
 
-TABLE = "0123456789abcdef" * 4
+pytestmark = pytest.mark.xdist_group("ledger")
+
 BODY, OTHER_BODY = "a" * 64, "b" * 64
-
-
-@pytest.fixture
-def ledger(url):
-    with opened(url) as ledger:
-        yield ledger
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
 """Who may call: tokens, scopes, and nobody from elsewhere before there are any."""
 
 import pytest
+from fastapi.testclient import TestClient
 
+from scheduler.service.app import create_app
 from scheduler.service.serve import safe_host
+from scheduler.service.settings import ServiceSettings
 from tests.service_parts import token_for
 
 
@@ -85,3 +88,11 @@ def test_without_tokens_only_loopback_is_listened_on():
     assert safe_host("0.0.0.0", tokens=False) == "127.0.0.1"
     assert safe_host("::1", tokens=False) == "::1"
     assert safe_host("0.0.0.0", tokens=True) == "0.0.0.0"
+
+
+def test_where_tokens_are_required_nobody_may_call_before_there_is_one(parts, nursery):
+    app = create_app(parts, ServiceSettings(require_token=True), nursery)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.get("/v1/about").json()["needs_token"]
+        assert client.get("/v1/jobs").status_code == 401
+        assert client.get("/v1/jobs", headers=token_for(parts)).status_code == 200

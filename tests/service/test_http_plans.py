@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
+from maabo_dist.contract.record import WorkerRecord
 from scheduler import meters
 from scheduler.service.app import create_app
 from scheduler.service.settings import ServiceSettings
@@ -102,5 +103,10 @@ def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, parts):
     counted.observe(meters.TASK_SECONDS, 0.25, "rules")
     parts.redis.set(parts.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
     parts.redis.rpush(parts.settings.key(names.EVALUATE_QUEUE), "one", "two")
+    for node, processes in (("a", 4), ("b", 2)):
+        parts.redis.set(
+            parts.settings.key(f"{names.WORKERS}:{node}"),
+            WorkerRecord(processes=processes, busy=1).model_dump_json(),
+        )
 
-    assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2, "work_seconds": 1.75}
+    assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2, "work_seconds": 1.75, "processes": 6}

@@ -1,4 +1,4 @@
-"""A service that knows nothing of maabo but the address of its Redis: queues a job, and is called when it has ended."""
+"""A service that knows of maabo only where its Redis and its broker are: queues a job, is called when it has ended."""
 
 import json
 import os
@@ -8,15 +8,25 @@ from celery import Celery
 from kombu.entity import Queue
 
 REDIS, PREFIX = os.environ["MAABO_REDIS"], os.environ.get("MAABO_PREFIX", "")
+BROKER = os.environ.get("MAABO_BROKER") or REDIS
 
-app = Celery("billing", broker=REDIS, backend=REDIS)
+# Lists of its own for what its workers have taken: they need no right to those of the cluster's workers.
+OWN_LISTS = {
+    "unacked_key": "billing-unacked",
+    "unacked_index_key": "billing-unacked_index",
+    "unacked_mutex_key": "billing-unacked_mutex",
+}
+
+app = Celery("billing", broker=BROKER, backend=REDIS)
 app.conf.update(
     accept_content=["json"],
     task_queues=[Queue("billing")],
     task_default_queue="billing",
     task_create_missing_queues=True,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"global_keyprefix": PREFIX},
+    broker_transport_options={"global_keyprefix": PREFIX, **OWN_LISTS} if BROKER == REDIS else {},
+    # The cluster's workers hear the same commands: whoever may give one may stop them all.
+    worker_enable_remote_control=False,
     result_backend_transport_options={"global_keyprefix": PREFIX},
 )
 

@@ -182,14 +182,16 @@ function watchLoad(view, job, signal) {
   return setInterval(look, LOAD_EVERY);
 }
 
-/** Tasks come and go many times a second: how many workers are busy is told by the time that they spent on them. */
+/** Tasks come and go many times a second: how many processes are busy is told by the time that they spent on them. */
 function loadText(looks) {
   const [first, last] = [looks[0], looks.at(-1)];
+  const under = `${plural(last.tasks, "task")} under way${last.waiting ? `, ${count(last.waiting)} of them waiting` : ""}`;
+  if (!last.processes) return `Cluster: no worker is there; ${under}`;
+  const all = plural(last.processes, "worker process", "worker processes");
+  if (looks.length < 2) return `Cluster: ${all}, ${under}`;
   const busy = Math.max(0, (1000 * (last.work_seconds - first.work_seconds)) / Math.max(1, last.now - first.now));
-  if (looks.length < 2) return last.tasks ? `Cluster: ${plural(last.tasks, "task")} under way` : "";
-  if (busy < 0.05 && !last.tasks) return "Cluster: workers idle";
   const shown = busy < 10 ? busy.toFixed(1) : count(Math.round(busy));
-  return `Cluster: ${shown} workers busy, ${plural(last.tasks, "task")} under way${last.waiting ? `, ${count(last.waiting)} of them waiting` : ""}`;
+  return `Cluster: ${shown} of ${all} busy, ${under}`;
 }
 
 function settingsOf(job) {

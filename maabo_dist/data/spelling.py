@@ -1,0 +1,12 @@
+"""How a level is spelled, in prepared tables and wherever rules meet raw cells, which need not come from pandas."""
+
+import numpy as np
+
+
+def level_text(value: object) -> str:
+    """How a level is written: booleans in lower case, whole numbers without a fraction."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)

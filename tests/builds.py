@@ -1,0 +1,57 @@
+"""Builds of later releases: copies of the source tree whose contract, and ledger, are of other versions.
+
+release       reads    writes
+this          2        2
+next          2, 3     2         brings a version; its ledger, and that of all later ones, has a column more
+after next    2, 3     3
+third         3        3
+"""
+
+import shutil
+from pathlib import Path
+
+from maabo_dist.contract.messages import OLDEST, VERSION, WRITTEN
+from scheduler import schema
+from tests import servers
+
+PACKAGES = ("maabo_dist", "scheduler", "workers")
+WORKER = "tests/faults/held_app.py"
+"""The application of workers that tests can hold up."""
+
+
+VERSIONS = {
+    "next": {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION + 1},
+    "after next": {"OLDEST": OLDEST, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
+    "third": {"OLDEST": VERSION + 1, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
+}
+
+
+def later_release(directory, name):
+    """The root of a build."""
+    root = Path(directory) / name.replace(" ", "-")
+    for package in PACKAGES:  # with the kernels' machine code, which goes by the time of a file
+        shutil.copytree(servers.ROOT / package, root / package)
+    (root / WORKER).parent.mkdir(parents=True)
+    shutil.copy2(servers.ROOT / WORKER, root / WORKER)
+    known = {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION}
+    changes = [(f"\n{key} = {known[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
+    _edit(root / "maabo_dist/contract/messages.py", *changes)
+    _add_a_column(root / "scheduler/schema.py", schema.VERSION)
+    return root
+
+
+def _add_a_column(path, known):
+    _edit(
+        path,
+        (f"\nVERSION = {known}\n", f"\nVERSION = {known + 1}\n"),
+        ('    Column("owner", String(80)),\n', '    Column("owner", String(80)),\n    Column("mood", String(80)),\n'),
+        (f"{known - 1}: _to_{known}}}", f"{known - 1}: _to_{known}, {known}: _add_columns}}"),
+    )
+
+
+def _edit(path, *changes):
+    source = path.read_text()
+    for old, new in changes:
+        assert source.count(old) == 1, f"{path.name} does not say {old!r}"
+        source = source.replace(old, new)
+    path.write_text(source)

@@ -1,0 +1,54 @@
+"""What the README shows is what happens."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def customers(rows=400):
+    draw = np.random.default_rng(3)
+    numbers = {"age": draw.integers(18, 80, rows), "calls": draw.poisson(2, rows), "spent": draw.gamma(2, 9, rows)}
+    frame = pd.DataFrame({**numbers, "plan": draw.choice(["basic", "plus"], rows)})
+    return frame.assign(churned=np.where((frame["calls"] > 2) & (frame["plan"] == "basic"), "yes", "no"))
+
+
+def without_times(text):
+    """Seconds differ, and spaces at the ends of lines."""
+    return [re.sub(r"in [\d.]+ m?s", "in … s", line).rstrip() for line in text.strip().splitlines()]
+
+
+def test_the_first_example_shows_what_is_printed(maabo, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "76")
+    (command, shown) = re.search(
+        r"```console\n\$ (maabo mine --dataset diabetes)\n(.*?)```", README, re.DOTALL
+    ).groups()
+    code, out, _ = maabo(*shlex.split(command)[1:])
+
+    assert code == 0
+    assert without_times(out) == without_times(shown)
+
+
+def test_the_commands_for_a_table_of_ones_own_run_as_they_stand(maabo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    customers().to_csv("customers.csv", index=False)
+    customers().assign(price=lambda frame: frame["age"] * 1.5 + frame["calls"]).to_parquet("prices.parquet")
+    commands = re.findall(r"^\.venv/bin/maabo (mine .*)$", README, re.MULTILINE)
+
+    printed = [maabo(*shlex.split(command)) for command in commands]
+
+    assert len(commands) == 3
+    assert [code for code, _, _ in printed] == [0, 0, 0]
+    assert 'FROM "customers"' in printed[2][1]
+
+
+def test_the_python_example_runs_as_it_stands():
+    code = re.search(r"```python\n(from maabo_dist import RuleMiner.*?)```", README, re.DOTALL)[1]
+    place = {"frame": customers()}
+    exec(code, place)
+
+    assert len(place["miner"].get_rules()) >= 1

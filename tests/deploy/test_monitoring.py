@@ -1,0 +1,89 @@
+"""Prometheus' configuration, alerts and the dashboard, as Prometheus' own tool judges them."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from tests.queries import MONITORING, alerts, dashboard, needed, program, queries
+from tests.servers import ROOT
+
+
+def promtool(*arguments, **where):
+    return subprocess.run([program("promtool"), *arguments], capture_output=True, text=True, check=False, **where)
+
+
+def test_the_configuration_is_one_that_prometheus_takes(tmp_path):
+    shutil.copy(MONITORING / "alerts.yml", tmp_path)
+    for name in ("metrics/token", "flower/password"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("only-for-tests")
+    text = (MONITORING / "prometheus.yml").read_text()
+    (tmp_path / "prometheus.yml").write_text(text.replace("/run/maabo/", f"{tmp_path}/"))
+
+    found = promtool("check", "config", "prometheus.yml", cwd=tmp_path)
+
+    assert found.returncode == 0, found.stderr
+    assert f"{len(alerts())} rules found" in found.stdout
+
+
+def test_alerts_fire_when_they_should_and_not_before():
+    found = promtool("test", "rules", "alerts.test.yml", cwd=MONITORING)
+
+    assert found.returncode == 0, found.stderr + found.stdout
+
+
+def test_every_alert_is_tried_out():
+    text = (MONITORING / "alerts.test.yml").read_text()
+
+    assert [name for name in alerts() if f'alertname="{name}"' not in text] == []
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_an_alert_says_what_is_wrong_and_where_to_read_on(name):
+    rule = alerts()[name]
+
+    assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
+
+
+def test_what_to_do_is_written_for_every_alert_and_for_no_other():
+    text = (ROOT / "docs" / "operations.md").read_text()
+
+    assert re.findall(r"^### (Maabo\w+)$", text, re.MULTILINE) == list(alerts())
+
+
+def test_numbers_of_the_cluster_count_once_however_many_servers_show_them():
+    """A sum, if it is one, is over what `max by` has made one."""
+    for where, query in queries().items():
+        for part in needed(query):
+            ours = part.metric.startswith("maabo_") and not part.metric.startswith("maabo_http_")
+            if ours and "sum" in query and "NoProgress" not in where:  # which asks only whether there was any
+                assert "max by" in query or "max(" in query, where
+
+
+def test_panels_of_the_dashboard_do_not_overlap_and_have_names_of_their_own():
+    panels = dashboard()["panels"]
+    cells = [cell for panel in panels for cell in _cells(panel["gridPos"])]
+
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in panels}) == len(panels) == len({panel["title"] for panel in panels})
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels if panel["type"] != "row")
+
+
+def _cells(place):
+    columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+    return [(x, y) for x in columns for y in rows]
+
+
+def test_grafana_finds_the_dashboard_and_the_prometheus_that_it_asks():
+    provisioning = MONITORING / "grafana" / "provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources" / "maabo.yml").read_text())["datasources"]
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "maabo.yml").read_text())["providers"]
+    (variable,) = dashboard()["templating"]["list"]
+
+    assert (variable["type"], variable["current"]["value"]) == ("datasource", source["uid"])
+    assert (source["type"], provider["type"]) == ("prometheus", "file")

@@ -1,0 +1,193 @@
+"""Several hosts for real, and what becomes of the network between them: no rule changes, no subset has two rows."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import text
+
+from scheduler.database import SILENCE
+from tests import hosts, servers
+from tests.faults.client import MINING
+from tests.faults.far_world import WORKERS, FarWorld
+from tests.faults.world import LEASE
+from tests.ledgers import connected
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+FEW = MINING | {"trees": 600}
+FOUL = {"loss": 0.02, "twice": 0.02, "jitter": 0.01}
+
+
+@pytest.fixture(scope="module")
+def _standing(tmp_path_factory):
+    hosts.need()
+    world = FarWorld(tmp_path_factory.mktemp("hosts"))
+    try:
+        world.start("scheduler", *WORKERS)
+        yield world
+    finally:
+        world.close()
+
+
+@pytest.fixture
+def far(_standing):
+    """A cluster over five hosts, and a network that is well."""
+    yield _standing
+    _standing.network.mend()
+
+
+@pytest.fixture
+def two_schedulers(tmp_path):
+    """A scheduler on each of two hosts, their ledger on a third."""
+    hosts.need()
+    if hosts.way_in() != hosts.PLAIN or servers.postgres_programs() is None:
+        pytest.skip("A PostgreSQL on a host of its own takes root, and an installed one.")
+    world = FarWorld(tmp_path, postgres=True)
+    try:
+        world.start("scheduler-1", "scheduler-2", *WORKERS)
+        yield world
+    finally:
+        world.close()
+
+
+@contextmanager
+def busy(worker):
+    """It has trees to grow, and does not answer meanwhile."""
+    (child,) = worker.children
+
+    def caught():
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.05)
+        if has_unanswered_trees(worker.log):
+            return True
+        os.kill(child, signal.SIGCONT)
+        return False
+
+    servers.wait_for(caught, 20, what="a task that is not answered")
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGCONT)
+
+
+def has_unanswered_trees(log):
+    """Whether what was received last are trees to grow; what becomes of a task is said before it is answered."""
+    before, received, after = log.rpartition("] received")
+    return bool(received) and "maabo.evaluate[" in before.splitlines()[-1] and "] task " not in after
+
+
+def sent_again(far, before):
+    """The scheduler has noticed."""
+    process = far.processes["scheduler"]
+    servers.wait_for(lambda: "nothing heard; sent again" in process.log[before:], 60, what="a task that is sent again")
+
+
+def test_a_job_over_three_hosts_has_the_digest_of_one(far):
+    far.done(far.submit(FEW), FEW)
+
+    assert all(far.took_part(name) for name in WORKERS)
+
+
+def test_packets_that_are_lost_come_twice_or_overtake_each_other_change_no_rule(far):
+    far.network.change(**FOUL)
+
+    far.done(far.submit(FEW), FEW, seconds=60)
+    assert all(far.network.counts[what] for what in ("loss", "twice", "late"))
+
+
+def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
+    job, before = far.submit(), len(far.processes["scheduler"].log)
+    far.under_way(job)
+    with busy(far.processes["worker-1"]):
+        far.hosts["worker-1"].link("down")
+    sent_again(far, before)
+    far.hosts["worker-1"].link("up")
+
+    far.done(job)
+
+
+@pytest.mark.soak
+def test_a_host_that_comes_back_works_again(far):
+    far.network.cut(far.hosts["worker-2"])
+    far.done(far.submit(FEW), FEW, seconds=60)
+    before = len(far.processes["worker-2"].log)
+    far.network.mend()
+
+    servers.wait_for(lambda: far.done(far.submit(FEW), FEW) and far.took_part("worker-2", before), 60, what="its work")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seconds", [2, 8, 25])
+@pytest.mark.parametrize("name", ["worker-1", "scheduler", "redis"])
+def test_a_host_that_is_cut_off_for_a_while_changes_no_rule(far, name, seconds):
+    job = far.submit()
+    far.under_way(job)
+    far.network.cut(far.hosts[name])
+    time.sleep(seconds)
+    far.network.mend()
+
+    far.done(job, seconds=60)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seconds", [4, 25])
+@pytest.mark.parametrize("name", ["worker-1", "scheduler", "redis"])
+@pytest.mark.parametrize("way", ["from", "to"])
+def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, seconds, way):
+    job = far.submit()
+    far.under_way(job)
+    far.network.change(**{{"from": "sources", "to": "targets"}[way]: [far.hosts[name]]}, loss=1.0)
+    time.sleep(seconds)
+    far.network.mend()
+
+    far.done(job, seconds=60)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "weather",
+    [
+        {"loss": 0.1},
+        {"delay": 0.05},
+        {"jitter": 0.1},
+        {"twice": 0.3},
+        {"loss": 0.05, "delay": 0.02, "jitter": 0.05, "twice": 0.05},
+    ],
+    ids=str,
+)
+def test_a_bad_network_changes_no_rule(far, weather):
+    far.network.change(**weather)
+
+    far.done(far.submit(FEW), FEW, seconds=180)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["both", "from", "to"])
+def test_a_scheduler_host_that_is_cut_off_past_its_lease_is_succeeded_and_fenced_off(two_schedulers, way):
+    far, job = two_schedulers, two_schedulers.submit()
+    fence = far.under_way(job).fence
+    first = holder(far, job)
+    if way != "to":
+        far.network.silence(far.hosts[first])
+    if way != "from":
+        far.network.change(targets=[far.hosts[first]], loss=1.0)
+    servers.wait_for(lambda: far.row(job).fence > fence, LEASE + SILENCE + 15, what="another holder of the job")
+    second = holder(far, job)
+    servers.wait_for(lambda: "outage; trying again" in far.processes[first].log, SILENCE + 30, what="a notice of it")
+    far.network.mend()
+
+    far.done(job, seconds=60)
+    assert second != first
+    servers.wait_for(lambda: "outage over" in far.processes[first].log, 60, what="its return")
+    far.network.cut(far.hosts[second])
+    far.done(far.submit(FEW), FEW, seconds=60)
+
+
+def holder(far, job):
+    """The host whose scheduler has the job."""
+    with connected(far.settings.ledger_url) as connection:
+        owner = connection.execute(text("SELECT owner FROM maabo_jobs WHERE id = :job"), {"job": job}).scalar()
+    return owner.split(":")[0]

@@ -1,0 +1,196 @@
+"""Jobs in files: taken from one ledger and store, brought back to others."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.errors import FormatError, InputError, MaaboError
+from maabo_dist.mining import mine
+from maabo_dist.settings import MiningSettings
+from maabo_dist.store import FileStore
+from scheduler.backup import back_up, restore
+from scheduler.search_rows import BatchRow, ResultRow
+from tests import factories, servers
+from tests.cluster import a_scheduler, cluster_settings, ended, some_trees, submit
+from tests.ledgers import opened
+
+
+@pytest.fixture
+def columns():
+    return factories.make_columns(np.random.default_rng(2), 200, 8, 2)
+
+
+@pytest.fixture
+def place(sqlite_url, tmp_path, columns):
+    """A ledger and a store with a job in the middle of its search."""
+    store = FileStore(f"file://{tmp_path}/store")
+    columns.save(tmp_path / "table")
+    store.put(f"columns/{columns.fingerprint}", tmp_path / "table")
+    job = uuid4().hex
+    spec = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "correlation": "it's mine 😀"}
+    with opened(sqlite_url) as ledger:
+        ledger.add([JobSpec.model_validate(spec)], 5.0)
+        (lease,) = ledger.acquire("one", 6.0, 60, 1)
+        batches = [BatchRow(number, bytes([number % 256, 255])) for number in range(1200)]
+        results = [ResultRow(number, 0, 1, bytes([0, number % 256])) for number in range(1100)]
+        ledger.write(lease, 7.0, new_batches=batches, new_results=results)
+        yield SimpleNamespace(ledger=ledger, store=store, job=job, file=tmp_path / "job.tar", path=tmp_path)
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    with opened(f"sqlite:///{tmp_path}/other.db") as ledger:
+        yield SimpleNamespace(ledger=ledger, store=FileStore(f"file://{tmp_path}/other"))
+
+
+@pytest.fixture
+def postgres_ledger(postgres_url):
+    with opened(postgres_url) as ledger:
+        yield ledger
+
+
+def rows_in(path):
+    """The rows of a backup, less what says who held the job."""
+    with tarfile.open(path) as archive:
+        lines = [line for each in archive if "ledger/" in each.name for line in archive.extractfile(each)]
+    return sorted(json.dumps({**json.loads(line), "owner": None, "lease_until": 0}, sort_keys=True) for line in lines)
+
+
+def held(ledger, job):
+    row = ledger.job(job)
+    return (replace(row, fence=0), [*ledger.batches(job)], [*ledger.results(job)])
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_job_comes_back_as_it_was_with_its_table(place, elsewhere, kind, request):
+    if kind == "postgresql":
+        elsewhere.ledger = request.getfixturevalue("postgres_ledger")
+    kept = back_up(place.ledger, place.store, [place.job, place.job], place.file)
+    assert restore(elsewhere.ledger, elsewhere.store, place.file, place.path) == kept
+    again = back_up(elsewhere.ledger, elsewhere.store, [place.job], place.path / "again.tar")
+
+    assert (again, rows_in(place.path / "again.tar")) == (kept, rows_in(place.file))
+    assert (kept.jobs, kept.artifacts, kept.rows) == ((place.job,), 1, 2301)
+    assert held(elsewhere.ledger, place.job) == held(place.ledger, place.job)
+    assert {each.name for each in elsewhere.store.list()} == {each.name for each in place.store.list()}
+    assert [lease.job for lease in elsewhere.ledger.acquire("two", 8.0, 60, 5)] == [place.job]  # nobody's: at once
+    assert place.file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in place.path.glob(".*")] == []
+
+
+def test_what_is_there_is_not_written_over(place, elsewhere):
+    back_up(place.ledger, place.store, [place.job], place.file)
+    with pytest.raises(InputError, match=f"holds job {place.job} already"):
+        restore(place.ledger, place.store, place.file, place.path)
+    with pytest.raises(InputError, match="holds no job 'none'"):
+        back_up(place.ledger, place.store, ["none"], place.path / "other.tar")
+
+    assert not (place.path / "other.tar").exists()
+    assert elsewhere.ledger.job(place.job) is None
+
+
+def changed(source, name, change):
+    """The same archive with one member's content changed."""
+    target = source.with_name("changed.tar")
+    with tarfile.open(source) as old, tarfile.open(target, "w") as new:
+        for member in old:
+            content = old.extractfile(member).read()
+            if name in member.name:
+                content, member.name = change(content, member.name)
+                member.size = len(content)
+            path = source.with_name("member")
+            path.write_bytes(content)
+            with path.open("rb") as file:
+                new.addfile(member, file)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        (
+            "columns/",
+            lambda content, name: (content[:-1] + bytes([content[-1] ^ 1]), name),
+            "damaged|checksum|does not",
+        ),
+        ("columns/", lambda content, _: (content, "store/../../etc/passwd"), "not the name of an artifact"),
+        ("maabo_results", lambda _, name: (b'{"job": 1, "evil": 2}\n', name), "unknown column 'evil'"),
+        ("maabo_results", lambda _, name: (b"\x80pickle\n", name), "does not read"),
+        ("maabo_jobs", lambda content, name: (content.replace(b'"queued"', b'"walking"'), name), "another version"),
+        ("maabo_results", lambda content, _: (content, "ledger/another/maabo_results"), "belongs to no job"),
+        ("backup.json", lambda _, name: (b'{"format": "maabo-backup/9", "ledger": 9, "jobs": []}', name), "newer"),
+        ("backup.json", lambda _, name: (b"[]", name), "does not read"),
+        ("backup.json", lambda content, _: (content, "something"), "not a backup"),
+    ],
+)
+def test_a_backup_that_does_not_read_changes_no_ledger(place, elsewhere, name, change, said):
+    back_up(place.ledger, place.store, [place.job], place.file)
+    with pytest.raises(MaaboError, match=said):
+        restore(elsewhere.ledger, elsewhere.store, changed(place.file, name, change), place.path)
+
+    assert elsewhere.ledger.job(place.job) is None
+
+
+def test_a_file_that_is_cut_off_is_refused(place, elsewhere):
+    back_up(place.ledger, place.store, [place.job], place.file)
+    whole = place.file.read_bytes()
+    for size in (0, 100, 5000, len(whole) // 2):
+        place.file.write_bytes(whole[:size])
+        with pytest.raises((FormatError, InputError)):
+            restore(elsewhere.ledger, elsewhere.store, place.file, place.path)
+
+    assert elsewhere.ledger.job(place.job) is None
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cluster")
+    with servers.redis_server(directory) as url:
+        settings = cluster_settings(url, directory, task_seconds=0.1)
+        with servers.worker(settings, directory, "-P", "threads", "-c", "1"):
+            yield settings
+
+
+def command(settings, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "scheduler", *arguments],
+        cwd=servers.ROOT,
+        env=os.environ | settings.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_job_that_was_backed_up_in_mid_search_ends_elsewhere_with_the_same_digest(cluster, columns, tmp_path):
+    mining = {"trees": 56, "batch": 1, "seed": 5, "min_samples": 5}
+    expected = mine(columns, MiningSettings.parse(mining)).digest
+    with a_scheduler(cluster, "first") as ledger:
+        job = submit(cluster, tmp_path, columns, **mining)
+        some_trees(ledger, job, 5)
+    made = command(cluster, "backup", job, "--to", str(tmp_path / "job.tar"))
+    shutil.rmtree(Path(cluster.store_url.removeprefix("file://")))
+    other = cluster.model_copy(update={"ledger_url": f"sqlite:///{tmp_path}/other.db"})
+    back = command(other, "restore", str(tmp_path / "job.tar"))
+
+    assert (made.returncode, back.returncode) == (0, 0), made.stderr + back.stderr
+    assert made.stdout.startswith("Wrote 1 job: ")
+    assert back.stdout.startswith("Restored 1 job: ")
+    with a_scheduler(other, "second") as ledger:
+        assert 5 <= ledger.job(job).trees < 56
+        row = ended(ledger, job)
+    assert (row.state, row.digest) == (JobState.DONE, expected)
+    wrong = command(other, "restore", str(tmp_path / "table"))
+    assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
+    assert json.dumps("table") not in wrong.stderr

@@ -1,0 +1,43 @@
+"""`python -m scheduler health`: what container and service managers ask."""
+
+import os
+import socket
+import sys
+
+import pytest
+
+from maabo_dist.cli.ending import exit_code
+from scheduler.__main__ import scheduler
+from tests.cluster import a_scheduler
+from tests.servers import wait_for
+
+
+@pytest.fixture
+def health(monkeypatch, capsys):
+    def call(settings):
+        for variable, value in settings.environment().items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(sys, "argv", ["scheduler", "health"])
+        return exit_code(scheduler, "python -m scheduler"), capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+def test_a_scheduler_that_turns_is_well_and_others_do_not_count(health, settings):
+    code, said = health(settings)
+    assert (code, "has taken a turn" in said) == (1, True)
+
+    with a_scheduler(settings, owner="elsewhere:1"):
+        assert health(settings)[0] == 1
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    with a_scheduler(settings, owner=owner):
+        wait_for(lambda: health(settings) == (0, f"{owner} is well.\n"), 20, what="a turn")
+
+
+def test_a_redis_that_is_not_there_is_an_answer(health, settings):
+    code, said = health(settings.model_copy(update={"redis_url": "redis://:secret@127.0.0.1:1/0"}))
+
+    assert code != 0
+    assert "127.0.0.1:1" in said
+    assert "secret" not in said

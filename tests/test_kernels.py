@@ -1,0 +1,15 @@
+"""Kernels where nothing can be cached, as on a root file system that is read-only."""
+
+from numba.core.caching import CacheImpl
+
+from maabo_dist.kernels import kernel
+
+
+def test_a_kernel_works_where_no_cache_can_be_written(monkeypatch):
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    @kernel
+    def double(x):
+        return 2 * x
+
+    assert double(21) == 42
