@@ -8,7 +8,7 @@ PEERS  := .venv-peers
 # Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test soak rehearse lint bench bench-cluster bench-quality gallery clean
+.PHONY: setup demo up test soak rehearse lint bench bench-cluster bench-quality bench-peers gallery clean
 
 setup: $(READY)
 
@@ -50,6 +50,11 @@ bench-cluster: $(READY)
 # The miners that ours are measured beside have an environment of their own. QUALITY='planted --seeds 3' says what to run.
 bench-quality: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.quality $(QUALITY)
+
+# The paper's tables through ours and the others, into docs/results.md. QUALITY='--titanic FILE --boston FILE' names those
+# that do not come with scikit-learn.
+bench-peers: $(READY) $(PEERS)/.ready
+	$(BIN)/python -m bench.quality tables $(QUALITY)
 
 $(PEERS)/.ready: bench/quality/peers.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -1,4 +1,4 @@
-"""`python -m bench.quality`: all experiments, or those named; each leaves its records, a table and a plot."""
+"""`python -m bench.quality`: all experiments of the README, or those named; each leaves records, a table and a plot."""
 
 import argparse
 import os
@@ -24,12 +24,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.experiments if name not in EXPERIMENTS]:
         parser.error(f"{unknown[0]} is no experiment; there are {', '.join(EXPERIMENTS)}.")
+    for option, path in (("--titanic", options.titanic), ("--boston", options.boston)):
+        if path is not None and not path.is_file():
+            parser.error(f"{option} {path}: no such file.")
     out = options.out or (QUICK_OUT if options.quick else results.RESULTS)
     out.mkdir(parents=True, exist_ok=True)
     methods = tuple(name.strip().casefold() for name in options.methods.split(",") if name.strip())
-    run = Run(options.seeds, options.quick, options.titanic, _peers(options.peers), os.cpu_count() or 1, methods)
+    files = {"titanic": options.titanic, "boston": options.boston}
+    run = Run(options.seeds, options.quick, **files, peers=_peers(options.peers), jobs=_cores(), methods=methods)
     start = perf_counter()
-    for name in options.experiments or EXPERIMENTS:
+    for name in options.experiments or [name for name, each in EXPERIMENTS.items() if each.page is None]:
         if lack := EXPERIMENTS[name].lacks(run):
             show.console.print(f"{name} is left out: {lack}.\n")
         else:
@@ -48,13 +52,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="small tables, few seeds: a smoke test, into build/quality"
     )
-    parser.add_argument("--titanic", type=Path, metavar="PATH", help="the Titanic table as CSV; without it, no titanic")
+    parser.add_argument(
+        "--titanic",
+        type=Path,
+        metavar="PATH",
+        default=os.environ.get("MAABO_TITANIC"),
+        help="the Titanic table as CSV (else $MAABO_TITANIC); without it, no titanic",
+    )
+    parser.add_argument(
+        "--boston",
+        type=Path,
+        metavar="PATH",
+        default=os.environ.get("MAABO_BOSTON"),
+        help="tables: the Boston table as CSV (else $MAABO_BOSTON)",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: bench/quality/results)")
     parser.add_argument(
-        "--methods", default="", metavar="A,B", help="planted, wide: these methods alone, such as auto,FIGS"
+        "--methods", default="", metavar="A,B", help="planted, wide, tables: these methods alone, such as auto,FIGS"
     )
     parser.add_argument("--peers", metavar="PYTHON", help="the peers' Python, or none (default: that of .venv-peers)")
     return parser
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _peers(wanted: str | None) -> Peers | None:

@@ -24,6 +24,7 @@ class Run:
     """None leaves it to the experiment."""
     quick: bool = False
     titanic: Path | None = None
+    boston: Path | None = None
     peers: Peers | None = None
     """None where they are left out."""
     jobs: int = 1
@@ -58,6 +59,16 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """A document with a place for tables: between `<!-- mark: begin -->` and `<!-- mark: end -->`."""
+
+    path: Path
+    mark: str
+    results: str = "results"
+    """Where the folder of results is, seen from there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One table and one plot of the bench."""
 
@@ -70,3 +81,5 @@ class Experiment:
     panels: Callable[[Sequence[Record]], Sequence[Panel]]
     lacks: Callable[[Run], str | None] = lambda _: None
     """Why it cannot run as asked; None where it can."""
+    page: Page | None = None
+    """Where its table stands instead of the README; such an experiment runs only where it is named."""

@@ -25,6 +25,13 @@ OURS = {
 }
 """Settings of the methods that are ours; `random` draws the paper's trees by chance."""
 PEERS = {"FIGS": "figs", "RuleFit": "rulefit", "SkopeRules": "skope", "pysubgroup": "pysubgroup"}
+PEERS |= {
+    "subgroups": "pysubgroup-own-bins",
+    "RuleKit": "rulekit",
+    "SIRUS": "sirus",
+    "RIPPER": "ripper",
+    "IREP": "irep",
+}
 TPE = "Optuna TPE"
 TPE_TREES = 500
 """Its sampler takes longer with every trial: 1,000 take it a minute, 10,000 would take hours."""

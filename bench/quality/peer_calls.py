@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Timer
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,10 @@ PeerRule = list[tuple[int, str, float]]
 
 class PeerError(Exception):
     """A peer took too long, or failed."""
+
+
+class PeerTimeoutError(PeerError):
+    """It took too long, and would again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +62,22 @@ class Peers:
 
     def mine(self, method: str, frame: pd.DataFrame, labels: np.ndarray, seed: int, jobs: int) -> PeerMined:
         """The rules of a table of numbers without gaps; `labels` are 0 and 1."""
-        with TemporaryDirectory() as folder:
-            table = Path(folder) / "table.npz"
-            np.savez(table, X=frame.to_numpy(np.float64), y=labels.astype(np.int64))
+        with table_file(frame, labels) as table:
             answer = json.loads(self._call("mine", method, str(table), str(seed), str(jobs)))
         return PeerMined(**answer)
 
     @contextmanager
+    def standing(self) -> "Iterator[StandingPeers]":
+        """The same miners, each started once and kept: imports take longer than a small table does."""
+        kept = StandingPeers(self)
+        try:
+            yield kept
+        finally:
+            kept.close()
+
+    @contextmanager
     def searcher(self, method: str, features: int, size: int, seed: int) -> Iterator[Searcher]:
-        arguments = self._command("search", method, str(features), str(size), str(seed))
+        arguments = self.command("search", method, str(features), str(size), str(seed))
         pipe = subprocess.PIPE
         with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
             try:
@@ -83,16 +95,80 @@ class Peers:
     def versions(self) -> dict[str, str]:
         return json.loads(self._call("versions"))
 
-    def _command(self, *arguments: str) -> list[str]:
+    def lacking(self) -> dict[str, str]:
+        """The miners that cannot be had there, each with the reason."""
+        return json.loads(self._call("lacking"))
+
+    def command(self, *arguments: str) -> list[str]:
         return [str(self.python), "-m", "bench.quality.peers", *arguments]
 
     def _call(self, *arguments: str) -> str:
         try:
             run = subprocess.run(
-                self._command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
+                self.command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
             )
         except subprocess.TimeoutExpired:
-            raise PeerError(f"took more than {PATIENCE:.0f} s") from None
+            raise PeerTimeoutError(f"took more than {PATIENCE:.0f} s") from None
         except subprocess.CalledProcessError as error:
             raise PeerError((error.stderr.strip().splitlines() or ["no message"])[-1]) from None
         return run.stdout.splitlines()[-1] if run.stdout.strip() else ""
+
+
+class StandingPeers:
+    """Mines as `Peers` does, by one process a method; one that takes too long is ended, and started anew if asked."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers, self._processes = peers, {}
+
+    def mine(self, method: str, frame: pd.DataFrame, labels: np.ndarray, seed: int, jobs: int) -> PeerMined:
+        with table_file(frame, labels) as table:
+            answer = self._answer(method, f"{table} {seed} {jobs}\n")
+        if "failed" in answer:
+            raise PeerError(answer["failed"])
+        return PeerMined(**answer)
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.communicate()
+
+    def _answer(self, method: str, request: str) -> dict[str, object]:
+        process = self._process(method)
+        watch = Timer(PATIENCE, process.kill)
+        watch.start()
+        try:
+            line = _asked(process, request)
+        finally:
+            late = not watch.is_alive()
+            watch.cancel()
+        if line is None:
+            del self._processes[method]
+            ended = f"it ended with code {process.wait()}"
+            raise PeerTimeoutError(f"took more than {PATIENCE:.0f} s") if late else PeerError(ended)
+        return json.loads(line)
+
+    def _process(self, method: str) -> "subprocess.Popen[str]":
+        if method not in self._processes:
+            pipe, command = subprocess.PIPE, self._peers.command("serve", method)
+            self._processes[method] = subprocess.Popen(
+                command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            )
+        return self._processes[method]
+
+
+def _asked(process: "subprocess.Popen[str]", request: str) -> str | None:
+    """The line that answers, whatever else a peer may print; None where the process has ended."""
+    try:
+        process.stdin.write(request)
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    return next((line for line in process.stdout if line.startswith("{")), None)
+
+
+@contextmanager
+def table_file(frame: pd.DataFrame, labels: np.ndarray) -> Iterator[Path]:
+    with TemporaryDirectory() as folder:
+        table = Path(folder) / "table.npz"
+        np.savez(table, X=frame.to_numpy(np.float64), y=labels.astype(np.int64))
+        yield table

@@ -1,10 +1,10 @@
-"""What a run leaves behind: for each experiment its records as CSV, a table in Markdown and a plot; a README of all."""
+"""What a run leaves behind: for each experiment its records as CSV, a table in Markdown and a plot; pages of all."""
 
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.quality.experiment import Check, Experiment, Record, Summary, Value
+from bench.quality.experiment import Check, Experiment, Page, Record, Summary, Value
 
 HERE = Path(__file__).parent
 RESULTS, README = HERE / "results", HERE / "README.md"
@@ -33,19 +33,27 @@ def markdown(experiment: Experiment, summary: Summary, conditions: str) -> str:
 
 
 def assemble(experiments: Iterable[Experiment], results: Path, readme: Path) -> None:
-    """Put the tables of all experiments that have been run between the markers of the README."""
-    head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    parts = [_part(experiment.name, results) for experiment in experiments if _table(experiment, results).exists()]
-    readme.write_text(f"{head}{BEGIN}\n\n{''.join(parts)}{END}{tail}", encoding="utf-8")
+    """Put the tables of all experiments that have been run between the markers of their pages."""
+    pages: dict[Page, list[str]] = {}
+    for experiment in experiments:
+        if (results / f"{experiment.name}.md").exists():
+            page = experiment.page or Page(readme, "results")
+            pages.setdefault(page, []).append(_part(experiment.name, results, page))
+    for page, parts in pages.items():
+        _fill(page, "".join(parts))
 
 
-def _table(experiment: Experiment, results: Path) -> Path:
-    return results / f"{experiment.name}.md"
+def _fill(page: Page, text: str) -> None:
+    begin, end = f"<!-- {page.mark}: begin -->", f"<!-- {page.mark}: end -->"
+    head, found, rest = page.path.read_text(encoding="utf-8").partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not (found and ended):
+        raise SystemExit(f"{page.path} has no place for the table: it lacks the line {begin} or {end}.")
+    page.path.write_text(f"{head}{begin}\n\n{text}{end}{tail}", encoding="utf-8")
 
 
-def _part(name: str, results: Path) -> str:
-    picture = f"![{name}](results/{name}.png)\n\n" if (results / f"{name}.png").exists() else ""
+def _part(name: str, results: Path, page: Page) -> str:
+    picture = f"![{name}]({page.results}/{name}.png)\n\n" if (results / f"{name}.png").exists() else ""
     return f"{(results / f'{name}.md').read_text(encoding='utf-8')}\n{picture}"
 
 

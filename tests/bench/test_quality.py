@@ -54,7 +54,9 @@ def test_a_quick_run_leaves_records_and_a_table_that_agree(tmp_path):
         assert any(line.startswith(f"| {name} |") and f" {missed} " in line for line in table.splitlines())
 
 
-def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsys):
+def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("MAABO_TITANIC", raising=False)
+
     main(["titanic", "--quick", "--peers", "none", "--out", str(tmp_path)])
 
     assert "titanic is left out: it needs the Titanic table: --titanic PATH." in capsys.readouterr().out

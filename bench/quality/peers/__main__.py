@@ -1,18 +1,21 @@
 """`python -m bench.quality.peers`, with the peers' Python: mine a table, propose subsets, or draw plots.
 
 mine METHOD TABLE.npz SEED JOBS      prints {"rules": [[[feature, op, threshold], …], …], "seconds": …, "cpu": …}
+serve METHOD                         reads `TABLE.npz SEED JOBS` a line and prints what `mine` does, or {"failed": …}
 search METHOD FEATURES SIZE SEED     prints a subset a line, and reads its score from the next line of its input
 draw FIGURE.json FILE.png            draws the plots that the file describes
-versions                             prints the version of each peer
+versions                             prints the version of each peer that is there
+lacking                              prints the miners that cannot be had, with the reason
 """
 
 import json
 import sys
 import warnings
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-PEERS = ("imodels", "pysubgroup", "optuna", "hyperopt")
+PEERS = ("imodels", "pysubgroup", "rulekit", "sirus", "wittgenstein", "optuna", "hyperopt")
 
 
 def main(command: str, *arguments: str) -> None:
@@ -23,6 +26,10 @@ def main(command: str, *arguments: str) -> None:
 
             method, table, seed, jobs = arguments
             print(json.dumps(miners.mine(method, Path(table), int(seed), int(jobs))))
+        case "serve":
+            from bench.quality.peers import miners
+
+            miners.serve(arguments[0])
         case "search":
             from bench.quality.peers import searchers
 
@@ -33,7 +40,11 @@ def main(command: str, *arguments: str) -> None:
 
             drawing.draw(json.loads(Path(arguments[0]).read_text()), Path(arguments[1]))
         case "versions":
-            print(json.dumps({name: version(name) for name in PEERS}))
+            print(json.dumps({name: version(name) for name in PEERS if find_spec(name)}))
+        case "lacking":
+            from bench.quality.peers import miners
+
+            print(json.dumps(miners.lacking()))
         case _:
             raise SystemExit(__doc__)
 

@@ -5,27 +5,49 @@ where op is `<=` or `>`.
 Which class it speaks for is left to the caller, who asks the rows, for every peer alike.
 """
 
+import json
 import math
+import sys
 from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from time import perf_counter, process_time
 
 import numpy as np
+
+from bench.quality.peers.inducers import INDUCERS, meeting
 
 Condition = tuple[int, str, float]
 Rule = list[Condition]
 
 QUANTILES = (0.35, 0.5, 0.65)
-"""Where pysubgroup may cut a column; the planted thresholds lie near one of them."""
+"""Where pysubgroup may cut a column of planted tables; the planted thresholds lie near one of them."""
 
 
 def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
     """The rules of a table `X` (rows, features) with classes `y` (0 and 1), and the wall and CPU seconds it took."""
+    return _timed(MINERS[method](), table, seed, jobs)
+
+
+def serve(method: str) -> None:
+    """Mine what the lines of the input ask for; what goes wrong with one is told, and the next is waited for."""
+    miner = MINERS[method]()
+    for line in sys.stdin:
+        table, seed, jobs = line.rsplit(maxsplit=2)
+        try:
+            answer = _timed(miner, Path(table), int(seed), int(jobs))
+        except Exception as error:  # noqa: BLE001 (whatever a peer raises is its result)
+            answer = {"failed": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+def _timed(miner: Callable[..., list[Rule]], table: Path, seed: int, jobs: int) -> dict[str, object]:
     with np.load(table, allow_pickle=False) as arrays:
         X, y = arrays["X"], arrays["y"]
-    miner = MINERS[method]()
     start, used = perf_counter(), process_time()
-    rules = miner(X, y, seed, jobs)
+    rules = [_tightest(rule) for rule in miner(X, y, seed, jobs)]
     return {"rules": rules, "seconds": perf_counter() - start, "cpu": process_time() - used}
 
 
@@ -65,14 +87,19 @@ def _skope() -> Callable[..., list[Rule]]:
     return mined
 
 
-def _pysubgroup() -> Callable[..., list[Rule]]:
-    """Beam search for subgroups of up to three conditions, once for each class; 10 of each are kept."""
+def _pysubgroup(own_bins: bool) -> Callable[..., list[Rule]]:
+    """Beam search for subgroups of up to three conditions, once for each class; 10 of each are kept.
+
+    With `own_bins` columns are cut as it does by default, into intervals of about a fifth of the rows; else at
+    `QUANTILES`, upwards and downwards.
+    """
     import pandas as pd
     import pysubgroup as ps
 
     def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
         frame = pd.DataFrame(X, columns=[str(place) for place in range(X.shape[1])]).assign(y=y)
-        selectors = [selector for name in frame.columns[:-1] for selector in _selectors(ps, frame, name)]
+        cut = ps.create_numeric_selectors_for_attribute if own_bins else partial(_selectors, ps)
+        selectors = [selector for name in frame.columns[:-1] for selector in cut(frame, name)]
         rules = []
         for label in (0, 1):
             target = ps.BinaryTarget("y", label)
@@ -86,7 +113,31 @@ def _pysubgroup() -> Callable[..., list[Rule]]:
     return mined
 
 
-MINERS = {"figs": _figs, "rulefit": _rulefit, "skope": _skope, "pysubgroup": _pysubgroup}
+MINERS = {
+    "figs": _figs,
+    "rulefit": _rulefit,
+    "skope": _skope,
+    "pysubgroup": partial(_pysubgroup, own_bins=False),
+    "pysubgroup-own-bins": partial(_pysubgroup, own_bins=True),
+    **INDUCERS,
+}
+PACKAGES = {"figs": "imodels", "rulefit": "imodels", "skope": "imodels", "pysubgroup-own-bins": "pysubgroup"}
+PACKAGES |= {"ripper": "wittgenstein", "irep": "wittgenstein"}
+"""Where a miner is called otherwise than its package."""
+
+
+def lacking() -> dict[str, str]:
+    """The miners that cannot be had here, each with what it lacks."""
+    lacks = {name: _lack(name, PACKAGES.get(name, name)) for name in MINERS}
+    return {name: lack for name, lack in lacks.items() if lack}
+
+
+def _lack(miner: str, package: str) -> str | None:
+    if find_spec(package) is None:
+        return f"the package {package} is not installed"
+    if miner == "rulekit" and which("java") is None:
+        return "it needs Java, and there is none (Debian: default-jre-headless)"
+    return None
 
 
 def _leaves(node: object, above: Rule) -> Iterable[Rule]:
@@ -119,10 +170,13 @@ def _selectors(ps: object, frame: object, name: str) -> list[object]:
 
 
 def _of_selectors(selectors: Iterable[object]) -> Rule:
-    """pysubgroup's intervals hold their lower bound and not the upper one."""
+    """pysubgroup's intervals hold their lower bound and not the upper one; of few values it takes each by itself."""
     conditions: Rule = []
     for selector in selectors:
         place = int(selector.attribute_name)
+        if hasattr(selector, "attribute_value"):
+            conditions += meeting(place, float(selector.attribute_value))
+            continue
         if math.isfinite(selector.lower_bound):
             conditions.append((place, ">", math.nextafter(selector.lower_bound, -math.inf)))
         if math.isfinite(selector.upper_bound):

@@ -1,0 +1,261 @@
+"""The bench beside other miners, without them: rules are counted right, and what cannot be had is said."""
+
+import csv
+import math
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.quality import beside, results
+from bench.quality.__main__ import main
+from bench.quality.experiment import Experiment, Page, Run, Summary
+from bench.quality.paper_tables import TARGET, PaperTable
+from bench.quality.peer_calls import PeerError, PeerMined, Peers, PeerTimeoutError
+from bench.quality.peers.inducers import _of_bin, _of_interval, _strict
+from bench.quality.peers.miners import MINERS, lacking
+from bench.quality.rule_sets import RuleSet, feature_sets, figures
+from maabo_dist.rules import Condition, Op
+from maabo_dist.synthetic import MinedRule
+
+
+def interval(low, high, holds):
+    """A condition as Java has it; `holds` names the ends that belong to it."""
+    held = {low} if "[" in holds else set()
+    held |= {high} if "]" in holds else set()
+    values = SimpleNamespace(getLeft=lambda: low, getRight=lambda: high, contains=held.__contains__)
+    return SimpleNamespace(getAttribute=lambda: "f4", getValueSet=lambda: values)
+
+
+class Neighbours:
+    """Peers of which one lacks Java, one is too slow and the others find one rule."""
+
+    def __init__(self):
+        self.calls = []
+
+    def standing(self):
+        return nullcontext(self)
+
+    def lacking(self):
+        return {"rulekit": "it needs Java"}
+
+    def mine(self, method, frame, labels, seed, jobs):
+        self.calls.append((method, seed))
+        if method == "irep":
+            raise PeerTimeoutError("took more than 300 s")
+        return PeerMined([[(0, ">", 5.5)]], 0.5, 0.25)
+
+
+def rows_of(conditions, values):
+    hold = [values > bound if op == ">" else values <= bound for _, op, bound in conditions]
+    return values[np.all(hold, axis=0)].tolist()
+
+
+def table(rows=40):
+    return pd.DataFrame(
+        {"a": np.arange(rows, dtype=float), "b": 0.0, TARGET: np.where(np.arange(rows) > 5, "up", "low")}
+    )
+
+
+def rule(label, *bounds, feature="a"):
+    return MinedRule("R", tuple(Condition(feature, op, bound) for op, bound in bounds), label)
+
+
+@pytest.mark.parametrize(
+    ("ends", "kept"),
+    [
+        ((-math.inf, 2.0, "]"), [0.0, 1.0, 2.0]),
+        ((-math.inf, 2.0, ""), [0.0, 1.0]),
+        ((1.0, sys.float_info.max, ""), [2.0, 3.0]),
+        ((1.0, 3.0, "["), [1.0, 2.0]),
+    ],
+)
+def test_an_interval_keeps_its_rows_whichever_of_its_ends_it_holds(ends, kept):
+    conditions = _of_interval(interval(*ends))
+
+    assert {place for place, _, _ in conditions} == {4}
+    assert len(conditions) == sum(abs(end) < sys.float_info.max for end in ends[:2])
+    assert rows_of(conditions, np.arange(4.0)) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("<1.0", [0.0, 1.0]), (">1.0", [2.0, 3.0]), ("-1.0 - 2.0", [0.0, 1.0, 2.0]), (2.0, [2.0]), ("1e-1 - 1.0", [1.0])],
+)
+def test_a_bin_keeps_its_rows_and_a_value_those_that_meet_it(text, kept):
+    assert rows_of(_of_bin("f0", text), np.arange(4.0)) == kept
+
+
+def test_strict_bounds_keep_their_rows():
+    assert rows_of([_strict(0, "<", 2.0)], np.arange(4.0)) == [0.0, 1.0]
+    assert rows_of([_strict(0, ">=", 2.0)], np.arange(4.0)) == [2.0, 3.0]
+
+
+def test_a_miner_whose_package_is_not_there_is_named_with_what_it_lacks(monkeypatch):
+    monkeypatch.setattr("bench.quality.peers.miners.find_spec", lambda name: None if name == "wittgenstein" else name)
+    monkeypatch.setattr("bench.quality.peers.miners.which", lambda _: None)
+
+    found = lacking()
+
+    assert list(found) == ["rulekit", "ripper", "irep"]
+    assert "Java" in found["rulekit"]
+    assert "wittgenstein" in found["irep"]
+    assert set(found) < set(MINERS)
+
+
+def test_rules_are_redundant_by_the_rows_they_share_within_a_class():
+    rules = [rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 19.5)), rule("low", (Op.AT_MOST, 9.5))]
+
+    found = figures(rules, table(), table(20))
+
+    assert found["overlap"] == found["nearest"] == pytest.approx(20 / 30)
+    assert (found["train_coverage"], found["held_coverage"]) == (1, 1)
+    assert found["train_precision"] == pytest.approx((1 + 1 + 6 / 10) / 3)
+    assert found["held_precision"] == pytest.approx((1 + 6 / 10) / 2)  # the second covers none of the held-out rows
+    assert found["held_lift"] == pytest.approx((20 / 14 + 0.6 * 20 / 6) / 2)
+    assert (found["rules"], found["empty_held"], found["features"]) == (3, 1, "0")
+
+
+def test_without_rules_nothing_is_covered_and_nothing_is_said_of_them():
+    found = figures([], table(), table())
+
+    assert (found["rules"], found["reliable"], found["held_coverage"], found["features"]) == (0, 0, 0.0, "")
+    assert [found[name] for name in ("held_precision", "held_lift", "overlap", "width")] == [None] * 4
+
+
+def test_a_rule_returns_where_one_of_its_class_has_nearly_its_rows():
+    here = RuleSet.on([rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 29.5))], table())
+    there = RuleSet.on([rule("up", (Op.ABOVE, 11.5)), rule("low", (Op.ABOVE, 29.5))], table())
+
+    assert here.returning(there) == 0.5
+    assert here.returning(RuleSet.on([], table())) == 0
+    assert RuleSet.on([], table()).returning(here) is None
+
+
+def test_reliable_rules_are_large_and_pure_with_classes_weighed_alike():
+    classes = np.array(["rare"] * 20 + ["often"] * 180)
+    masks = np.zeros((3, 200), bool)
+    masks[0, 20:80] = True  # 60 rows, pure
+    masks[1, 20:60] = True  # too few
+    masks[2, 10:80] = True  # 10 rows of 20 weigh more than 60 of 180
+
+    assert RuleSet(masks, np.array(["often"] * 3), classes).reliable() == 1
+
+
+def test_sets_of_features_are_told_by_number_and_once():
+    rules = [rule("up", (Op.ABOVE, 1.0), (Op.AT_MOST, 2.0)), rule("low", (Op.ABOVE, 1.0)), rule("up", feature="b")]
+    rules.append(MinedRule("R", (Condition("b", Op.ABOVE, 0.0), Condition("a", Op.ABOVE, 0.0)), "up"))
+
+    assert feature_sets(rules[:2], table()) == ["0"]
+    assert feature_sets(rules[3:], table()) == ["0+1"]
+
+
+def test_every_method_gets_the_same_draws_and_a_slow_one_is_not_waited_for_again(monkeypatch):
+    peers = Neighbours()
+    monkeypatch.setattr(beside, "paper_tables", lambda _: [PaperTable("toy", table())])
+    run = Run(seeds=3, quick=True, peers=peers, methods=("figs", "rulekit", "irep"))
+
+    records = list(beside.measure(run))
+    summary = beside.summarise(records)
+
+    assert peers.calls == [("figs", 0), ("irep", 0), ("figs", 1), ("figs", 2)]
+    assert [(row[0], row[1]) for row in summary.rows] == [("toy: FIGS", "3")]
+    notes = "\n".join(summary.notes)
+    assert "RuleKit: not measured: it needs Java." in notes
+    assert "IREP, toy, draw 0: took more than 300 s." in notes
+    assert "--boston FILE" in notes
+    assert [record["returning"] for record in records if record.get("rules")] == [None, 1, 1]
+
+
+SERVING = """
+import json, sys, time
+print("a word of the peer's own", flush=True)
+for line in sys.stdin:
+    seed = int(line.split()[1])
+    time.sleep(60 if seed == 2 else 0)
+    seed == 3 and sys.exit(7)
+    answers = {0: {"rules": [], "seconds": 1.0, "cpu": 0.5}, 1: {"failed": "ValueError: no"}}
+    print(json.dumps(answers[seed]), flush=True)
+"""
+
+
+def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_when_late(monkeypatch):
+    monkeypatch.setattr(Peers, "command", lambda *_: [sys.executable, "-S", "-c", SERVING])
+    cells, labels = pd.DataFrame({"a": [1.0, 2.0]}), np.array([0, 1])
+
+    with Peers(sys.executable).standing() as peers:
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+        assert peers.mine("figs", cells, labels, 0, 1) == PeerMined([], 1.0, 0.5)
+        with pytest.raises(PeerError, match="ValueError: no"):
+            peers.mine("figs", cells, labels, 1, 1)
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 0.1)
+        with pytest.raises(PeerTimeoutError):
+            peers.mine("figs", cells, labels, 2, 1)
+        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+        with pytest.raises(PeerError, match="ended with code 7"):
+            peers.mine("figs", cells, labels, 3, 1)
+        assert peers.mine("figs", cells, labels, 0, 1).cpu == 0.5
+
+
+def test_draws_agree_by_the_feature_sets_they_share_also_where_a_file_made_a_number_of_one():
+    records = [{"features": features} for features in (0, "0; 1+2", "0; 1+2", None)]
+
+    assert beside.agreement(records) == pytest.approx((2 / 3 + 2 / 3 + 0 + 1 + 0 + 0) / 6)
+    assert beside.agreement(records[:1]) is None
+
+
+def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():
+    train, held = PaperTable("toy", table()).draw(3)
+
+    assert sorted([*train["a"], *held["a"]]) == list(range(40))
+    assert len(held) == 10
+    assert (held[TARGET] == "low").sum() in (1, 2)
+
+
+def test_ours_go_through_a_bundled_table_and_leave_records_and_notes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("bench.quality.paper_tables.BUNDLED", {"diabetes": "diabetes"})
+    for name in ("MAABO_TITANIC", "MAABO_BOSTON"):
+        monkeypatch.delenv(name, raising=False)
+
+    main(["tables", "--quick", "--seeds", "1", "--methods", "paper", "--peers", "none", "--out", str(tmp_path)])
+
+    with (tmp_path / "tables.csv").open(newline="") as file:
+        measured = [record for record in csv.DictReader(file) if not record["failed"]]
+    assert [(record["table"], record["method"]) for record in measured] == [("diabetes", "paper")]
+    assert "| diabetes: ours, `paper` | 1 |" in (tmp_path / "tables.md").read_text()
+    assert "Titanic needs its file: --titanic FILE" in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["tables", "--boston", str(tmp_path / "none.csv"), "--out", str(tmp_path)])
+
+    assert "none.csv: no such file" in capsys.readouterr().err
+
+
+def test_a_table_with_a_page_of_its_own_stands_there_and_not_in_the_readme(tmp_path):
+    readme, page = tmp_path / "README.md", tmp_path / "docs.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}\n")
+    page.write_text("above\n<!-- own: begin -->\nold\n<!-- own: end -->\nbelow\n")
+    made = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
+    (tmp_path / "one.md").write_text("the table\n")
+
+    results.assemble([made], tmp_path, readme)
+
+    assert page.read_text() == "above\n<!-- own: begin -->\n\nthe table\n\n<!-- own: end -->\nbelow\n"
+    assert "the table" not in readme.read_text()
+
+
+def test_a_page_without_a_place_for_the_table_is_refused(tmp_path):
+    page = tmp_path / "docs.md"
+    page.write_text("nothing here")
+    (tmp_path / "one.md").write_text("the table\n")
+    made = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
+
+    with pytest.raises(SystemExit, match="own: begin"):
+        results.assemble([made], tmp_path, page)
+
+    assert page.read_text() == "nothing here"
