@@ -169,6 +169,7 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
+    page.wait_for_selector(".found h2:not(:has-text('so far'))")  # the final rules are read after the end is told
     assert number_of(page, "Trees") == 400 > first
     assert page.locator(".rule").count() == number_of(page, "Rules") > 0
     assert "worst_area" not in page.inner_text(".rules")

@@ -21,7 +21,7 @@ ASSETS = files(__package__).joinpath("assets")
 START = "index.html"
 MODULES = (
     *("api", "chart", "columns", "controls", "dom", "events", "fields", "files", "history", "job", "jobs", "main"),
-    *("plan", "rules", "session", "settings", "signin", "submit", "text", "theme", "upload"),
+    *("load", "plan", "rules", "session", "settings", "signin", "submit", "text", "theme", "upload"),
 )
 NAMES = (START, "page.css", "icon.svg", "early.js", *(f"{module}.js" for module in MODULES))
 _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}

@@ -6,13 +6,11 @@ import { el, fill, say } from "./dom.js";
 import { follow } from "./events.js";
 import { scoreHistory } from "./history.js";
 import { progressBar } from "./jobs.js";
+import { watchLoad } from "./load.js";
 import { funnel, legend, ruleList, rulesTitle } from "./rules.js";
 import { labelOf } from "./settings.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./text.js";
 
-const LOAD_EVERY = 3000;
-const LOAD_SOON = 1500; // the second look, since it takes two
-const LOAD_WINDOW = 12000; // over which busy workers are counted
 const SAY_EVERY = 5000;
 
 export async function showJob(root, signal, id) {
@@ -81,7 +79,7 @@ export async function showJob(root, signal, id) {
 
   take(job);
   const ticking = setInterval(() => show(view, job, history.rate()), 1000);
-  const load = watchLoad(view, () => job, signal);
+  const load = watchLoad(view.load, () => job, signal);
   signal.addEventListener("abort", () => (clearInterval(ticking), clearInterval(load)));
   try {
     await follow(path("jobs", id, "events"), hear, connected, signal);
@@ -164,34 +162,6 @@ function announce(job) {
   place.dataset.state = job.state;
   const rules = job.rules === null ? "" : `, ${plural(job.rules, "rule")}`;
   say(place, `${STATES[job.state]}: ${job.progress === null ? "" : `${percent(job.progress)}, `}${plural(job.trees, "tree")}${rules}`);
-}
-
-/** What the workers have to do, all jobs together. */
-function watchLoad(view, job, signal) {
-  const looks = [];
-  const look = async () => {
-    if (document.hidden || hasEnded(job().state)) return (looks.length = 0), say(view.load, "");
-    const found = await get(path("load"), { signal }).catch(() => null);
-    if (!found || hasEnded(job().state)) return;
-    looks.push({ now: performance.now(), ...found });
-    while (looks.length > 2 && looks.at(-1).now - looks[0].now > LOAD_WINDOW) looks.shift();
-    say(view.load, loadText(looks));
-  };
-  look();
-  setTimeout(() => signal.aborted || look(), LOAD_SOON);
-  return setInterval(look, LOAD_EVERY);
-}
-
-/** Tasks come and go many times a second: how many processes are busy is told by the time that they spent on them. */
-function loadText(looks) {
-  const [first, last] = [looks[0], looks.at(-1)];
-  const under = `${plural(last.tasks, "task")} under way${last.waiting ? `, ${count(last.waiting)} of them waiting` : ""}`;
-  if (!last.processes) return `Cluster: no worker is there; ${under}`;
-  const all = plural(last.processes, "worker process", "worker processes");
-  if (looks.length < 2) return `Cluster: ${all}, ${under}`;
-  const busy = Math.max(0, (1000 * (last.work_seconds - first.work_seconds)) / Math.max(1, last.now - first.now));
-  const shown = busy < 10 ? busy.toFixed(1) : count(Math.round(busy));
-  return `Cluster: ${shown} of ${all} busy, ${under}`;
 }
 
 function settingsOf(job) {
