@@ -8,7 +8,7 @@ PEERS  := .venv-peers
 # Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test soak rehearse lint bench bench-cluster bench-quality bench-peers gallery clean
+.PHONY: setup demo up test test-slow soak rehearse lint bench bench-cluster bench-quality bench-peers gallery clean
 
 setup: $(READY)
 
@@ -27,6 +27,10 @@ up: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# What CI runs besides.
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak

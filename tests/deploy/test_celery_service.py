@@ -24,6 +24,8 @@ for name in ("maabo_dist", "scheduler", "workers"):
     sys.modules[name] = None
 """
 
+pytestmark = pytest.mark.slow  # it starts whole clusters
+
 
 @pytest.fixture(scope="module")
 def columns():

@@ -27,6 +27,8 @@ from tests.cluster import cluster_settings, submit
 
 COMMAND = [sys.executable, "-m", "deploy.local", "up"]
 
+pytestmark = pytest.mark.slow  # it starts whole clusters
+
 
 class Cluster:
     def __init__(self, directory, process):
@@ -191,7 +193,6 @@ def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.soak
 def test_a_stopped_cluster_leaves_no_process_and_the_next_resumes_its_jobs(cluster, tmp_path):
     """Stands last: it stops the cluster of the others."""
     settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")

@@ -79,6 +79,7 @@ def run_job(server, directory, columns):
     return record
 
 
+@pytest.mark.slow
 def test_a_job_under_those_users_has_the_rules_of_mine(bundled, tmp_path, columns):
     record = run_job(bundled, tmp_path, columns)
 

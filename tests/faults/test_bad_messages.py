@@ -169,6 +169,7 @@ def test_a_request_that_does_not_read_is_refused_and_kept_with_its_reason(world,
     assert world.first_scheduler.alive
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_refuses_and_the_others_do_the_work(world):
     world.worker("tests.faults.other_version_app")
     mining = MINING | {"trees": 500}

@@ -42,7 +42,7 @@ def test_a_job_cancelled_while_it_runs_ends_and_leaves_nothing_behind(world):
     servers.wait_for(lambda: not world.client.keys(f"*{job}*"), 30, what="a Redis without the job")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_job_cancelled_while_its_rules_are_mined_ends(new_world):
     world = new_world(task_limit=5)
     world.scheduler(wait=False)

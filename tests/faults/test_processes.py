@@ -30,7 +30,7 @@ def test_a_killed_worker_main_changes_no_rule(world):
     world.done(job)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
     job = world.submit()
     world.under_way(job)
@@ -52,7 +52,7 @@ def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
     world.done(job)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_killed_scheduler_is_succeeded_by_another(world):
     job = world.submit()
     fence = world.under_way(job).fence

@@ -59,6 +59,7 @@ def celery(world):
     app.close()
 
 
+@pytest.mark.slow
 def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world):
     job = world.submit(SHORT)
 
@@ -85,7 +86,7 @@ def test_a_worker_main_that_is_killed_over_rabbitmq_changes_no_rule(world):
     world.done(job, seconds=60)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_rabbitmq_that_is_killed_and_comes_back_changes_no_rule(world):
     job = world.submit()
     world.under_way(job)

@@ -15,7 +15,7 @@ def alive(world):
     return world.first_worker.alive and world.first_scheduler.alive
 
 
-@pytest.mark.parametrize("appendonly", [pytest.param(True, marks=pytest.mark.soak), False])
+@pytest.mark.parametrize("appendonly", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_killed_redis_changes_no_rule(world, appendonly):
     world.redis.kill()
     world.redis.start(appendonly=appendonly)
@@ -38,7 +38,7 @@ def test_an_emptied_redis_changes_no_rule(world):
     assert alive(world)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_redis_frozen_for_longer_than_the_lease_changes_no_rule(world):
     job = world.submit()
     world.under_way(job)

@@ -13,7 +13,9 @@ STEPS = ["before publish", "after publish", "after commit", "after ack"]
 OTHERS = ["before write", "after write", "before commit", "before ack"]
 
 
-@pytest.mark.parametrize("steps", [STEPS, pytest.param(OTHERS, marks=pytest.mark.soak)], ids=", ".join)
+@pytest.mark.parametrize(
+    "steps", [pytest.param(STEPS, marks=pytest.mark.slow), pytest.param(OTHERS, marks=pytest.mark.soak)], ids=", ".join
+)
 def test_a_scheduler_killed_at_any_step_evaluates_no_subset_into_two_rows(world, steps):
     world.first_scheduler.signal(signal.SIGTERM)
     world.first_scheduler.exit_code(15)

@@ -34,7 +34,7 @@ def other_worker(world):
     world.first_worker = world.worker()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_table_that_is_gone_from_store_and_cache_is_put_there_again(world):
     job = world.submit()
     world.under_way(job)

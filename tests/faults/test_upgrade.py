@@ -78,6 +78,7 @@ def refusals(*schedulers):
     return [line for line in lines if "task unavailable" in line or "answer refused" in line]
 
 
+@pytest.mark.slow
 def test_workers_and_then_schedulers_are_upgraded_while_a_job_runs(cluster):
     scheduler, worker = cluster.start(("scheduler", "this"), ("worker", "this"))
     job = cluster.submit()

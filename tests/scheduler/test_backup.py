@@ -173,6 +173,7 @@ def command(settings, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_a_job_that_was_backed_up_in_mid_search_ends_elsewhere_with_the_same_digest(cluster, columns, tmp_path):
     mining = {"trees": 56, "batch": 1, "seed": 5, "min_samples": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest

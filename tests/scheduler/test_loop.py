@@ -29,7 +29,7 @@ def columns():
     return prepare(*load_bundled("diabetes")).columns
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path):
     mining = {"trees": 100, "batch": 1, "seed": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest

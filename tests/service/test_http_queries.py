@@ -3,44 +3,50 @@
 import json
 import subprocess
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from maabo_dist.data import load_bundled, prepare
+from scheduler.parts import Parts
 from tests import servers
 from tests.cluster import ask, submit
 from tests.queries import MONITORING, OF_PROMETHEUS, needed, program, queries
+from tests.service_parts import token_for
 
-pytestmark = pytest.mark.xdist_group("test_http_walk")  # which has the same cluster
+pytestmark = pytest.mark.xdist_group("http-standing")  # which has the same cluster
 
 
 @pytest.fixture(scope="module")
 def at_work(standing, tmp_path_factory):
-    """The cluster while it works on a job; gives its address."""
+    """The cluster while it works on a job; gives a client of its server, with a token of Prometheus' kind."""
     settings, address = standing
+    with closing(Parts.connected(settings)) as parts:
+        headers = token_for(parts, scopes=("admin",))
     columns = prepare(*load_bundled("breast_cancer")).columns
     endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 8}
     job = submit(settings, tmp_path_factory.mktemp("table"), columns, **endless)
-    servers.wait_for(lambda: _value(address, "maabo_trees_observed_total") > 0, what="a tree")
-    servers.wait_for(lambda: _value(address, "maabo_worker_processes_busy") > 0, what="a busy worker")
-    yield address
-    ask(settings, "cancel", job)
-    servers.wait_for(lambda: _value(address, "maabo_tenant_jobs") == 0, what="the job's end")
+    with httpx.Client(base_url=address, headers=headers) as client:
+        servers.wait_for(lambda: _value(client, "maabo_trees_observed_total") > 0, what="a tree")
+        servers.wait_for(lambda: _value(client, "maabo_worker_processes_busy") > 0, what="a busy worker")
+        yield client
+        ask(settings, "cancel", job)
+        servers.wait_for(lambda: _value(client, "maabo_tenant_jobs") == 0, what="the job's end")
 
 
-def shown(address):
+def shown(client):
     """Labels of each sample, by its name."""
     found = {}
-    for family in text_string_to_metric_families(httpx.get(f"{address}/metrics").text):
+    for family in text_string_to_metric_families(client.get("/metrics").raise_for_status().text):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((frozenset(sample.labels), sample.value))
     return found
 
 
-def _value(address, name):
-    return sum(value for _labels, value in shown(address).get(name, []))
+def _value(client, name):
+    return sum(value for _labels, value in shown(client).get(name, []))
 
 
 def test_every_query_asks_for_metrics_and_labels_that_there_are(at_work):
@@ -66,11 +72,14 @@ def test_a_worker_that_works_is_counted_with_what_it_does(at_work):
 @pytest.fixture
 def prometheus(at_work, tmp_path):
     """One that scrapes the cluster every second, with our rules; gives its address."""
-    host, port = at_work.removeprefix("http://"), servers.free_port()
+    host, port = at_work.base_url.netloc.decode(), servers.free_port()
+    token = at_work.headers["Authorization"].removeprefix("Bearer ")
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(MONITORING / "alerts.yml")],
-        "scrape_configs": [{"job_name": "maabo-api", "static_configs": [{"targets": [host]}]}],
+        "scrape_configs": [
+            {"job_name": "maabo-api", "static_configs": [{"targets": [host]}], "authorization": {"credentials": token}}
+        ],
     }
     (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
     command = [

@@ -45,7 +45,9 @@ def schemathesis(address, token, tmp_path, config, *options):
     return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "examples", [pytest.param(2, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
+)
 def test_every_answer_is_one_that_the_document_tells_of(fuzzed, tmp_path, examples):
     address, token, dataset, (job, other) = fuzzed
     config = f'[parameters]\njob = "{job}"\nother = "{other}"\n"path.dataset" = "{dataset}"\n'
@@ -56,7 +58,7 @@ def test_every_answer_is_one_that_the_document_tells_of(fuzzed, tmp_path, exampl
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_deleting_what_is_not_there_is_answered_as_told(fuzzed, tmp_path):
     address, token, _, _ = fuzzed
 
