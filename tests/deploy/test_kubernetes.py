@@ -24,10 +24,7 @@ OVERLAYS = ("trial", "production")
 OLDEST = "1.30"
 """Kubernetes that the manifests are for, and newer ones."""
 ROLES = {"scheduler", "api", "worker", "flower"}
-OF_THE_IMAGE = {
-    *("MAABO_REDIS_PASSWORD_FILE", "MAABO_LEDGER_PASSWORD_FILE", "MAABO_FLOWER_PASSWORD_FILE"),
-    *("MAABO_REQUIRE_TOKEN", "MAABO_WORKER_PROCESSES", "MAABO_FLOWER_URL", "AWS_SHARED_CREDENTIALS_FILE"),
-}
+OF_THE_IMAGE = {"MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES", "AWS_SHARED_CREDENTIALS_FILE"}
 OF_POSTGRES = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD_FILE", "POSTGRES_INITDB_ARGS", "PGDATA"}
 SECRETIVE = re.compile(r"://[^/\s]*:[^/\s]+@|kind: Secret|stringData|^\s*requirepass", re.MULTILINE)
 CUSTOM = json.loads(Path(__file__).with_name("custom_resources.json").read_text())
@@ -313,7 +310,8 @@ def test_no_secret_is_in_the_tree():
 
 
 def test_every_variable_is_one_that_somebody_reads():
-    known = {*ClusterSettings.variables.values(), *ServiceSettings.variables.values()} | OF_THE_IMAGE
+    settings = (ClusterSettings.variables, ClusterSettings.passwords, ServiceSettings.variables)
+    known = OF_THE_IMAGE.union(*(each.values() for each in settings))
     for where, _pod, container in containers():
         given = settings_of(where.split()[0], container).keys()
         assert given <= (OF_POSTGRES if container["name"] == "postgres" else known), where
