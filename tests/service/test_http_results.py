@@ -23,6 +23,7 @@ from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
 from scheduler.ledger import BatchRow, ResultRow
+from scheduler.news import MOST_RULES
 from scheduler.parts import Parts
 from scheduler.service import grown
 from scheduler.service.app import create_app
@@ -365,9 +366,13 @@ def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
     assert "rules" in kinds
     final = get(cluster, job, "rules").json()
     assert heard[-1].data == {"id": job, "state": "done", "digest": final["digest"], "reason": None}
+    news = [event.data for event in heard if event.kind == "rules"]
+    assert (news[-1]["digest"], news[-1]["rules"]) == (final["digest"], len(final["rules"]))
     known = {rule["text"] for rule in early.json()["rules"]} if early.is_success else set()
-    told = {rule["text"] for event in heard if event.kind == "rules" for rule in event.data["new"]}
-    assert {rule["text"] for rule in final["rules"]} <= known | told
+    told = {rule["text"] for each in news for rule in each["new"]}
+    left_out = sum(each["new_total"] - len(each["new"]) for each in news)  # an event tells of 20 at most
+    assert all(len(each["new"]) == min(MOST_RULES, each["new_total"]) for each in news)
+    assert len({rule["text"] for rule in final["rules"]} - known - told) <= left_out
 
 
 def test_nothing_of_a_job_is_there_for_another_tenant(client, parts, tmp_path, cluster):
