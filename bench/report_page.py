@@ -22,9 +22,9 @@ from maabo_dist.settings import MiningSettings, TableSettings
 RULES, FEATURES, ROWS, ROUNDS = 200, 1000, 5000, 7
 DRAWN = "html[data-drawn=yes]"
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-UNTIL_SHOWN = """act => new Promise(done => {
+UNTIL_SHOWN = """new Promise(done => {
   const start = performance.now();
-  eval(act);
+  {%s}
   requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));
 })"""
 ACTS = {
@@ -71,7 +71,7 @@ def _measured(browser, address: str) -> dict[str, list[float]]:
         taken["all pictures drawn"].append(page.evaluate("performance.now()"))
         taken["first paint"].append(page.evaluate(PAINTED))
         for name, act in ACTS.items():
-            taken[name].append(page.evaluate(UNTIL_SHOWN, act))
+            taken[name].append(page.evaluate(UNTIL_SHOWN % act))
         page.close()
     return taken
 

@@ -289,6 +289,7 @@ def test_parquet_is_taken_from_the_form_too(cluster, show, frame):
 
     page.wait_for_selector(f"text=cells.parquet: {len(frame)} rows, {frame.shape[1]} columns")
     page.wait_for_selector(".plan .figure:text-is('1,140')")  # 3 of 20
+    assert page.locator(".columns li").count() == frame.shape[1]
 
 
 @pytest.mark.soak
