@@ -37,7 +37,7 @@ soak: $(READY)
 
 # The image and the compose file without a container engine, in namespaces: needs root. Some five minutes.
 rehearse: $(READY)
-	$(BIN)/python -m deploy.rehearsal
+	$(BIN)/python -m tests.rehearsal
 
 lint: $(READY)
 	$(BIN)/ruff check .

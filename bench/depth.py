@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from bench import show, tables
 from bench.clock import interleaved
 from maabo_dist.data import Columns
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees import depth_search
 

@@ -67,7 +67,7 @@ def _proposer(history: int) -> dict[str, float]:
 
 def _search(features: int) -> dict[str, float]:
     from maabo_dist.data import prepare
-    from maabo_dist.mining import mine
+    from maabo_dist.mining.local import mine
     from maabo_dist.settings import MiningSettings, TableSettings
 
     settings = MiningSettings(preset="paper", trees=2000)

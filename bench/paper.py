@@ -2,8 +2,8 @@
 
 from bench import show
 from bench.clock import stopwatch
-from maabo_dist.paper import EXPERIMENTS, run_cases
-from maabo_dist.paper.tables import named_table, table_from_file
+from maabo_dist.research.paper import EXPERIMENTS, run_cases
+from maabo_dist.research.paper.tables import named_table, table_from_file
 
 
 def run(options) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 import click
 
 from deploy.local.directory import write_private
-from maabo_dist.cli.ending import exit_code
-from maabo_dist.cluster.stores import KEY as ARTIFACT
+from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.cluster.redis_store import KEY as ARTIFACT
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 

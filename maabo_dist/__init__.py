@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from maabo_dist.data import Columns, prepare, read_table
     from maabo_dist.errors import MaaboError
     from maabo_dist.estimator import RuleMiner
-    from maabo_dist.mining import MiningResult, mine
+    from maabo_dist.mining.local import MiningResult, mine
+    from maabo_dist.report.stability import mine_with_repeats
     from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
-    from maabo_dist.stability import mine_with_repeats
 
 _HOMES = {
     "Columns": "data",
@@ -28,7 +28,7 @@ _HOMES = {
     "RuleMiner": "estimator",
     "TableSettings": "settings",
     "mine": "mining",
-    "mine_with_repeats": "stability",
+    "mine_with_repeats": "report.stability",
     "prepare": "data",
     "read_table": "data",
 }

@@ -31,14 +31,14 @@ from maabo_dist.data import frame_from_arrays, prepare
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import FEWEST_ROWS
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining import Progress
+from maabo_dist.mining.local import Progress
 from maabo_dist.report.document import Document
-from maabo_dist.report.exhibits import Exhibits, exhibits_of
+from maabo_dist.report.figures import Exhibits, exhibits_of
 from maabo_dist.report.notebook import MinedRule, rules_html
-from maabo_dist.report.sayings import no_rules_reason, search_text
+from maabo_dist.report.stability import mine_with_repeats
+from maabo_dist.report.summary import no_rules_reason, search_text
 from maabo_dist.report.wording import rule_text
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
-from maabo_dist.stability import mine_with_repeats
 
 TABLE_PARAMETERS = ("impute", "missing_indicator", "max_levels")
 REPEAT_PARAMETERS = ("repeats", "consensus")

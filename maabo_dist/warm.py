@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.features import Feature, FeatureKind
-from maabo_dist.mining import mine
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.mining.local import mine
 from maabo_dist.rules import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.forest import Forest

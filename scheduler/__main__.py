@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maabo_dist.cli.ending import exit_code
+from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.cluster.address import check_access
 from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import Journal, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError
-from scheduler.access import token_group
-from scheduler.keeping import backup_command, restore_command
+from scheduler.commands import backup_command, restore_command, token_group
 
 if TYPE_CHECKING:
-    from scheduler.parts import Parts
+    from scheduler.resources import Parts
 
 journal = Journal("maabo.scheduler")
 
@@ -46,8 +45,8 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP interface. Any number may run, on one ledger and one Redis."""
-    from scheduler.service.serve import serve
-    from scheduler.service.settings import ServiceSettings
+    from scheduler.api.serve import serve
+    from scheduler.api.settings import ServiceSettings
 
     settings = ServiceSettings.from_environment(os.environ, host=host, port=port)
     with _parts("maabo-service") as parts:
@@ -58,7 +57,7 @@ def serve_command(host: str | None, port: int | None) -> int:
 @scheduler.command("health")
 def health_command() -> int:
     """End with 0 if a scheduler process of this host takes its turns, with 1 if not."""
-    from scheduler.health import check_scheduler
+    from scheduler.commands import check_scheduler
 
     click.echo(check_scheduler(ClusterSettings.from_environment(os.environ)), err=True)
     return 0
@@ -76,7 +75,7 @@ def main() -> int:
 
 def _run_scheduler() -> None:
     from maabo_dist.warm import warm
-    from scheduler.loop import Scheduler
+    from scheduler.core.loop import Scheduler
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -94,7 +93,7 @@ def _parts(name: str) -> Iterator["Parts"]:
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
-        from scheduler.parts import Parts
+        from scheduler.resources import Parts
 
         parts = Parts.connected(settings, Tracing.from_environment(os.environ, name))
         _check_access(parts)

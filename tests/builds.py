@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from maabo_dist.contract.messages import OLDEST, VERSION, WRITTEN
-from scheduler import schema
+from scheduler.ledger import schema
 from tests import servers
 
 PACKAGES = ("maabo_dist", "scheduler", "workers")
@@ -36,7 +36,7 @@ def later_release(directory, name):
     known = {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION}
     changes = [(f"\n{key} = {known[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
     _edit(root / "maabo_dist/contract/messages.py", *changes)
-    _add_a_column(root / "scheduler/schema.py", schema.VERSION)
+    _add_a_column(root / "scheduler/ledger/schema.py", schema.VERSION)
     return root
 
 

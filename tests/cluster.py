@@ -6,11 +6,11 @@ from threading import Event, Thread
 from uuid import uuid4
 
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract.messages import Request
-from maabo_dist.store import FileStore
-from scheduler.loop import Scheduler
-from scheduler.parts import Parts
+from scheduler.core.loop import Scheduler
+from scheduler.resources import Parts
 from tests import servers
 
 

@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 
 from maabo_dist.data import Columns, Feature, FeatureKind, Split
-from maabo_dist.rules.coverage import covered_rows
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
+from maabo_dist.rules.matching import covered_rows
 from maabo_dist.trees import TrainingTable, depth_search
 from tests.reference import gs_mrm
 

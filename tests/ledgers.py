@@ -10,7 +10,7 @@ from threading import Barrier
 from sqlalchemy import NullPool, create_engine, text
 
 from maabo_dist.contract.job import JobSpec, JobState
-from scheduler.ledger import BatchRow, Ledger, ResultRow, TaskRow
+from scheduler.ledger.ledger import BatchRow, Ledger, ResultRow, TaskRow
 
 TABLE = "0123456789abcdef" * 4
 CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}

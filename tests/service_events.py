@@ -10,9 +10,9 @@ from threading import Thread
 import httpx
 import uvicorn
 
-from scheduler.service.app import create_app
-from scheduler.service.serve import Server
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.app import create_app
+from scheduler.api.serve import Server
+from scheduler.api.settings import ServiceSettings
 from tests import servers
 
 

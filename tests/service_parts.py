@@ -3,8 +3,8 @@
 from hashlib import sha256
 from uuid import uuid4
 
-from scheduler.registry import DatasetRow
-from scheduler.service.callers import make_token
+from scheduler.api.callers import make_token
+from scheduler.ledger.tenants import DatasetRow
 
 
 def stored_table(parts, path, frame, tenant="default", name="table.csv"):

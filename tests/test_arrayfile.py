@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
 from maabo_dist.errors import FormatError
 
 any_array = arrays.arrays(

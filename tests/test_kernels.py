@@ -2,7 +2,7 @@
 
 from numba.core.caching import CacheImpl
 
-from maabo_dist.kernels import kernel
+from maabo_dist._util.jit import kernel
 
 
 def test_a_kernel_works_where_no_cache_can_be_written(monkeypatch):

@@ -8,10 +8,10 @@ from itertools import count
 import numpy as np
 import pytest
 
+from maabo_dist._util.subset_rows import members
 from maabo_dist.data import load_bundled, prepare, split_rows
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from maabo_dist.subset_rows import members
 from maabo_dist.trees import TrainingTable
 from tests import factories
 from tests.reference import gs_mrm, maabo

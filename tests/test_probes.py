@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from maabo_dist.data import Feature, FeatureKind, load_bundled, prepare
 from maabo_dist.data.probes import with_probes
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_document, load_schema, result_document, to_csv, to_markdown
 from maabo_dist.rules import rules_digest
 from maabo_dist.settings import MiningSettings

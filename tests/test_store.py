@@ -10,10 +10,9 @@ from contextlib import suppress
 import pytest
 import redis
 
+from maabo_dist.cluster.redis_store import CHUNK_BYTES, LIFETIME, FallbackStore, RedisStore, open_store
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.stores import CHUNK_BYTES, LIFETIME, FallbackStore, RedisStore, open_store
-from maabo_dist.errors import SettingsError
-from maabo_dist.store import (
+from maabo_dist.cluster.store import (
     ABANDONED,
     FileStore,
     MemoryStore,
@@ -21,6 +20,7 @@ from maabo_dist.store import (
     StoreError,
     collect_garbage,
 )
+from maabo_dist.errors import SettingsError
 from tests.servers import free_port, redis_server
 
 NAME, OTHER = "columns/" + "a" * 64, "trees/" + "b" * 64
@@ -125,7 +125,7 @@ def test_garbage_is_what_is_old_and_unreferenced(store, tmp_path):
 
 
 def test_putting_what_is_there_makes_it_young(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("maabo_dist.store.RENEWAL", 0.0)
+    monkeypatch.setattr("maabo_dist.cluster.store.RENEWAL", 0.0)
     store.put(NAME, a_file(tmp_path))
     before = [item.modified for item in store.list()]
     time.sleep(0.05)

@@ -10,24 +10,20 @@ from celery import Celery, signals
 from celery.app.backends import by_url
 
 from maabo_dist.cluster.address import check_access, verifying
-from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, check_broker, over_amqp
-from maabo_dist.cluster.celery_app import HARD_LIMIT, make_celery
+from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT, check_broker, make_celery, over_amqp
 from maabo_dist.cluster.logs import Journal, log_handler
+from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.stores import open_store
 from maabo_dist.cluster.streams import open_redis
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
-from workers.evaluate import EvaluateTask
-from workers.mends import mend_celery
-from workers.pulse import Pulse
-from workers.rules import RulesTask
-from workers.screen import ScreenTask
-from workers.submit import SubmitTask
-from workers.task import ClusterTask, facts_of
+from workers.celery_workarounds import mend_celery
+from workers.heartbeat import Pulse
+from workers.reporting import ClusterTask, facts_of
+from workers.tasks import EvaluateTask, RulesTask, ScreenTask, SubmitTask
 
 journal = Journal("maabo.worker")
 

@@ -4,8 +4,7 @@ import os
 import socket
 import sys
 
-from maabo_dist.cluster.broker import ERRORS
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import ERRORS, make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import MaaboError
 

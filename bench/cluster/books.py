@@ -8,13 +8,13 @@ from time import perf_counter
 
 from bench import show, tables
 from bench.cluster.world import cpu_seconds, world
-from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.streams import open_redis
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.warm import warm
-from scheduler.ledger import Ledger
-from scheduler.opening import open_job
-from scheduler.preparation import prepare
+from scheduler.core.preparation import prepare
+from scheduler.core.recovery import open_job
+from scheduler.ledger.ledger import Ledger
 from tests import servers
 
 

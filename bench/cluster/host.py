@@ -7,7 +7,7 @@ import numpy as np
 from bench import show
 from bench.cluster.world import children, proportional_bytes, world
 from maabo_dist.data import Columns
-from maabo_dist.data.features import Feature, FeatureKind
+from maabo_dist.data.columns import Feature, FeatureKind
 
 PROCESSES = 4
 

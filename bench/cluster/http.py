@@ -13,7 +13,7 @@ from bench import show
 from bench.cluster.load import latencies
 from bench.cluster.world import World, world
 from maabo_dist.data import load_bundled
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.service_parts import stored_table
 

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.data import Columns
-from scheduler.ledger import JobRow, Ledger
+from scheduler.ledger.ledger import JobRow, Ledger
 from tests import cluster, servers
 
 TICK = os.sysconf("SC_CLK_TCK")

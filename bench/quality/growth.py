@@ -48,9 +48,9 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 def _measured(features: int, seed: int, jobs: int) -> Record:
     from bench.quality.planted import recipe
     from maabo_dist.data import prepare
-    from maabo_dist.mining import mine
+    from maabo_dist.mining.local import mine
+    from maabo_dist.research.synthetic import generate
     from maabo_dist.settings import MiningSettings, TableSettings
-    from maabo_dist.synthetic import generate
 
     table, settings = TableSettings(target="y"), MiningSettings(preset="auto", seed=seed)
     mine(prepare(generate(recipe(60, 300, 0)).frame, table).columns, settings, jobs=jobs)  # compiles

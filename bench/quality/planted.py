@@ -10,8 +10,8 @@ from bench.quality.methods import Mined, Table
 from bench.quality.peer_calls import PeerError
 from bench.quality.statistics import column, grouped, mean, ratio
 from bench.show import Goal
-from maabo_dist.synthetic import Recipe, Truth, generate, score
-from maabo_dist.synthetic.planting import TARGET
+from maabo_dist.research.synthetic import Recipe, Truth, generate, score
+from maabo_dist.research.synthetic.planting import TARGET
 
 USUAL_SEEDS = 10
 FEATURES, MANY_FEATURES, ROWS = 1000, 10_000, 3000

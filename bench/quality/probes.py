@@ -7,9 +7,9 @@ from bench.quality.figure import Panel, Series
 from bench.quality.statistics import Estimate, column, grouped, mean, ratio, share
 from bench.show import Goal
 from maabo_dist.data import prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
+from maabo_dist.research.synthetic import MinedRule, Recipe, generate, score
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import MinedRule, Recipe, generate, score
 
 USUAL_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000
 

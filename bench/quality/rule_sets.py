@@ -13,9 +13,9 @@ from bench.quality.experiment import Record
 from bench.quality.paper_tables import TARGET
 from bench.quality.stability import GAP
 from bench.quality.statistics import mean
+from maabo_dist.research.synthetic import MinedRule
+from maabo_dist.research.synthetic.truth import covered
 from maabo_dist.settings import MiningSettings
-from maabo_dist.synthetic import MinedRule
-from maabo_dist.synthetic.coverage import covered
 
 SAME_ROWS = 0.8
 """Jaccard similarity from which two rules are one, as where planted rules are looked for."""

@@ -11,9 +11,9 @@ from bench.quality.figure import Panel, Series
 from bench.quality.statistics import column, grouped, mean, share
 from bench.show import Goal
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
+from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import Recipe, generate
 
 USUAL_SEEDS, HOLDOUT, LEVEL = 100, 0.3, 0.05
 TREES = 500

@@ -17,8 +17,8 @@ from bench.quality.statistics import Estimate, column, grouped, mean
 from bench.show import Goal
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.report.document import Document
+from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings
-from maabo_dist.stability import mine_with_repeats
 
 USUAL_SEEDS, BOOTSTRAPS, REPEATS, TOP = 3, 5, 20, 10
 FIRST_SEED = 100

@@ -11,7 +11,7 @@ from bench.quality.figure import Panel, Series
 from bench.quality.statistics import Estimate, column, grouped, mean, ratio
 from bench.show import Goal
 from maabo_dist.data import prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings, TableSettings
 
 USUAL_SEEDS, NOISE, HOLDOUT = 30, 20, 0.2

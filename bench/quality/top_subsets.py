@@ -9,7 +9,7 @@ from bench.quality.peer_calls import PeerError, Peers, Searcher
 from bench.quality.statistics import column, grouped, mean
 from bench.show import Goal
 from maabo_dist.data import Columns, load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 
 USUAL_SEEDS, TREES, TOP = 10, 250, 0.01

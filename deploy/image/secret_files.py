@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from maabo_dist.atomic import replacing
+from maabo_dist._util.files import replacing
+from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
-from maabo_dist.hosts import is_loopback
 
 GIVEN, KEPT = Path("/run/secrets"), Path("/run/maabo")
 READERS = 10001

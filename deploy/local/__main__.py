@@ -12,7 +12,7 @@ import click
 from deploy.local.cluster import run_cluster
 from deploy.local.processes import Options
 from deploy.local.screen import Screen
-from maabo_dist.cli.ending import exit_code
+from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.errors import SettingsError
 
 DEMO = (sys.executable, "-m", "maabo_dist", "submit", "--dataset", "diabetes", "--wait")

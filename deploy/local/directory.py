@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from maabo_dist.atomic import replacing
+from maabo_dist._util.files import replacing
 from maabo_dist.errors import SettingsError
 
 LARGEST_LOG = 10_000_000

@@ -2,8 +2,7 @@
 
 import os
 
-from maabo_dist.cluster.broker import over_amqp
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import make_celery, over_amqp
 from maabo_dist.cluster.settings import ClusterSettings
 
 settings = ClusterSettings.from_environment(os.environ)

@@ -11,8 +11,7 @@ from redis.retry import Retry
 
 from deploy.local.processes import LOOPBACK, Part, Plan, worker_node
 from deploy.local.supervisor import Running
-from maabo_dist.cluster.broker import ERRORS
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import ERRORS, make_celery
 from maabo_dist.contract import names
 
 PING_SECONDS = 0.25

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from deploy.local.directory import DataDirectory, write_private
+from maabo_dist._util.hosts import is_loopback
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import SettingsError
-from maabo_dist.hosts import is_loopback
 
 Role = Literal["redis", "scheduler", "service", "worker", "flower"]
 

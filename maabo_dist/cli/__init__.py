@@ -12,7 +12,7 @@ import click
 
 from maabo_dist._version import __version__
 from maabo_dist.cli.access import quota_group, token_group
-from maabo_dist.cli.ending import exit_code
+from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
     cancel_command,

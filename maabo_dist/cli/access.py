@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maabo_dist._util.text import seconds_until
 from maabo_dist.cli.jobs import json_option
 from maabo_dist.cli.options import all_of
 from maabo_dist.cli.place import SERVER, Place, server_options
 from maabo_dist.cli.progress import note
 from maabo_dist.cli.remote import open_client
-from maabo_dist.durations import seconds_until
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:

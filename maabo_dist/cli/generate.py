@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from maabo_dist.atomic import replacing
+from maabo_dist._util.files import replacing
 from maabo_dist.cli.options import SectionedCommand, given_settings, section_option, settings_options
 from maabo_dist.errors import SettingsError
-from maabo_dist.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.recipe import Recipe
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from maabo_dist.synthetic import Score, Truth
+    from maabo_dist.research.synthetic import Score, Truth
 
 _GENERATE_HELP = """Write TABLE, a CSV or Parquet file with planted rules, and the truth about it.
 
@@ -47,7 +47,7 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
     recipe = Recipe.parse(given_settings(Recipe, given))
     truth_path = truth or table.with_suffix(".truth.json")
     _check_paths(table, truth_path)
-    from maabo_dist.synthetic import generate
+    from maabo_dist.research.synthetic import generate
 
     frame, planted = generate(recipe)
     _write(table, frame, truth_path, planted)
@@ -68,9 +68,9 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
 def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
     """Score RULES, what mine --json prints, by TRUTH, what generate wrote."""
     from maabo_dist.data import read_table
-    from maabo_dist.synthetic import Truth, score
-    from maabo_dist.synthetic.scoring import mined_rules
-    from maabo_dist.synthetic.truth import read_json
+    from maabo_dist.research.synthetic import Truth, score
+    from maabo_dist.research.synthetic.scoring import mined_rules
+    from maabo_dist.research.synthetic.truth import read_json
 
     known, mined = Truth.load(truth), mined_rules(read_json(rules), source=str(rules))
     result = score(mined, known, None if data is None else read_table(data))

@@ -18,7 +18,7 @@ from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.data import Columns
-    from maabo_dist.mining import MiningResult
+    from maabo_dist.mining.local import MiningResult
     from maabo_dist.report import Document, Exhibits
     from maabo_dist.settings import MiningSettings
 
@@ -59,7 +59,7 @@ def mine_command(jobs: int | None, **given: object) -> int:
 
 def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits | None, MiningResult]":
     with shown_progress(quiet=output.quiet) as display:
-        from maabo_dist.mining import mine
+        from maabo_dist.mining.local import mine
         from maabo_dist.report import result_document
 
         table, table_settings = source.prepared()
@@ -98,7 +98,7 @@ class _Repeats:
         self.drawn: tuple[MiningSettings, ...] = ()
         self.documents: list[Document] = []
         if self.wanted.repeats:
-            from maabo_dist.stability import check_draws, repeat_settings
+            from maabo_dist.report.stability import check_draws, repeat_settings
 
             self.drawn = repeat_settings(source.mining, self.wanted.repeats)
             check_draws(columns, self.drawn)
@@ -107,7 +107,7 @@ class _Repeats:
     def run(self) -> None:
         """Mine them one after another, until all are done or a Ctrl-C was heard."""
         if self.drawn and not self.display.stopping:
-            from maabo_dist.stability import mine_repeats
+            from maabo_dist.report.stability import mine_repeats
 
             self.documents.extend(mine_repeats(self.columns, self.drawn, self.jobs, self.display.report_repeat))
 
@@ -115,7 +115,7 @@ class _Repeats:
         """The document with what came back."""
         if not self.drawn:
             return document
-        from maabo_dist.stability import with_repeats
+        from maabo_dist.report.stability import with_repeats
 
         return with_repeats(document, self.documents, self.wanted)
 

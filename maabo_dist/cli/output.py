@@ -157,7 +157,7 @@ def check_page(path: Path) -> None:
 
 def write_page(path: Path, page: str) -> None:
     """Write the page, whole or not at all."""
-    from maabo_dist.atomic import replacing
+    from maabo_dist._util.files import replacing
 
     try:
         with replacing(path) as file:

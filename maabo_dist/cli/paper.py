@@ -18,7 +18,7 @@ from maabo_dist.cli.progress import Display, Standing, note, shown_progress
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.paper import Case, Experiment, Findings, PaperTable, Result
+    from maabo_dist.research.paper import Case, Experiment, Findings, PaperTable, Result
 
 MOST_SEEDS = 10_000
 _HELP = {
@@ -109,7 +109,7 @@ for _name, (_about, _seeds) in _HELP.items():
 
 
 def _run(name: str, asked: Asked) -> int:
-    from maabo_dist.paper import EXPERIMENTS
+    from maabo_dist.research.paper import EXPERIMENTS
 
     experiment = EXPERIMENTS[name]
     if asked.place is not None and not experiment.jobs:
@@ -146,7 +146,7 @@ def _tables(experiment: "Experiment", asked: Asked) -> "list[PaperTable]":
         if asked.data or asked.dataset or asked.seeds:
             asked.say(f"{experiment.name} mines nothing; --data, --dataset and --seeds have no effect.")
         return []
-    from maabo_dist.paper import chosen_tables
+    from maabo_dist.research.paper import chosen_tables
 
     return chosen_tables(experiment.tables, asked.data, asked.dataset)
 
@@ -161,7 +161,7 @@ def _results(cases: "list[Case]", tables: "list[PaperTable]", asked: Asked) -> "
             from maabo_dist.cli.paper_jobs import run_jobs
 
             return run_jobs(cases, known, asked.place, watch, asked.say)
-        from maabo_dist.paper import run_cases
+        from maabo_dist.research.paper import run_cases
 
         return run_cases(cases, known, asked.jobs or _cores(), watch)
 
@@ -192,7 +192,7 @@ def _notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[str]:
 def _written(
     out: Path, experiment: "Experiment", tables: "list[PaperTable]", findings: "Findings", notes: list[str]
 ) -> list[Path]:
-    from maabo_dist.paper import markdown, write_results
+    from maabo_dist.research.paper import markdown, write_results
 
     text = markdown(findings.comparisons, notes)
     # On a table that is not its own, an experiment leaves the files of its own alone.
@@ -203,7 +203,7 @@ def _written(
 def _picture(findings: "Findings") -> bytes | None:
     """The plot; without matplotlib there is none, and people hear what draws it."""
     try:
-        from maabo_dist.plots.experiments import png_of
+        from maabo_dist.research.plots import png_of
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise

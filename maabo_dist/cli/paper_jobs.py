@@ -11,7 +11,7 @@ from maabo_dist.cli.place import Place
 from maabo_dist.cli.remote import check_not_failed, connect, left_running
 from maabo_dist.cli.source import Source
 from maabo_dist.contract.job import Priority
-from maabo_dist.paper import Case, Outcome, PaperTable, Result, outcome_of, prepared_for
+from maabo_dist.research.paper import Case, Outcome, PaperTable, Result, outcome_of, prepared_for
 from maabo_dist.settings import RepeatSettings, TableSettings
 
 if TYPE_CHECKING:

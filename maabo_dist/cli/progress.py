@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import Task
 
-    from maabo_dist.mining import Progress
+    from maabo_dist.mining.local import Progress
 
 INTERRUPTED = 130
 """The exit code after a Ctrl-C."""

@@ -9,7 +9,7 @@ from maabo_dist.cli.progress import repeat_text, shown_progress
 from maabo_dist.cli.remote import check_not_failed
 from maabo_dist.cli.repeats import repeats_of
 from maabo_dist.cli.source import Source
-from maabo_dist.cluster.client import QueueClient
+from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import DatasetRef, JobSpec, JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.settings import SearchPlan

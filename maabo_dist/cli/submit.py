@@ -107,7 +107,7 @@ def _wait(cluster: "Cluster", jobs: list[JobRecord], wanted: RepeatSettings, out
     check_not_failed(record)
     document = json.loads(cluster.final_document(first.id))
     if repeats:
-        from maabo_dist.stability import with_repeats
+        from maabo_dist.report.stability import with_repeats
 
         document = with_repeats(document, _documents(cluster, others, output), wanted)
     started = datetime.fromtimestamp(record.started or record.created, UTC)

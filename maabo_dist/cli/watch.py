@@ -94,7 +94,7 @@ def _worth(rule: dict[str, Any]) -> str:
 
 
 def _show(display: Display, record: JobRecord) -> None:
-    from maabo_dist.data.wording import counted
+    from maabo_dist._util.text import counted
 
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
         display.turn_to("screening pairs of features")
@@ -109,7 +109,7 @@ def _show(display: Display, record: JobRecord) -> None:
 
 
 def _conclusion(record: JobRecord) -> str:
-    from maabo_dist.data.wording import counted
+    from maabo_dist._util.text import counted
 
     found = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
     digest = f", digest {record.digest[:16]}" if record.digest else ""

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
 
+from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
-from maabo_dist.hosts import is_loopback
 
 EXAMPLE = "http://127.0.0.1:8080"
 

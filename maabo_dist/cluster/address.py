@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import redis
 
@@ -90,3 +91,36 @@ def _problem(error: redis.RedisError) -> str:
             return f"cannot be reached ({said}). Check that it runs, and that --redis or MAABO_REDIS names it."
         case _:
             return f"refuses a command ({said}). Check its rights, its memory and its version."
+
+
+LONGEST = 1000
+
+
+def with_password(url: str, path: str, address: str, variable: str) -> str:
+    """The URL with the password in the file. `address` and `variable` are what messages call the two."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")
+    user = place[0] or ("default" if parts.scheme in {"redis", "rediss", "unix"} else "")
+    if ":" in user:
+        raise SettingsError(f"{address} has a password, and {variable} names another. Take it out of {address}.")
+    if not user:
+        raise SettingsError(f"{variable} is given, but {address} names no user whose password that could be.")
+    password = quote(read_secret(path, variable), safe="")
+    return f"{parts.scheme}://{user}:{password}@{place[2]}" + url[len(f"{parts.scheme}://{parts.netloc}") :]
+
+
+def read_secret(path: str, variable: str) -> str:
+    """The one line in the file. Messages name the file and never what is in it."""
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 3).rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{variable} = {path!r} cannot be read: {_why(error)}.") from None
+    if not text or len(text) > LONGEST or not text.isprintable():
+        raise SettingsError(f"{variable} = {path!r}: a file with one line of 1 to {LONGEST:,} characters is needed.")
+    return text
+
+
+def _why(error: Exception) -> str:
+    """Errors of decoding would show some of the bytes."""
+    return str(error.strerror) if isinstance(error, OSError) else "it is no text"

@@ -3,8 +3,8 @@
     MAABO_BROKER unset            the Redis of MAABO_REDIS: nothing else to run
     MAABO_BROKER=amqp(s)://…      RabbitMQ, for tasks alone: streams, records and answers stay in Redis
 
-Either is a hint: the scheduler owns delivery (see `scheduler.outbox`). What is set here keeps losses rare and recovery
-quick.
+Neither is trusted: the scheduler owns delivery (see `scheduler.core.outbox`). These settings keep losses rare
+and recovery quick.
 """
 
 import ssl
@@ -18,12 +18,14 @@ from amqp.exceptions import (  # type: ignore[import-untyped]  # ships no types
     NotAllowed,
 )
 from celery import Celery
+from kombu.entity import Queue
 from kombu.exceptions import KombuError, OperationalError
 from redis import RedisError
 
 from maabo_dist.cluster.address import shown_url, verifying
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import SOCKET_SECONDS
+from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
 ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OSError)
@@ -147,3 +149,43 @@ def _ssl_options(url: str, query: str) -> dict[str, Any] | None:
         return None
     options = {ours: given[name] for name, ours in _SSL_OPTIONS.items() if name in given}
     return options | {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(url).hostname}
+
+
+HARD_LIMIT = 1.25
+"""A task that does not heed its time limit is ended after this many times as long."""
+
+
+def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
+    """A configured application without tasks."""
+    app = Celery("maabo", set_as_current=False)
+    app.conf.update(
+        # JSON alone is accepted: nothing from the wire is ever unpickled.
+        accept_content=["json"],
+        task_serializer="json",
+        result_serializer="json",
+        # Answers travel on a stream of ours. A result backend would block publishers in an outage.
+        result_backend=None,
+        task_ignore_result=True,
+        task_queues=[Queue(names.EVALUATE_QUEUE), Queue(names.RULES_QUEUE), Queue(names.JOBS_QUEUE)],
+        task_default_queue=names.EVALUATE_QUEUE,
+        task_create_missing_queues=False,
+        # Acknowledged when done; but a task whose process died is not requeued: a poison task would loop for ever.
+        task_acks_late=True,
+        task_reject_on_worker_lost=False,
+        worker_prefetch_multiplier=1,
+        # True kills every worker when Redis restarts. RabbitMQ hands out again at once what a lost connection had
+        # taken: what runs is answered first, and its twin's answer is dropped.
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        task_soft_time_limit=settings.task_limit,
+        task_time_limit=settings.task_limit * HARD_LIMIT,
+        worker_max_memory_per_child=settings.worker_memory >> 10,
+        worker_max_tasks_per_child=5000,
+        task_send_sent_event=False,
+        worker_send_task_events=True,
+        worker_hijack_root_logger=False,
+        **celery_options(settings),
+        **more,
+    )
+    return app

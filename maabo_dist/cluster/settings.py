@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.cluster.passwords import with_password
+from maabo_dist.cluster.address import with_password
 from maabo_dist.errors import SettingsError
 
 _VARIABLES = {

@@ -26,7 +26,7 @@ JOB_RECORD = "maabo:job"
 JOB_DOCUMENT = "maabo:document"
 """Redis keys, one for each job (`maabo:document:<job>`): the rules, so far or final, as the JSON of `maabo mine`."""
 JOB_EVENTS = "maabo:events"
-"""Redis streams of bounded length, one for each job (`maabo:events:<job>`): what happened to it (`scheduler.news`)."""
+"""Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.status`)."""
 EVENTS_EPOCH = "maabo:events-epoch"
 """Redis key of no meaning: when it is gone or another, Redis was emptied and events may be missing."""
 OF_A_JOB = (JOB_RECORD, JOB_DOCUMENT, JOB_EVENTS)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maabo_dist.data.bundled import BUNDLED, load_bundled
-    from maabo_dist.data.columns import Columns
+    from maabo_dist.data.columns import Columns, Feature, FeatureKind
     from maabo_dist.data.encoder import TableEncoder
-    from maabo_dist.data.features import Feature, FeatureKind
     from maabo_dist.data.preparation import PreparedTable, frame_from_arrays, prepare
     from maabo_dist.data.readers import read_table
     from maabo_dist.data.split import Split, split_rows
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "BUNDLED": "bundled",
     "Columns": "columns",
-    "Feature": "features",
-    "FeatureKind": "features",
+    "Feature": "columns",
+    "FeatureKind": "columns",
     "PreparedTable": "preparation",
     "Split": "split",
     "TableEncoder": "encoder",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from maabo_dist.data.wording import quoted
+from maabo_dist._util.text import quoted
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

@@ -1,8 +1,4 @@
-"""What the cells of one table column are: numbers, or levels (text, booleans, categories), or neither.
-
-Every reading of a column goes through here, whether it becomes a feature, a class or a row to judge later, so that a
-value is spelled the same way in all of them: `true`, not `True`; `3`, not `3.0`.
-"""
+"""What the cells of one table column are: numbers, levels (text, booleans, categories), or neither."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from maabo_dist.data.spelling import level_text
-from maabo_dist.data.wording import counted
+from maabo_dist._util.text import counted, level_text
 from maabo_dist.errors import DatasetError
 
 _BOOLEANS = (bool, np.bool_)

@@ -1,21 +1,57 @@
-"""`Columns`: a prepared table, ready to be split and searched; one content fingerprint; one file.
+"""What a prepared column means: its source column, its kind, and the value given to missing cells."""
 
-A column is kept as the *ranks* of its values (`codes`) and the sorted distinct values themselves, as float64. Trees are
-grown on ranks alone, so that a threshold is the exact midpoint of two values of the table and a rule exported as SQL
-picks exactly the rows that the tree did; single-precision values could not promise that.
-"""
-
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import arrayfile
-from maabo_dist.data.features import Feature
+from maabo_dist._util import arrayfile
 from maabo_dist.errors import FormatError
+
+
+class FeatureKind(StrEnum):
+    """How a table column became a feature."""
+
+    NUMBER = "number"  # the value itself
+    PAIR = "pair"  # a column of two levels: 0 is the first level, 1 the second
+    LEVEL = "level"  # one level of several: 1 where the column has it
+    MISSING = "missing"  # 1 where the column is missing
+    PROBE = "probe"  # a permuted copy of another feature, never shown
+
+
+ColumnKind = Literal["number", "pair", "level", "other"]
+"""What a table column would become, as `FeatureKind` calls it; `other` can only be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One feature of the search."""
+
+    name: str
+    """Unique, as shown to people: `age`, `embarked = C`, `age is missing`."""
+    column: str
+    """The table column it was made from."""
+    kind: FeatureKind
+    levels: tuple[str, ...] = ()
+    """PAIR: the two levels in code order. LEVEL: the one level."""
+    fill: float | None = None
+    """The encoded value that missing cells got; None where nothing may be missing."""
+    missing: int = 0
+    """How many rows of the prepared table were missing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a header or a document."""
+        return {**asdict(self), "kind": self.kind.value, "levels": list(self.levels)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Feature":
+        """Inverse of `to_json`."""
+        return cls(**{**data, "kind": FeatureKind(data["kind"]), "levels": tuple(data["levels"])})
+
 
 KIND = "columns/1"
 

@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.encoder import TableEncoder, check_unique, with_text_names
-from maabo_dist.data.features import Feature, FeatureKind
-from maabo_dist.data.featurize import features_of
+from maabo_dist._util.text import counted, listed, quoted, suggestion
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.encoder import TableEncoder, check_unique, features_of, with_text_names
 from maabo_dist.data.target import encode_target
-from maabo_dist.data.wording import counted, listed, quoted, suggestion
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

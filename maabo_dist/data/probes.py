@@ -10,9 +10,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.features import Feature, FeatureKind
+from maabo_dist._util import draws
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 
 
 class _Purpose(IntEnum):

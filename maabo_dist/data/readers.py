@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from maabo_dist.data.wording import counted, listed, quoted
+from maabo_dist._util.text import counted, listed, quoted
 from maabo_dist.errors import DatasetError
 
 MISSING_TEXTS = (

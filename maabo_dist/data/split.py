@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.data.wording import counted, quoted
+from maabo_dist._util.text import counted, quoted
 from maabo_dist.errors import DatasetError
 
 Rows = npt.NDArray[np.int64]

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from maabo_dist._util.text import counted, quoted
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
-from maabo_dist.data.wording import counted, quoted
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

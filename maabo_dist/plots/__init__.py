@@ -16,23 +16,20 @@ from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.plots.conditions import plot_rule
-    from maabo_dist.plots.coverage import plot_coverage
-    from maabo_dist.plots.funnel import plot_funnel
-    from maabo_dist.plots.precision import plot_precision_coverage
-    from maabo_dist.plots.search import plot_search
-    from maabo_dist.plots.similarity import plot_similarity
+    from maabo_dist.plots.coverage import plot_coverage, plot_similarity
+    from maabo_dist.plots.precision import plot_funnel, plot_precision_coverage
+    from maabo_dist.plots.search import plot_feature_use, plot_pair_use, plot_search
     from maabo_dist.plots.tree import plot_tree
-    from maabo_dist.plots.use import plot_feature_use, plot_pair_use
 
 _HOMES = {
     "plot_coverage": "coverage",
-    "plot_feature_use": "use",
-    "plot_funnel": "funnel",
-    "plot_pair_use": "use",
+    "plot_feature_use": "search",
+    "plot_funnel": "precision",
+    "plot_pair_use": "search",
     "plot_precision_coverage": "precision",
     "plot_rule": "conditions",
     "plot_search": "search",
-    "plot_similarity": "similarity",
+    "plot_similarity": "coverage",
     "plot_tree": "tree",
 }
 

@@ -11,9 +11,23 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.palette import Palette, palette_of
-from maabo_dist.plots.paper import LITERAL, MIDDLE, SMALL, class_legend, entitle, name_rows, new_row, shortened, tidy
-from maabo_dist.plots.shown import RuleName, Shown, exhibits_of, rule_of
+from maabo_dist.plots.canvas import (
+    LITERAL,
+    MIDDLE,
+    SMALL,
+    Palette,
+    RuleName,
+    Shown,
+    class_legend,
+    entitle,
+    exhibits_of,
+    name_rows,
+    new_row,
+    palette_of,
+    rule_of,
+    shortened,
+    tidy,
+)
 from maabo_dist.report.document import conditions_of
 from maabo_dist.report.wording import conditions_text, number_text, one_line
 from maabo_dist.rules.rule import Condition, Op

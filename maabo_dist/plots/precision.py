@@ -1,14 +1,26 @@
 """Precision against coverage: an arrow a rule, from training rows to rows that did not make it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import log10
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from maabo_dist.plots.palette import Palette
-from maabo_dist.plots.paper import LITERAL, SMALL, in_percent, legend_above, new_axes, tidy
-from maabo_dist.plots.shown import Shown, document_of
+from maabo_dist.plots.canvas import (
+    LITERAL,
+    SMALL,
+    Palette,
+    Shown,
+    document_of,
+    entitle,
+    in_percent,
+    legend_above,
+    name_rows,
+    new_axes,
+    tidy,
+)
 from maabo_dist.report.document import Document
+from maabo_dist.report.summary import funnel_steps
 
 MOST_NAMED = 24
 """Rules whose arrows have names; of more, names would hide arrows."""
@@ -107,3 +119,30 @@ def _frame(ax: Axes, document: Document, spots: list[Spot], palette: Palette) ->
         if rate is not None and rate > low:
             colour = _colour({"class": name}, classes, palette)
             ax.axhline(rate, color=colour, linewidth=1, linestyle=(0, (3, 4)), zorder=1)
+
+
+def plot_funnel(shown: Shown, ax: Axes | None = None) -> Axes:
+    """A bar a sieve, on a logarithmic scale: the first has all leaves, the last the rules."""
+    document = document_of(shown)
+    steps = funnel_steps(document)
+    counts = [document["funnel"][step.key] for step in steps]
+    ax = ax or new_axes(6.4, 0.6 + 0.28 * len(steps))
+    palette = tidy(ax, left=False, bottom=False)
+    colours = [*[palette.rest] * (len(steps) - 1), palette.accent]
+    ax.barh(range(len(steps)), [log10(1 + count) for count in counts], height=0.62, color=colours)
+    for row, (step, count) in enumerate(zip(steps, counts, strict=True)):
+        ax.annotate(
+            f"{count:,}",
+            (log10(1 + count), row),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL,
+            fontweight="bold" if step is steps[-1] else "normal",
+            color=palette.ink,
+        )
+    name_rows(ax, [f"{step.label}, {step.meaning}" if step.meaning else step.label for step in steps], length=60)
+    ax.set_xticks([])
+    ax.set_xlim(0, 1.15 * log10(1 + max(1, *counts)))
+    entitle(ax, "From leaves to rules (logarithmic)", palette)
+    return ax

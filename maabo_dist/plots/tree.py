@@ -8,10 +8,20 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
+from maabo_dist.plots.canvas import (
+    LITERAL,
+    SMALL,
+    Palette,
+    RuleName,
+    Shown,
+    entitle,
+    exhibits_of,
+    legend_above,
+    new_axes,
+    rule_of,
+    tidy,
+)
 from maabo_dist.plots.conditions import Stack, stacked
-from maabo_dist.plots.palette import Palette
-from maabo_dist.plots.paper import LITERAL, SMALL, entitle, legend_above, new_axes, tidy
-from maabo_dist.plots.shown import RuleName, Shown, exhibits_of, rule_of
 from maabo_dist.report.wording import one_line
 
 Node = Mapping[str, Any]

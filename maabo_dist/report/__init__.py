@@ -6,34 +6,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from maabo_dist.report.diff import diff_documents
     from maabo_dist.report.document import Document, dump_document, load_schema, result_document
-    from maabo_dist.report.exhibits import Exhibits, dump_exhibits, exhibits_of, make_exhibits
-    from maabo_dist.report.explain import explained
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
+    from maabo_dist.report.figures import Exhibits, dump_exhibits, exhibits_of, make_exhibits
     from maabo_dist.report.firing import fired, needed_columns
-    from maabo_dist.report.page import report_page
+    from maabo_dist.report.html import report_page
+    from maabo_dist.report.plan_summary import explained
     from maabo_dist.report.run_folder import make_folder, read_run, write_folder
-    from maabo_dist.report.screen import print_report, report_console
+    from maabo_dist.report.terminal import print_report, report_console
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
 
 _HOMES = {
     "Document": "document",
-    "Exhibits": "exhibits",
+    "Exhibits": "figures",
     "condition_text": "wording",
     "conditions_text": "wording",
     "diff_documents": "diff",
     "dump_document": "document",
-    "dump_exhibits": "exhibits",
-    "exhibits_of": "exhibits",
-    "explained": "explain",
+    "dump_exhibits": "figures",
+    "exhibits_of": "figures",
+    "explained": "plan_summary",
     "fired": "firing",
     "load_schema": "document",
-    "make_exhibits": "exhibits",
+    "make_exhibits": "figures",
     "make_folder": "run_folder",
     "needed_columns": "firing",
-    "print_report": "screen",
+    "print_report": "terminal",
     "read_run": "run_folder",
-    "report_console": "screen",
-    "report_page": "page",
+    "report_console": "terminal",
+    "report_page": "html",
     "result_document": "document",
     "rule_text": "wording",
     "to_csv": "exports",

@@ -12,8 +12,8 @@ from math import isfinite
 from typing import Any
 
 from maabo_dist._version import __version__
-from maabo_dist.mining import MiningResult
-from maabo_dist.report.explain import explained
+from maabo_dist.mining.local import MiningResult
+from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
 from maabo_dist.rules.noise import NoiseEstimate
 from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from maabo_dist.report.page.markup import Html, element, joined
+from maabo_dist.report.html.markup import Html, element, joined
 from maabo_dist.report.wording import ALWAYS, class_text, condition_texts, rule_text
 from maabo_dist.rules.rule import Rule
 

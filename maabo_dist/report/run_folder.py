@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maabo_dist.atomic import replacing
+from maabo_dist._util.files import replacing
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
 from maabo_dist.report.document import Document, dump_document
-from maabo_dist.report.exhibits import FORMAT as EXHIBITS_FORMAT
-from maabo_dist.report.exhibits import Exhibits, dump_exhibits
 from maabo_dist.report.exports import to_csv
+from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
+from maabo_dist.report.figures import Exhibits, dump_exhibits
 from maabo_dist.report.versions import versions
 from maabo_dist.trees.forest import Forest
 

@@ -4,7 +4,7 @@ from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_
 from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, probe_free
 from maabo_dist.rules.pool import LeafPool, TreePool, best_of
 from maabo_dist.rules.pruning import Pruned, prune
-from maabo_dist.rules.publish import TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_by_logic, select_rules

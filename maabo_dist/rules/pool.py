@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
-from maabo_dist.rules.publish import TreeRecords
+from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.settings import MiningSettings

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
-from maabo_dist.kernels import kernel
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
 
 LN_2 = 0.6931471805599453

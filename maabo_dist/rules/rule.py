@@ -1,7 +1,10 @@
 """What a rule is: conditions on features, a class, and the evidence for it. Data, until a report makes text of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from maabo_dist.data.columns import Feature, FeatureKind
 
 Literal = tuple[int, bool]
 """The smallest unit of logic: a feature index and whether its value is large (above a threshold) or small."""
@@ -135,3 +138,32 @@ class Rule:
     """For each of `conditions`, where conditions must be supported to stay."""
     dropped_tests: tuple[ConditionTest, ...] = ()
     """For each of `dropped`, were it one more condition."""
+
+
+def conditions_of(
+    features: Sequence[Feature], literals: Sequence[int], bounds: Sequence[float]
+) -> tuple[Condition, ...]:
+    """The conditions of a logic set, in the order of the features."""
+    return tuple(
+        _condition(features[literal // 2], bool(literal % 2), bound)
+        for literal, bound in zip(literals, bounds, strict=True)
+    )
+
+
+def _condition(feature: Feature, large: bool, bound: float) -> Condition:
+    match feature.kind:
+        case FeatureKind.NUMBER | FeatureKind.PROBE:
+            op, value = (Op.ABOVE if large else Op.AT_MOST), bound
+            return Condition(feature.column, op, value, _missing_joins(feature, large, bound))
+        case FeatureKind.PAIR:
+            return Condition(feature.column, Op.IS, feature.levels[large], _missing_joins(feature, large, bound))
+        case FeatureKind.LEVEL:
+            op = Op.IS if large else Op.IS_NOT
+            return Condition(feature.column, op, feature.levels[0], _missing_joins(feature, large, bound))
+        case FeatureKind.MISSING:
+            return Condition(feature.column, Op.IS_MISSING if large else Op.IS_PRESENT, None)
+
+
+def _missing_joins(feature: Feature, large: bool, bound: float) -> bool:
+    """Whether the value given to missing cells satisfies the condition."""
+    return feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.kernels import kernel
+from maabo_dist._util.jit import kernel
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 
 Similarity = Callable[[int, npt.NDArray[np.int64]], npt.NDArray[np.float64]]

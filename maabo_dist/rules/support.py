@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
-from maabo_dist.rules.coverage import covered_rows
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.pruning import Multiplicity, Pruned, combined, cut_counts
 from maabo_dist.rules.rule import ConditionTest
 

@@ -2,15 +2,18 @@
 
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.pairs import (
+    MOST_PAIRS,
     Pairs,
+    Screen,
+    chance_bar,
     count_pairs,
     pair_blocks,
     pair_seconds,
+    screen,
     screen_block,
     screen_pairs,
     single_strengths,
 )
-from maabo_dist.screens.screen import MOST_PAIRS, Screen, chance_bar, screen
 from maabo_dist.screens.wire import pack_pairs, pack_screen, unpack_pairs, unpack_screen
 
 __all__ = [

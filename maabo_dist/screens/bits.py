@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
+from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import FormatError
-from maabo_dist.kernels import kernel
 
 KIND = "bits/1"
 CUTS = 2

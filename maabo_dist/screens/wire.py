@@ -9,8 +9,7 @@ An answer is that of one block, the ledger keeps the screen of a whole table.
 import numpy as np
 
 from maabo_dist.errors import FormatError
-from maabo_dist.screens.pairs import Pairs, count_pairs
-from maabo_dist.screens.screen import Screen
+from maabo_dist.screens.pairs import Pairs, Screen, count_pairs
 
 PAIR_BYTES = 16
 HEAD_BYTES = 8

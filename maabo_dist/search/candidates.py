@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
-from maabo_dist.kernels import kernel
+from maabo_dist._util import draws
+from maabo_dist._util.jit import kernel
 from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
+from maabo_dist._util import draws
 from maabo_dist.screens import Screen
 from maabo_dist.search.space import Subsets, SubsetSpace
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.kernels import kernel
+from maabo_dist._util.jit import kernel
 
 HIGH, LOW = 0, 1
 

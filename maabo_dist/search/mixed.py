@@ -15,11 +15,11 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
+from maabo_dist._util import draws
+from maabo_dist._util.subset_rows import sizes_of, widened
 from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
-from maabo_dist.subset_rows import sizes_of, widened
 
 _OfSize = Callable[[int, int | None], Iterator[Subsets]]
 """Draws so many subsets of one size, or all."""

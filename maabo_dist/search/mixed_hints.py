@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
+from maabo_dist._util import draws
+from maabo_dist._util.subset_rows import sizes_of, widened
 from maabo_dist.screens import Screen
 from maabo_dist.search.hints import HintedSampler
 from maabo_dist.search.mixed import MixedSpace
 from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.subset_rows import sizes_of, widened
 
 SAME, MORE, LESS = range(3)
 """What a stream of neighbours is for."""

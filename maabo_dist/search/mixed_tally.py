@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.subset_rows import sizes_of
 from maabo_dist.search.maa import Overlaps
 from maabo_dist.search.space import Subsets
 from maabo_dist.search.tally import ContainmentTally, direct_overlaps
-from maabo_dist.subset_rows import sizes_of
 
 
 class MixedTally:

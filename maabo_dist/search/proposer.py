@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import draws
+from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.screens import Screen
 from maabo_dist.search.candidates import distinct

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.jit import kernel
 from maabo_dist.errors import SearchError
-from maabo_dist.kernels import kernel
 
 Subsets = npt.NDArray[np.int32]
 """Rows of ascending feature indices; where sizes are mixed, as `subset_rows` has them."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.kernels import kernel
+from maabo_dist._util.jit import kernel
 from maabo_dist.search.space import Subsets
 
 EMPTY = -1

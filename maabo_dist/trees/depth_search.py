@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.subset_rows import well_formed
 from maabo_dist.errors import SearchError
-from maabo_dist.subset_rows import well_formed
 from maabo_dist.trees import growth
 from maabo_dist.trees.forest import Forest, empty_forest
 from maabo_dist.trees.training import TrainingTable

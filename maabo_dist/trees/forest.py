@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
 from maabo_dist.errors import FormatError
 from maabo_dist.trees.growth import LEAF
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.kernels import kernel
+from maabo_dist._util.jit import kernel
 
 LEAF = -1
 FREE = -1

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import FormatError

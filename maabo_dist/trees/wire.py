@@ -9,14 +9,19 @@ knows them.
 
 import struct
 import zlib
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.files import replacing
+from maabo_dist._util.jit import kernel
 from maabo_dist.errors import FormatError
-from maabo_dist.kernels import kernel
-from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.growth import LEAF
 
 VERSION = 1
@@ -173,3 +178,109 @@ def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
                 for c in range(counts.shape[1]):
                     counts[node, c] = counts[first, c] + counts[first + 1, c]
     return True
+
+
+_MAGIC_segment = b"MSEG0001"
+_FRAME = struct.Struct("<IIQ")
+_MOST_BYTES = 1 << 31
+_PIECE = 1 << 20
+GATHERED = 4096
+"""Frames may be of one tree each; what is done with trees is done faster with many."""
+
+Frame = tuple[npt.NDArray[np.int32], bytes]
+"""Subsets and their trees as `pack_forest` gives them; no bytes if the trees could not be had."""
+
+
+def write_segment(path: Path, frames: Iterable[Frame]) -> str:
+    """Write a segment, whole or not at all; returns the digest of the file, which names it."""
+    digest = sha256()
+    with replacing(path) as file:
+        for piece in _pieces(frames):
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()
+
+
+def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
+    """The trees of a segment in their order, some thousand at a time. Raises FormatError where it is damaged."""
+    gathered: list[Forest] = []
+    for forest in _frames(path, max_depth, classes):
+        gathered.append(forest)
+        if sum(map(len, gathered)) >= GATHERED:
+            yield Forest.joined(gathered)
+            gathered = []
+    if gathered:
+        yield Forest.joined(gathered)
+
+
+def read_frames(
+    path: Path, number: int, wanted: Callable[[range], bool], max_depth: int, classes: int
+) -> Generator[tuple[int, Forest], None, int]:
+    """The frames of a segment whose first tree has this number, each with the number of its own first tree.
+
+    Frames whose trees' numbers are not wanted are passed over. Returns the number of the tree after the last one.
+    """
+    with _opened_segment(path) as file:
+        while head := file.read(_FRAME.size):
+            count, size, length = _frame(head)
+            if wanted(range(number, number + count)):
+                yield number, _forest(file, head, max_depth, classes)
+            else:
+                file.seek(4 * count * size + length, 1)
+            number += count
+    return number
+
+
+def _frames(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
+    with _opened_segment(path) as file:
+        while head := file.read(_FRAME.size):
+            yield _forest(file, head, max_depth, classes)
+
+
+def file_digest(path: Path) -> str:
+    """The digest that names a segment."""
+    digest = sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
+    yield _MAGIC_segment
+    for subsets, trees in frames:
+        yield _FRAME.pack(*subsets.shape, len(trees))
+        yield subsets.astype("<i4").tobytes()
+        yield trees
+
+
+@contextmanager
+def _opened_segment(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC_segment)) != _MAGIC_segment:
+            raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
+        yield file
+
+
+def _frame(head: bytes) -> tuple[int, int, int]:
+    """Subsets, subset size, and bytes of the trees."""
+    if len(head) != _FRAME.size:
+        raise FormatError("A segment of trees is truncated.")
+    count, size, length = _FRAME.unpack(head)
+    if count > MAX_TREES or length > _MOST_BYTES or not 0 < size <= _PIECE:
+        raise FormatError(f"A segment of trees is damaged: a frame of {count} subsets and {length} bytes.")
+    return count, size, length
+
+
+def _forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
+    count, size, length = _frame(head)
+    subsets = np.frombuffer(_exactly(file, 4 * count * size), "<i4").reshape(count, size).astype(np.int32)
+    trees = _exactly(file, length)
+    return unpack_forest(trees, subsets) if length else failed_forest(subsets, max_depth, classes)
+
+
+def _exactly(file: BinaryIO, length: int) -> bytes:
+    data = file.read(length)
+    if len(data) != length:
+        raise FormatError("A segment of trees is truncated.")
+    return data

@@ -18,10 +18,10 @@ from bench.quality.statistics import mean, ratio
 from bench.quality.top_subsets import best_share, meet
 from bench.show import Goal
 from maabo_dist.data import prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
+from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.rules import Op
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import Recipe, generate
 
 
 class Replayed:

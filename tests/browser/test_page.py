@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract.job import JobSpec
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
 from tests.service_events import a_server

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from maabo_dist.data import prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.report import exhibits_of, report_page, result_document, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 

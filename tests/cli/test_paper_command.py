@@ -83,7 +83,7 @@ def test_a_mistake_is_told_in_a_line_and_ends_with_2(maabo, tmp_path, arguments,
 
 
 def test_without_matplotlib_all_but_the_plot_is_written(maabo, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "maabo_dist.plots.experiments", raising=False)
+    monkeypatch.delitem(sys.modules, "maabo_dist.research.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
 
     code, _, err = maabo("paper", "app2", "--out", tmp_path)

@@ -3,7 +3,7 @@ import signal
 import pytest
 
 from maabo_dist.cli.progress import Display, LogDisplay, Pace, Standing, polite_interrupt
-from maabo_dist.mining import Progress
+from maabo_dist.mining.local import Progress
 
 
 def at(trees, seconds, planned=100):

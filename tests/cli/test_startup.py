@@ -20,7 +20,7 @@ def test_importing_the_package_or_its_command_line_loads_nothing_heavy(module):
 
 
 def test_asking_a_cluster_loads_no_table_and_no_kernel():
-    program = PROGRAM.format(module="maabo_dist.cluster.client", heavy=("pandas", "numba", "sklearn", "celery"))
+    program = PROGRAM.format(module="maabo_dist.cluster.queue_client", heavy=("pandas", "numba", "sklearn", "celery"))
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
@@ -28,7 +28,7 @@ def test_asking_a_cluster_loads_no_table_and_no_kernel():
 
 
 def test_the_processes_of_a_cluster_start_without_what_only_reading_and_testing_tables_needs():
-    modules = "scheduler.__main__, scheduler.loop, scheduler.service.app, workers.app"
+    modules = "scheduler.__main__, scheduler.core.loop, scheduler.api.app, workers.app"
     program = PROGRAM.format(module=modules, heavy=("pandas", "pyarrow", "sklearn", "scipy.special", "rich"))
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -1,6 +1,6 @@
 import pytest
 
-from maabo_dist.durations import seconds_until
+from maabo_dist._util.text import seconds_until
 from maabo_dist.errors import SettingsError
 
 

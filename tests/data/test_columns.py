@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
 from maabo_dist.data import Columns, Feature, FeatureKind
 from maabo_dist.errors import FormatError
 

@@ -11,11 +11,11 @@ import pytest
 
 from deploy.image.roles import ROLES
 from deploy.image.secret_files import SECRETS
-from deploy.rehearsal import compose
-from deploy.rehearsal.context import ignored, read_rules, sent_files
-from deploy.rehearsal.dockerfile import parse
 from maabo_dist.cluster.settings import ClusterSettings
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.settings import ServiceSettings
+from tests.rehearsal import compose
+from tests.rehearsal.context import ignored, read_rules, sent_files
+from tests.rehearsal.dockerfile import parse
 from tests.servers import ROOT
 
 STAGES = parse((ROOT / "deploy/image/Dockerfile").read_text())
@@ -112,7 +112,7 @@ def test_all_that_the_dockerfile_copies_is_sent(sent):
         "secrets/redis-password",
         "tests/servers.py",
         "docker-compose.yml",
-        "deploy/rehearsal/__main__.py",
+        "tests/rehearsal/__main__.py",
     ],
 )
 def test_what_may_hold_a_secret_or_is_no_part_of_the_program_is_not_sent(path):

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.cluster.settings import ClusterSettings
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.settings import ServiceSettings
 from tests.deploy import kustomized
 from tests.queries import MONITORING, queries
 from tests.servers import ROOT

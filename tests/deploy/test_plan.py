@@ -10,8 +10,8 @@ from deploy.local import processes
 from deploy.local.__main__ import up
 from deploy.local.directory import LARGEST_LOG, DataDirectory, rotate
 from deploy.local.processes import Options, check_flower, make_plan
+from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
-from maabo_dist.hosts import is_loopback
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 import redis
 
 from deploy.redis_acl import check_names, kept_passwords, lines
-from maabo_dist.cluster.client import QueueClient
+from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from tests import factories, servers
 from tests.cluster import a_scheduler, cluster_settings

@@ -20,7 +20,7 @@ NEEDED = ("unshare", "nsenter", "setpriv", "ip")
 @pytest.mark.skipif(postgres_programs() is None, reason="PostgreSQL is not installed; it is the ledger")
 def test_the_rehearsed_image_mines_what_one_process_mines_and_shows_no_secret():
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.rehearsal"], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", "tests.rehearsal"], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False
     )
 
     assert done.returncode == 0, done.stderr[-6000:]

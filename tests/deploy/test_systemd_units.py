@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from maabo_dist.cluster.settings import ClusterSettings
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.settings import ServiceSettings
 from tests.servers import ROOT
 
 FOLDER = ROOT / "deploy/systemd"

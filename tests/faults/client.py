@@ -11,9 +11,9 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
+from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import Recipe, generate
 from tests import servers
 from tests.cluster import ask, submit
 

@@ -13,8 +13,8 @@ from threading import Event
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.warm import warm
 from scheduler.__main__ import main
-from scheduler.loop import Scheduler
-from scheduler.parts import Parts
+from scheduler.core.loop import Scheduler
+from scheduler.resources import Parts
 
 STEPS = {
     "write": ("_desks.search._ledger", "write", lambda values: bool(values.get("sent")), 4),

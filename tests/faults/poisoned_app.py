@@ -14,7 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
-from workers.evaluate import EvaluateTask
+from workers.tasks import EvaluateTask
 
 
 class PoisonedTask(EvaluateTask):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.streams import BODY, HEADER, MINED
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import MAX_SUBSETS, Answer, Evaluate, Mined, TableSplit, pack_subsets

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import text
 
-from scheduler.database import SILENCE
+from scheduler.ledger.database import SILENCE
 from tests import hosts, servers
 from tests.faults.client import MINING
 from tests.faults.far_world import WORKERS, FarWorld

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from maabo_dist.data import load_bundled
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.faults.world import expected_digest
 from tests.service_parts import stored_table

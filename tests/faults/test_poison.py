@@ -8,9 +8,9 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from maabo_dist.mining import SearchEnd, conclude, split_for
+from maabo_dist.mining.local import SearchEnd, conclude, split_for
+from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules import TreePool
-from maabo_dist.run import SearchRun
 from maabo_dist.settings import MiningSettings, SearchPlan
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import failed_forest

@@ -11,14 +11,13 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
-from maabo_dist.cluster.broker import check_broker
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import check_broker, make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.brokers import AmqpBroker
-from scheduler.exposition import exposed
+from scheduler.api.exposition import exposed
+from scheduler.messaging.broker import AmqpBroker
 from tests import servers
 from tests.faults.test_bad_messages import Trap, evaluate, said
 from tests.faults.world import MINING, World, table

@@ -12,11 +12,11 @@ import pytest
 
 from maabo_dist.data import prepare
 from maabo_dist.errors import DatasetError, SettingsError
-from maabo_dist.mining import mine
-from maabo_dist.paper import EXPERIMENTS, chosen_tables, printed, run_cases
-from maabo_dist.paper.exp1 import arms
-from maabo_dist.paper.running import best_leaf_size, mine_group, prepared_for
-from maabo_dist.paper.tables import is_noise, named_table, table_from_file, with_noise
+from maabo_dist.mining.local import mine
+from maabo_dist.research.paper import EXPERIMENTS, chosen_tables, printed, run_cases
+from maabo_dist.research.paper.exp1 import arms
+from maabo_dist.research.paper.running import best_leaf_size, mine_group, prepared_for
+from maabo_dist.research.paper.tables import is_noise, named_table, table_from_file, with_noise
 from tests.paper.files import boston_like, titanic_like, write
 
 

@@ -18,9 +18,8 @@ from matplotlib.text import Text
 from maabo_dist import RuleMiner, plots
 from maabo_dist.data import load_bundled
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.coverage import MOST_COLUMNS, coverage_of
-from maabo_dist.plots.palette import DARK, LIGHT
-from maabo_dist.plots.similarity import beside_the_most_similar, similarity_of
+from maabo_dist.plots.canvas import DARK, LIGHT
+from maabo_dist.plots.coverage import MOST_COLUMNS, beside_the_most_similar, coverage_of, similarity_of
 from maabo_dist.plots.tree import placed
 from maabo_dist.report import result_document
 
@@ -370,7 +369,7 @@ def test_on_dark_axes_the_dark_colours_are_used(cancer):
 
 @pytest.mark.parametrize(("palette", "selector"), [(LIGHT, ":root {"), (DARK, ':root[data-theme="dark"] {')])
 def test_the_colours_are_those_of_the_page(palette, selector):
-    css = files("maabo_dist.report.page").joinpath("report.css").read_text(encoding="utf-8")
+    css = files("maabo_dist.report.html").joinpath("report.css").read_text(encoding="utf-8")
     block = css[css.index(selector) :].partition("}")[0]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
 

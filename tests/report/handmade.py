@@ -1,6 +1,6 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
-from maabo_dist.mining import Funnel, MiningResult, SearchSummary
+from maabo_dist.mining.local import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
 from maabo_dist.settings import MiningSettings, SearchPlan

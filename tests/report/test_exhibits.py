@@ -11,10 +11,11 @@ import pytest
 from maabo_dist.data import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining import SearchEnd, conclude, mine, split_for
-from maabo_dist.report import exhibits as module
-from maabo_dist.report.exhibits import covering, exhibits_of, make_exhibits, search
-from maabo_dist.report.exhibits.classes import MOST_CLASSES, ClassGroups
+from maabo_dist.mining.local import SearchEnd, conclude, mine, split_for
+from maabo_dist.report import figures as module
+from maabo_dist.report.figures import coverage as covering
+from maabo_dist.report.figures import exhibits_of, make_exhibits, search
+from maabo_dist.report.figures.histograms import MOST_CLASSES, ClassGroups
 from maabo_dist.rules import TreePool, TreeRecords
 from maabo_dist.rules.rule import Op
 from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.data import prepare
 from maabo_dist.errors import DatasetError
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.report import fired, needed_columns, result_document, to_sql
 from maabo_dist.report.firing import predicted
 from maabo_dist.rules.rule import Condition, Op

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, false_discovery_control, fisher_exact
 
 from maabo_dist.rules import Support
-from maabo_dist.rules.evidence import benjamini_hochberg, fisher, held_out, support, wilson
+from maabo_dist.rules.statistics import benjamini_hochberg, fisher, held_out, support, wilson
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.features import Feature, FeatureKind
-from maabo_dist.mining import split_for
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.mining.local import split_for
 from maabo_dist.rules import LeafFilter, reliable_leaves
 from maabo_dist.rules.leaves import NO_LITERAL
 from maabo_dist.rules.pruning import Multiplicity, _feature_q, _fisher, _ln, _Tally, combined, product_bar, prune

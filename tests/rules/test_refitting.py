@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from maabo_dist.data import Split
 from maabo_dist.rules import LeafFilter, refit
-from maabo_dist.rules.coverage import covered_rows
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
+from maabo_dist.rules.matching import covered_rows
 from maabo_dist.trees import TrainingTable
 from tests import factories
 from tests.reference import pruning, refitting

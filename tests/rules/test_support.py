@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.rules import LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, prune
 from maabo_dist.rules.support import condition_test, fisher, reasons

@@ -14,13 +14,13 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import FormatError, InputError, MaaboError
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from maabo_dist.store import FileStore
-from scheduler.backup import back_up, restore
-from scheduler.search_rows import BatchRow, ResultRow
+from scheduler.ledger.backup import back_up, restore
+from scheduler.ledger.search import BatchRow, ResultRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, cluster_settings, ended, some_trees, submit
 from tests.ledgers import opened

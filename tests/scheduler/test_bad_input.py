@@ -15,8 +15,8 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler import schema
-from scheduler.database import Database
+from scheduler.ledger import schema
+from scheduler.ledger.database import Database
 from tests import factories, servers
 from tests.cluster import a_scheduler, cluster_settings, submit
 

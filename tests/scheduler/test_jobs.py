@@ -13,22 +13,24 @@ import pytest
 import redis
 
 from maabo_dist.cli import main
-from maabo_dist.cluster.celery_app import make_celery
-from maabo_dist.cluster.client import QueueClient
+from maabo_dist.cluster.broker import make_celery
+from maabo_dist.cluster.queue_client import QueueClient
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Mined
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.report import load_schema
 from maabo_dist.settings import MiningSettings
-from maabo_dist.store import FileStore
-from scheduler import loop, search_desk, seats
-from scheduler.housekeeping import Housekeeping
-from scheduler.mirror import Mirror
-from scheduler.parts import Parts
-from scheduler.post import Post, PostError
+from scheduler.core import dispatch as seats
+from scheduler.core import loop
+from scheduler.core import search_handler as search_desk
+from scheduler.core.housekeeping import Housekeeping
+from scheduler.messaging.publisher import Post, PostError
+from scheduler.messaging.status import Mirror
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
 

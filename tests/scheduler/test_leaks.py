@@ -10,12 +10,12 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.client import QueueClient
+from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.cluster.streams import HEADER, open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Request
-from scheduler.ledger import Ledger
+from scheduler.ledger.ledger import Ledger
 from tests import factories, servers
 from tests.cluster import cluster_settings, store_table, submit
 

@@ -3,7 +3,7 @@
 import pytest
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger import Segment
+from scheduler.ledger.ledger import Segment
 from tests.ledgers import CALLBACK, TABLE, a_job, held, opened, side_by_side
 
 pytestmark = pytest.mark.xdist_group("ledger")

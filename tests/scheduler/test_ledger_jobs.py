@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger import FencedError, ResultRow
+from scheduler.ledger.ledger import FencedError, ResultRow
 from tests.ledgers import CALLBACK, a_job, contents, held, numbers, opened, rows_of_search, side_by_side, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")

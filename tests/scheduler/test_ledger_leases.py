@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.ledger import BatchRow, BlockRow, FencedError, Lease, ResultRow, Segment, TaskRow
+from scheduler.ledger.ledger import BatchRow, BlockRow, FencedError, Lease, ResultRow, Segment, TaskRow
 from tests.ledgers import TABLE, a_job, contents, held, numbers, opened, side_by_side, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")

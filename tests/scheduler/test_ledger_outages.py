@@ -8,8 +8,8 @@ from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.errors import FormatError, SettingsError
-from scheduler.database import SILENCE, LedgerError
-from scheduler.ledger import Ledger, ResultRow
+from scheduler.ledger.database import SILENCE, LedgerError
+from scheduler.ledger.ledger import Ledger, ResultRow
 from tests import servers
 from tests.ledgers import a_job, connected, contents, held, numbers, opened, with_search
 

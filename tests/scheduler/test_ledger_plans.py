@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event, text
 
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.schema import jobs
+from scheduler.ledger.schema import jobs
 from tests.ledgers import (
     CALLBACK,
     a_job,

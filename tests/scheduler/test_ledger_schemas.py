@@ -5,7 +5,7 @@ from sqlalchemy import text
 
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.ledger import BlockRow, Ledger
+from scheduler.ledger.ledger import BlockRow, Ledger
 from tests.ledgers import (
     CALLBACK,
     TABLE,

@@ -3,8 +3,8 @@
 import pytest
 
 from maabo_dist.contract.job import JobState
-from scheduler.database import DuplicateError, LedgerError
-from scheduler.ledger import BatchRow, BlockRow, ResultRow, Segment, TaskRow
+from scheduler.ledger.database import DuplicateError, LedgerError
+from scheduler.ledger.ledger import BatchRow, BlockRow, ResultRow, Segment, TaskRow
 from tests.ledgers import a_job, contents, held, opened, rows_of_search, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")

@@ -8,9 +8,9 @@ import pytest
 
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from scheduler.ledger import Ledger
+from scheduler.ledger.ledger import Ledger
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 

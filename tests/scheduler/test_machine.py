@@ -10,20 +10,20 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from maabo_dist.cluster.tables import TableCache
+from maabo_dist.cluster.store import FileStore
+from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.mining import split_for
+from maabo_dist.mining.local import split_for
+from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules import TreePool
-from maabo_dist.run import SearchRun
 from maabo_dist.settings import MiningSettings, SearchPlan
-from maabo_dist.store import FileStore
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import failed_forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
-from scheduler.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
-from scheduler.machine import MOST_STRIKES, JobMachine, TaskKey
-from scheduler.opening import open_job
-from scheduler.preparation import prepare
+from scheduler.core.machine import MOST_STRIKES, JobMachine, TaskKey
+from scheduler.core.preparation import prepare
+from scheduler.core.recovery import open_job
+from scheduler.ledger.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
 from tests import factories
 
 # Patience that nothing exhausts: with it a job pools its trees where they can be looked at.

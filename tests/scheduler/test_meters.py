@@ -15,25 +15,27 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Answer
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import FormatError
-from maabo_dist.store import StoreError
-from scheduler import exposition, loop, meters
-from scheduler.database import LedgerError
-from scheduler.exposition import exposed, of_schedulers
-from scheduler.loop import Scheduler
-from scheduler.machine import MOST_STRIKES
-from scheduler.meters import Meters, Reading
-from scheduler.parts import Parts
-from scheduler.post import PostError
+from scheduler import metrics
+from scheduler.api import exposition
+from scheduler.api.exposition import exposed, of_schedulers
+from scheduler.core import loop
+from scheduler.core.loop import Scheduler
+from scheduler.core.machine import MOST_STRIKES
+from scheduler.ledger.database import LedgerError
+from scheduler.messaging.publisher import PostError
+from scheduler.metrics import Meters, Reading
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
-from workers.pulse import KEPT, Pulse
+from workers.heartbeat import KEPT, Pulse
 
 seconds = st.floats(0, 1e5, allow_nan=False)
 
@@ -54,13 +56,13 @@ def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
     for scheduler, times in observed.items():
         own = Meters()
         for time in times:
-            own.observe(meters.JOB_WAIT, time)
+            own.observe(metrics.JOB_WAIT, time)
         readings[scheduler] = Reading.read(own.reading().model_dump_json())
 
     (family,) = [metric for metric in of_schedulers(readings) if metric.name == "maabo_job_wait_seconds"]
 
     everything = [time for times in observed.values() for time in times]
-    for bound in [*meters.JOB_WAIT.bounds, float("inf")]:
+    for bound in [*metrics.JOB_WAIT.bounds, float("inf")]:
         buckets = [s for s in family.samples if s.name.endswith("_bucket") and float(s.labels["le"]) == bound]
         assert sum(sample.value for sample in buckets) == sum(time <= bound for time in everything)
     total = sum(sample.value for sample in family.samples if sample.name.endswith("_sum"))
@@ -121,7 +123,7 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
 def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left_out(ledger, client):
     for scheduler, trees in (("a:1", 3), ("b:2", 4)):
         own = Meters()
-        own.count(meters.TREES, number=trees)
+        own.count(metrics.TREES, number=trees)
         client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
     client.set(f"t:{names.METERS}:c:3", "nonsense")
 
@@ -167,9 +169,9 @@ def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
 def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
     for scheduler in ("a:1", "b:2"):
         own = Meters()
-        own.show(meters.TASKS_IN_FLIGHT, 3, "evaluate")
-        own.show(meters.TASKS_IN_FLIGHT, 1, "rules")
-        own.show(meters.TASKS_UNSENT, 10, "screen")
+        own.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
+        own.show(metrics.TASKS_IN_FLIGHT, 1, "rules")
+        own.show(metrics.TASKS_UNSENT, 10, "screen")
         client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
 
     assert samples(exposed(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
@@ -261,10 +263,10 @@ def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_ar
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
     send_answer(parts.redis, parts.settings, last)  # once more, and too late
-    world.turn_until(lambda: parts.meters.amount(meters.LOST, "evaluate") == MOST_STRIKES + 1)
+    world.turn_until(lambda: parts.meters.amount(metrics.LOST, "evaluate") == MOST_STRIKES + 1)
 
-    assert parts.meters.amount(meters.RESENT, "lost") == MOST_STRIKES - 1
-    assert parts.meters.amount(meters.FAILED_SUBSETS) == 1
+    assert parts.meters.amount(metrics.RESENT, "lost") == MOST_STRIKES - 1
+    assert parts.meters.amount(metrics.FAILED_SUBSETS) == 1
 
 
 def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
@@ -306,8 +308,8 @@ def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted
     world, parts = one_task
     stream = results_stream(parts.settings, world.answer("unavailable").job)
     parts.redis.xadd(stream, {HEADER: b"nonsense"})
-    world.turn_until(lambda: parts.meters.amount(meters.REFUSED))
+    world.turn_until(lambda: parts.meters.amount(metrics.REFUSED))
 
-    assert parts.meters.amount(meters.REFUSED) == 1
-    assert parts.meters.amount(meters.RESENT, "unavailable") == 1
-    assert parts.meters.amount(meters.LOST, "evaluate") == 0
+    assert parts.meters.amount(metrics.REFUSED) == 1
+    assert parts.meters.amount(metrics.RESENT, "unavailable") == 1
+    assert parts.meters.amount(metrics.LOST, "evaluate") == 0

@@ -10,15 +10,16 @@ from uuid import uuid4
 
 import pytest
 
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.logs import log_handler
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
-from scheduler import loop, meters
-from scheduler.meters import Reading
+from scheduler import metrics
+from scheduler.core import loop
+from scheduler.metrics import Reading
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings, ended, submit
 
@@ -71,14 +72,14 @@ def test_after_a_job_the_meters_agree_with_the_ledger_and_second_answers_are_cou
         row = ended(ledger, submit(cluster, tmp_path, columns, **MINING))
     reading = reading_of(cluster, "here:1")
 
-    amounts, answered = reading.amounts, sum(reading.timings[meters.TASK_SECONDS.name]["evaluate"].counts)
-    assert (row.state, amounts[meters.TREES.name][""]) == (JobState.DONE, row.trees)
-    assert amounts[meters.DROPPED.name]["evaluate"] == answered == amounts[meters.TASKS_SENT.name]["evaluate"]
-    assert amounts[meters.ENDED.name] == {"done": 1, "failed": 0, "cancelled": 0}
-    assert amounts[meters.LEASES.name] == {"taken": 1, "lost": 0, "given_back": 0}
-    assert sum(reading.timings[meters.JOB_WAIT.name][""].counts) == 1
-    assert sum(reading.timings[meters.COMMIT_SECONDS.name][""].counts) > 3
-    assert set(amounts[meters.TASKS_IN_FLIGHT.name].values()) == {0}
+    amounts, answered = reading.amounts, sum(reading.timings[metrics.TASK_SECONDS.name]["evaluate"].counts)
+    assert (row.state, amounts[metrics.TREES.name][""]) == (JobState.DONE, row.trees)
+    assert amounts[metrics.DROPPED.name]["evaluate"] == answered == amounts[metrics.TASKS_SENT.name]["evaluate"]
+    assert amounts[metrics.ENDED.name] == {"done": 1, "failed": 0, "cancelled": 0}
+    assert amounts[metrics.LEASES.name] == {"taken": 1, "lost": 0, "given_back": 0}
+    assert sum(reading.timings[metrics.JOB_WAIT.name][""].counts) == 1
+    assert sum(reading.timings[metrics.COMMIT_SECONDS.name][""].counts) > 3
+    assert set(amounts[metrics.TASKS_IN_FLIGHT.name].values()) == {0}
 
 
 # Correlation.

@@ -7,7 +7,7 @@ import pytest
 
 from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from tests import factories, servers
 from tests.cluster import a_scheduler, cluster_settings, ended, submit

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.problem import problem_of
-from scheduler.database import DuplicateError
-from scheduler.ledger import Ledger
-from scheduler.registry import DatasetRow, KeyReusedError, QuotaError, QuotaRow, TokenRow
+from scheduler.ledger.database import DuplicateError
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.tenants import DatasetRow, KeyReusedError, QuotaError, QuotaRow, TokenRow
 from tests.ledgers import TABLE, opened, side_by_side
 
 pytestmark = pytest.mark.xdist_group("ledger")

@@ -12,17 +12,17 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Screened
 from maabo_dist.data import prepare
-from maabo_dist.mining import split_for
+from maabo_dist.mining.local import split_for
+from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.screens import MOST_PAIRS, BitTable, pack_pairs, screen, screen_block, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.synthetic import Recipe, generate
 from maabo_dist.trees import TrainingTable
-from scheduler import loop, preparation
-from scheduler.dispatch import choose
-from scheduler.loop import Scheduler
-from scheduler.parts import Parts
-from scheduler.preparation import Workshop
-from scheduler.screening import FEWEST_BLOCKS, MOST_STRIKES
+from scheduler.core import loop, preparation
+from scheduler.core.dispatch import choose
+from scheduler.core.loop import Scheduler
+from scheduler.core.preparation import Workshop
+from scheduler.core.screening import FEWEST_BLOCKS, MOST_STRIKES
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 

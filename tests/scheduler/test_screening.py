@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.data.split import split_rows
 from maabo_dist.screens import BitTable, pair_blocks, screen_block, screen_pairs
-from scheduler.screening import FEWEST_BLOCKS, MOST_BLOCKS, MOST_STRIKES, Screening, cut_blocks
+from scheduler.core.screening import FEWEST_BLOCKS, MOST_BLOCKS, MOST_STRIKES, Screening, cut_blocks
 from tests import factories
 
 FEATURES, MOST, ALLOWANCE = 14, 12, 3.0

@@ -11,8 +11,9 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
-from scheduler import loop, seats
-from scheduler.registry import QuotaRow
+from scheduler.core import dispatch as seats
+from scheduler.core import loop
+from scheduler.ledger.tenants import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.turns import Entrant, Turns
+from scheduler.core.dispatch import Entrant, Turns
 
 
 def sent_by(entrants, room, seconds=1.0):

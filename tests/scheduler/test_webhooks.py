@@ -14,8 +14,8 @@ import pytest
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract.job import JobSpec, JobState, Webhook
-from scheduler.ledger import Ledger
-from scheduler.webhooks import ForbiddenAddressError, UndeliveredError, check_place, event_of, post, signature
+from scheduler.ledger.ledger import Ledger
+from scheduler.messaging.webhooks import ForbiddenAddressError, UndeliveredError, check_place, event_of, post, signature
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
 

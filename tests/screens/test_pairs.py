@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.features import Feature, FeatureKind
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.split import split_rows
 from maabo_dist.screens import BitTable, Pairs, pair_blocks, screen_block, screen_pairs, single_strengths
 from tests import factories

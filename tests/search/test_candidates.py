@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from maabo_dist import draws
+from maabo_dist._util import draws
 from maabo_dist.search import SubsetSpace, candidates
 from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.subset_index import SubsetIndex

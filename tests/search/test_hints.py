@@ -5,9 +5,9 @@ from itertools import combinations, zip_longest
 import numpy as np
 import pytest
 
-from maabo_dist import draws
+from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.screens import Screen
 from maabo_dist.search import SubsetProposer
 from maabo_dist.search.hints import HintedSampler

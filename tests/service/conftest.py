@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from fastapi.testclient import TestClient
 
-from scheduler.parts import Parts
-from scheduler.service.app import create_app
-from scheduler.service.nursery import Nursery
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.app import create_app
+from scheduler.api.nursery import Nursery
+from scheduler.api.settings import ServiceSettings
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
 

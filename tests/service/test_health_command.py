@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from maabo_dist.cli.ending import exit_code
+from maabo_dist.cli.exit_codes import exit_code
 from scheduler.__main__ import scheduler
 from tests.cluster import a_scheduler
 from tests.servers import wait_for

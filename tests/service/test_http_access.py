@@ -3,9 +3,9 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from scheduler.service.app import create_app
-from scheduler.service.serve import safe_host
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.app import create_app
+from scheduler.api.serve import safe_host
+from scheduler.api.settings import ServiceSettings
 from tests.service_parts import token_for
 
 

@@ -16,10 +16,10 @@ from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.data import prepare, read_table
 from maabo_dist.settings import TableSettings
-from scheduler.registry import QuotaRow
-from scheduler.service.children import Children
-from scheduler.service.settings import ServiceSettings
-from scheduler.service.tables import Tables
+from scheduler.api.children import Children
+from scheduler.api.settings import ServiceSettings
+from scheduler.api.tables import Tables
+from scheduler.ledger.tenants import QuotaRow
 from tests import servers
 from tests.service_parts import token_for
 

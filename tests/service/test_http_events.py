@@ -13,12 +13,11 @@ import pytest
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
-from scheduler.active import record_of
-from scheduler.ledger import Lease
-from scheduler.mirror import Mirror
-from scheduler.news import LONGEST_TEXT, MOST_RULES
-from scheduler.parts import Parts
-from scheduler.service import fanout, followers, sse
+from scheduler.api import fanout, followers, sse
+from scheduler.core.job import record_of
+from scheduler.ledger.ledger import Lease
+from scheduler.messaging.status import LONGEST_TEXT, MOST_RULES, Mirror
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import cluster_settings
 from tests.proxy import proxy

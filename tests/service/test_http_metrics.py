@@ -3,8 +3,8 @@
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.service.app import create_app
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.app import create_app
+from scheduler.api.settings import ServiceSettings
 from tests.service_parts import token_for
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from maabo_dist.report.page import content_policy
-from scheduler.service import page
-from scheduler.service.page import ASSETS, FILES, NAMES, hashes_of
+from maabo_dist.report.html import content_policy
+from scheduler.api import ui as page
+from scheduler.api.ui import ASSETS, FILES, NAMES, hashes_of
 
 MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
 

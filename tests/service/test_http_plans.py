@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.record import WorkerRecord
-from scheduler import meters
-from scheduler.service.app import create_app
-from scheduler.service.settings import ServiceSettings
+from scheduler import metrics
+from scheduler.api.app import create_app
+from scheduler.api.settings import ServiceSettings
 from tests.service_parts import stored_table, token_for
 
 
@@ -97,10 +97,10 @@ def test_a_place_of_flower_that_a_browser_would_run_is_refused():
 
 
 def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, parts):
-    counted = meters.Meters()
-    counted.show(meters.TASKS_IN_FLIGHT, 3, "evaluate")
-    counted.observe(meters.TASK_SECONDS, 1.5, "evaluate")
-    counted.observe(meters.TASK_SECONDS, 0.25, "rules")
+    counted = metrics.Meters()
+    counted.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
+    counted.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
+    counted.observe(metrics.TASK_SECONDS, 0.25, "rules")
     parts.redis.set(parts.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
     parts.redis.rpush(parts.settings.key(names.EVALUATE_QUEUE), "one", "two")
     for node, processes in (("a", 4), ("b", 2)):

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from maabo_dist.data import load_bundled, prepare
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import ask, submit
 from tests.queries import MONITORING, OF_PROMETHEUS, needed, program, queries

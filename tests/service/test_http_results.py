@@ -17,20 +17,20 @@ from sklearn.datasets import load_breast_cancer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.data import prepare, read_table
-from maabo_dist.mining import mine, split_for
+from maabo_dist.mining.local import mine, split_for
 from maabo_dist.report import dump_exhibits, exhibits_of, load_schema, to_csv, to_markdown, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
-from scheduler.ledger import BatchRow, ResultRow
-from scheduler.news import MOST_RULES
-from scheduler.parts import Parts
-from scheduler.service import grown
-from scheduler.service.app import create_app
-from scheduler.service.formats import RulesFormat, wanted_format
-from scheduler.service.grown import GrownTrees
-from scheduler.service.problems import NotAcceptableError
-from scheduler.service.settings import ServiceSettings
+from scheduler.api import grown
+from scheduler.api.app import create_app
+from scheduler.api.formats import RulesFormat, wanted_format
+from scheduler.api.grown import GrownTrees
+from scheduler.api.problems import NotAcceptableError
+from scheduler.api.settings import ServiceSettings
+from scheduler.ledger.ledger import BatchRow, ResultRow
+from scheduler.messaging.status import MOST_RULES
+from scheduler.resources import Parts
 from tests import factories, servers
 from tests.cluster import a_scheduler, cluster_settings, ended, store_table
 from tests.service_events import a_server, following

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from maabo_dist.data import load_bundled
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests.cluster import ended
 from tests.service_parts import stored_table, token_for
 

@@ -4,7 +4,7 @@ import httpx
 import redis
 
 from maabo_dist.data import load_bundled
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.service_parts import stored_table, token_for
 

@@ -16,7 +16,7 @@ import pytest
 
 from maabo_dist.contract.problem import KINDS
 from maabo_dist.report.firing import fired
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.service_parts import token_for
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.parts import Parts
+from scheduler.resources import Parts
 from tests import servers
 from tests.cluster import ended
 from tests.ledgers import opened

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings, strategies
 from pyarrow import parquet
 
 from maabo_dist.errors import DatasetError
-from scheduler.service.reading import ACTS
-from scheduler.service.settings import ServiceSettings
+from scheduler.api.reading import ACTS
+from scheduler.api.settings import ServiceSettings
 from tests import servers
 
 MOST = 32 << 20

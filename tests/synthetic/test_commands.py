@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from maabo_dist.data import read_table
-from maabo_dist.synthetic import Recipe, Truth, generate
+from maabo_dist.research.synthetic import Recipe, Truth, generate
 
 SMALL = ("--rows", "300", "--features", "8")
 

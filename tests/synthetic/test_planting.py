@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, spearmanr
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.synthetic import Recipe, draw, generate
-from maabo_dist.synthetic.coverage import covered
+from maabo_dist.research.synthetic import Recipe, draw, generate
+from maabo_dist.research.synthetic.truth import covered
 from tests.synthetic.recipes import recipes, slowly_covered
 
 SIGMAS = 5

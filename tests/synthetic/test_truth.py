@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from maabo_dist.errors import FormatError, SettingsError
-from maabo_dist.synthetic import Recipe, Truth, generate
+from maabo_dist.research.synthetic import Recipe, Truth, generate
 from tests.synthetic.recipes import recipes
 
 

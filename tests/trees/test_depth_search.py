@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
+from maabo_dist._util.subset_rows import widened
 from maabo_dist.data import Columns, Split
 from maabo_dist.errors import SearchError
-from maabo_dist.subset_rows import widened
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from tests import factories

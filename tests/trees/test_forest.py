@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from maabo_dist import arrayfile
+from maabo_dist._util import arrayfile
 from maabo_dist.errors import FormatError
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.forest import KIND, empty_forest

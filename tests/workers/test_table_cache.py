@@ -5,12 +5,12 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.tables import OPEN_TABLES, TableCache
+from maabo_dist.cluster.store import MemoryStore, MissingArtifactError, StoreError
+from maabo_dist.cluster.table_cache import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.probes import with_probes
 from maabo_dist.settings import MiningSettings
-from maabo_dist.store import MemoryStore, MissingArtifactError, StoreError
-from maabo_dist.trees.segment import write_segment
+from maabo_dist.trees.wire import write_segment
 from tests import factories
 
 SPLIT = TableSplit.of(MiningSettings(seed=1))

@@ -11,20 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.celery_app import make_celery
+from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import Answer, Mined, Request, Screened, pack_subsets
 from maabo_dist.data.split import split_rows
-from maabo_dist.mining import mine, split_for
+from maabo_dist.mining.local import mine, split_for
 from maabo_dist.report import result_document
 from maabo_dist.screens import BitTable, screen_block, unpack_pairs
 from maabo_dist.settings import MiningSettings
-from maabo_dist.store import FileStore
 from maabo_dist.trees import TrainingTable, depth_search
-from maabo_dist.trees.segment import write_segment
-from maabo_dist.trees.wire import pack_forest, unpack_forest
+from maabo_dist.trees.wire import pack_forest, unpack_forest, write_segment
 from tests import factories, servers
 
 JOB = "0123456789abcdef" * 2

@@ -1,0 +1,61 @@
+"""How counts and names stand in a message: `1 row`, `'a', 'b', … (7 more)`, `Did you mean 'age'?`."""
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from maabo_dist.errors import SettingsError
+
+SHOWN = 5
+"""Names listed before a message says how many more there are."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `1,309 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def quoted(names: Iterable[str]) -> str:
+    """The names in quotes, at most `SHOWN` of them."""
+    return listed([repr(name) for name in names])
+
+
+def listed(texts: Sequence[str]) -> str:
+    """The texts as they are, separated by commas, at most `SHOWN` of them."""
+    rest = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f", … ({rest:,} more)" if rest > 0 else "")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """A sentence that leads from a name that is unknown to those that are known."""
+    close = get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {quoted(known)}."
+
+
+NEVER = "never"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_FORM = re.compile(r"(\d{1,9})([smhdw])")
+
+
+def seconds_until(text: str) -> float | None:
+    """Seconds until something ends: `30d`, `12h`, `90m`; None for `never`."""
+    said = text.strip().lower()
+    if said == NEVER:
+        return None
+    found = _FORM.fullmatch(said)
+    if found is None or int(found[1]) == 0:
+        raise SettingsError(
+            f"{text!r} is no length of time. Give a number and s, m, h, d or w, as in 30d, 12h or 90m; or {NEVER}."
+        )
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def level_text(value: object) -> str:
+    """How a level is written: booleans in lower case, whole numbers without a fraction."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,277 @@
+"""Where a cluster's artifacts lie: `RedisStore` for small ones, `FallbackStore` for two places, `open_store` to choose.
+
+    <prefix>maabo:artifact:<name>        head: size, number of chunks, time and SHA-256, as JSON
+    <prefix>maabo:artifact:<name>:<n>    chunk n, up to 1 MiB
+
+The head is written last, so that a reader sees all or nothing. Every key expires: Redis is no archive, and what a
+client left behind when it was killed goes by itself.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+import redis
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from maabo_dist._util.files import replacing
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import (
+    ARTIFACT_NAME,
+    Artifact,
+    ArtifactStore,
+    FileStore,
+    MissingArtifactError,
+    StoreError,
+    checked_name,
+)
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.errors import SettingsError
+
+KEY = "maabo:artifact"
+
+CHUNK_BYTES = 1 << 20
+"""Redis serves nobody else while it moves a value, hence small ones."""
+
+LIMIT_BYTES = 50 << 20
+"""An artifact lies in Redis's memory, beside the queues."""
+
+LIFETIME = 7 * 86400.0
+"""Seconds after the last `put`."""
+
+
+class RedisStore:
+    """Artifacts in Redis, in chunks: for small tables, where the machines share no directory and no bucket."""
+
+    def __init__(self, client: redis.Redis, prefix: str, limit: int = LIMIT_BYTES, lifetime: float = LIFETIME) -> None:
+        self._client: Any = client  # redis-py types an answer as what any client, set up in any way, might give
+        self._prefix, self._limit, self._lifetime = prefix, limit, ceil(lifetime)
+
+    def has(self, name: str) -> bool:
+        """Whether the head is there, and every chunk that it counts: a full Redis may have evicted some."""
+        key = self._key(name)
+        with _reached():
+            head = self._head(key)
+            return head is not None and self._client.exists(key, *_chunk_keys(key, head)) == 1 + head.chunks
+
+    def put(self, name: str, source: Path) -> None:
+        """Store a local file; what is there whole is only renewed."""
+        key = self._key(name)
+        with _reached():
+            if not self._renewed(key):
+                self._refuse_large(name, source)
+                self._write(key, source)
+
+    def get(self, name: str, target: Path) -> None:
+        """Copy an artifact to a local file and verify its size and SHA-256."""
+        key = self._key(name)
+        with _reached():
+            head = self._head(key)
+            if head is None:
+                raise MissingArtifactError(f"Redis holds no {name}.")
+            with replacing(target) as file:
+                self._copy(name, head, file)
+
+    def delete(self, name: str) -> None:
+        """Remove an artifact."""
+        key = self._key(name)
+        with _reached():
+            head = self._head(key)
+            # One command: nobody finds the head without its chunks.
+            self._client.delete(key, *(_chunk_keys(key, head) if head else ()))
+
+    def list(self) -> Iterator[Artifact]:
+        """Everything that has a head."""
+        with _reached():
+            heads = {name: self._head(self._key(name)) for name in sorted(self._names())}
+        for name, head in heads.items():
+            if head is not None:
+                yield Artifact(name, head.size, head.modified)
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}{KEY}:{checked_name(name)}"
+
+    def _head(self, key: str) -> "_Head | None":
+        text = self._client.get(key)
+        try:
+            return _Head.model_validate_json(text) if text else None
+        except ValidationError:  # as good as none: the next `put` writes it anew
+            return None
+
+    def _names(self) -> set[str]:
+        start = f"{self._prefix}{KEY}:"
+        keys = self._client.scan_iter(match=f"{start}*", count=1000)
+        names = {key.decode(errors="replace")[len(start) :] for key in keys}
+        return {name for name in names if ARTIFACT_NAME.fullmatch(name)}  # chunks are not names
+
+    def _renewed(self, key: str) -> bool:
+        head = self._head(key)
+        if head is None:
+            return False
+        return self._sealed(key, head.model_copy(update={"modified": self._now()}), existing=True)
+
+    def _refuse_large(self, name: str, source: Path) -> None:
+        size = source.stat().st_size
+        if size > self._limit:
+            raise SettingsError(
+                f"{name} has {size:,} bytes; Redis takes up to {self._limit:,}. "
+                "Set MAABO_STORE to a directory that all machines share or to an s3:// bucket."
+            )
+
+    def _write(self, key: str, source: Path) -> None:
+        written: list[str] = []
+        digest, size = sha256(), 0
+        try:
+            with source.open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    written.append(f"{key}:{len(written)}")
+                    self._client.set(written[-1], chunk, ex=self._lifetime)
+                    digest.update(chunk)
+                    size += len(chunk)
+            head = _Head(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
+            if not self._sealed(key, head, existing=False):
+                raise StoreError(f"Redis lost a part of {source.name} while it was written; it may be short of memory.")
+        except redis.ResponseError:  # it answers, but refuses: out of memory, most likely
+            with suppress(redis.RedisError):
+                if self._head(key) is None:  # else they are somebody's who was quicker
+                    self._client.delete(*written)
+            raise
+
+    def _sealed(self, key: str, head: "_Head", *, existing: bool) -> bool:
+        """Write the head and let all keys expire together; False if one of them was not there."""
+        with self._client.pipeline(transaction=True) as pipe:
+            for chunk_key in _chunk_keys(key, head):
+                pipe.expire(chunk_key, self._lifetime)
+            pipe.set(key, head.model_dump_json(), ex=self._lifetime, xx=existing)
+            return all(pipe.execute())
+
+    def _copy(self, name: str, head: "_Head", file: BinaryIO) -> None:
+        digest, size = sha256(), 0
+        for number, chunk_key in enumerate(_chunk_keys(self._key(name), head), 1):
+            chunk = self._client.get(chunk_key)
+            if chunk is None:  # no second attempt finds it, a second `put` brings it back
+                raise MissingArtifactError(
+                    f"Redis no longer holds all of {name}: chunk {number} of {head.chunks} expired or was evicted."
+                )
+            digest.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+        if size != head.size:
+            raise StoreError(f"{name} in Redis is damaged: it has {size:,} bytes, {head.size:,} were written.")
+        if digest.hexdigest() != head.sha256:
+            raise StoreError(f"{name} in Redis is damaged: its content does not match its SHA-256 {head.sha256[:12]}….")
+
+    def _now(self) -> float:
+        """By the server's clock: garbage is judged by age, and clients' clocks differ."""
+        seconds, microseconds = self._client.time()
+        return float(seconds + microseconds / 1e6)
+
+
+class FallbackStore:
+    """A store, and another where to look for what the first lacks.
+
+    Workers and schedulers look into the cluster's store, then for what clients without access to it left in Redis.
+    """
+
+    def __init__(self, first: ArtifactStore, second: ArtifactStore) -> None:
+        self._first, self._second = first, second
+
+    def has(self, name: str) -> bool:
+        """Whether one of the two has it."""
+        try:
+            if self._first.has(name):
+                return True
+        except StoreError:
+            if self._second.has(name):
+                return True
+            raise
+        return self._second.has(name)
+
+    def put(self, name: str, source: Path) -> None:
+        """Store a local file in the first."""
+        self._first.put(name, source)
+
+    def get(self, name: str, target: Path) -> None:
+        """Copy an artifact to a local file."""
+        try:
+            self._first.get(name, target)
+        except StoreError as error:
+            try:
+                self._second.get(name, target)
+            except MissingArtifactError:
+                raise error from None
+
+    def delete(self, name: str) -> None:
+        """Remove an artifact from both, even if one of them fails."""
+        try:
+            self._first.delete(name)
+        finally:
+            self._second.delete(name)
+
+    def list(self) -> Iterator[Artifact]:
+        """Everything that is stored; what is in both once, as young as the younger."""
+        found: dict[str, Artifact] = {}
+        for item in (*self._first.list(), *self._second.list()):
+            if item.name not in found or item.modified > found[item.name].modified:
+                found[item.name] = item
+        yield from found.values()
+
+
+def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
+    """The cluster's store; `client` reaches the cluster's Redis.
+
+    `redis://` is that Redis itself. With anything else (a directory, a bucket, `redis://host:port/db` for another
+    server), what the store lacks is looked for there.
+    """
+    own = _redis_store(settings, client)
+    url = settings.store_url
+    if url in ("redis", "redis:", "redis://", settings.redis_url):
+        return own
+    if url.startswith(("redis:", "rediss:")):
+        return FallbackStore(_redis_store(settings, _open_other(settings)), own)
+    return FallbackStore(FileStore(url), own)
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    size: int = Field(ge=0)
+    chunks: int = Field(ge=0, le=1 << 16)
+    modified: float
+    sha256: str
+
+
+def _redis_store(settings: ClusterSettings, client: redis.Redis) -> RedisStore:
+    # A table must not go before the record of the job that it was for.
+    return RedisStore(client, settings.prefix, lifetime=max(LIFETIME, settings.retention))
+
+
+def _open_other(settings: ClusterSettings) -> redis.Redis:
+    try:
+        if urlsplit(settings.store_url).hostname:
+            return open_redis(settings.model_copy(update={"redis_url": settings.store_url}))
+    except ValueError:
+        pass
+    # The value may hold a password: it is not repeated, nor is what redis-py says of it.
+    raise SettingsError(
+        "MAABO_STORE is not the address of a Redis. It looks like redis://user:password@host:port/db; "
+        "redis:// alone means the cluster's own."
+    )
+
+
+def _chunk_keys(key: str, head: _Head) -> Iterator[str]:
+    return (f"{key}:{number}" for number in range(head.chunks))
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    try:
+        yield
+    except redis.RedisError as error:
+        raise StoreError(f"Redis failed as artifact store: {error}.") from error
+    except OSError as error:  # of the local file
+        raise StoreError(f"An artifact could not be copied: {error}.") from error

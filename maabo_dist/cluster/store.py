@@ -1,0 +1,277 @@
+"""`ArtifactStore`: files by name, in a directory, in a bucket or in memory. Tables and pooled trees lie in it.
+
+A name says what the content must be (a table's fingerprint, a digest): a file is written once and never changed.
+Writing is all or nothing, and reading copies to a local file, whole or not at all, that the caller verifies before use.
+`maabo_dist.cluster.redis_store` has one more implementation, in Redis.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Protocol
+
+from maabo_dist._util.files import make_directory, replacing
+from maabo_dist.errors import MaaboError, SettingsError
+
+if TYPE_CHECKING:
+    from maabo_dist.report import Exhibits
+
+
+ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
+"""All of a name, as for `fullmatch`."""
+
+RENEWAL = 3600.0
+"""Seconds. A bucket cannot touch a file: what is older than this is sent again by `put`, to make it young."""
+
+ABANDONED = 86400.0
+"""Seconds without a write after which a temporary file belongs to a process that was killed."""
+
+
+class StoreError(MaaboError):
+    """The store cannot be reached or refuses; another attempt may do better."""
+
+    kind = "unavailable"
+
+
+class MissingArtifactError(StoreError):
+    """The store holds no artifact of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One stored file."""
+
+    name: str
+    size: int
+    modified: float
+    """Seconds since the epoch."""
+
+
+class ArtifactStore(Protocol):
+    """Where artifacts lie."""
+
+    def has(self, name: str) -> bool:
+        """Whether an artifact of that name is there."""
+
+    def put(self, name: str, source: Path) -> None:
+        """Store a local file, whole or not at all.
+
+        If the name is there already, its content stays and its age starts anew: garbage collection by age must not take
+        a table that somebody has just found present. So call this always, not only where `has` says no. (A bucket's
+        files get young again when they are older than `RENEWAL`.)
+        """
+
+    def get(self, name: str, target: Path) -> None:
+        """Copy an artifact to a local file, whole or not at all; MissingArtifactError if there is none."""
+
+    def delete(self, name: str) -> None:
+        """Remove an artifact; no error if there is none."""
+
+    def list(self) -> Iterator[Artifact]:
+        """Everything that is stored."""
+
+
+def checked_name(name: str) -> str:
+    """Names never become paths unless they look like `columns/<hex digest>`."""
+    if not ARTIFACT_NAME.fullmatch(name):
+        raise SettingsError(f"{name!r} is not the name of an artifact; names look like columns/<hex digest>.")
+    return name
+
+
+class FileStore:
+    """A directory, or a bucket that fsspec reaches (`s3://bucket/prefix` with the extra `s3`)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._open()
+
+    def has(self, name: str) -> bool:
+        """Whether an artifact of that name is there."""
+        return self._info(name) is not None
+
+    def put(self, name: str, source: Path) -> None:
+        """Store a local file: copied under a temporary name, flushed, renamed."""
+        path = self._path(name)
+        if self._local:
+            self._reached(lambda: _put_in_directory(source, Path(path)))
+            return
+        found = self._info(name)
+        if found is None or time.time() - _modified(found) > RENEWAL:
+            # An object store shows an upload when it is complete.
+            self._reached(lambda: self._files.put_file(str(source), path))
+
+    def get(self, name: str, target: Path) -> None:
+        """Copy an artifact to a local file."""
+        if not self.has(name):
+            raise MissingArtifactError(f"The artifact store holds no {name}.")
+        self._reached(lambda: self._copy_to(target, self._path(name)))
+
+    def delete(self, name: str) -> None:
+        """Remove an artifact."""
+        path = self._path(name)
+
+        def remove() -> None:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(path)
+
+        self._reached(remove)
+
+    def list(self) -> Iterator[Artifact]:
+        """Everything that is stored; temporary and foreign files are passed over."""
+        found = self._reached(lambda: self._files.find(self._root, detail=True)) or {}
+        for path, info in found.items():
+            name = path[len(self._root) + 1 :]
+            if ARTIFACT_NAME.fullmatch(name):
+                yield Artifact(name, int(info["size"]), _modified(info))
+
+    def _open(self) -> None:
+        import fsspec  # not needed by who only mines in one process
+
+        try:
+            # Listings are not kept: another process may have added or removed what they say.
+            filesystem, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
+        except ImportError as error:
+            remedy = "s3:// needs the extra s3: pip install 'maabo-dist[s3]'"
+            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}; {remedy}.") from error
+        except ValueError as error:
+            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}.") from error
+        self._opened: Any = filesystem
+        self._process = os.getpid()
+        self._root = root.rstrip("/")
+        self._local = "file" in filesystem.protocol
+        # A bucket's client has errors of its own, which only the extra `s3` could name.
+        self._errors: type[Exception] = OSError if self._local else Exception
+
+    @property
+    def _files(self) -> Any:
+        if self._process != os.getpid():  # a bucket's connections do not survive a fork
+            self._open()
+        return self._opened
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{checked_name(name)}"
+
+    def _info(self, name: str) -> Any:
+        """What the file system says of the artifact; None if there is none."""
+        path = self._path(name)
+
+        def look() -> Any:
+            try:
+                return self._files.info(path)
+            except FileNotFoundError:
+                return None
+
+        return self._reached(look)
+
+    def _copy_to(self, target: Path, path: str) -> None:
+        with replacing(target) as file:
+            self._files.get_file(path, file.name)
+
+    def _reached(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except self._errors as error:
+            raise StoreError(f"The artifact store at {self._root} failed: {error}.") from error
+
+
+class MemoryStore:
+    """The in-memory twin, for tests."""
+
+    def __init__(self) -> None:
+        self._content: dict[str, tuple[bytes, float]] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether an artifact of that name is there."""
+        return checked_name(name) in self._content
+
+    def put(self, name: str, source: Path) -> None:
+        """Store a local file's content."""
+        data, _ = self._content.get(checked_name(name)) or (source.read_bytes(), 0.0)
+        self._content[name] = (data, time.time())
+
+    def get(self, name: str, target: Path) -> None:
+        """Write an artifact to a local file."""
+        if not self.has(name):
+            raise MissingArtifactError(f"The artifact store holds no {name}.")
+        with replacing(target) as file:
+            file.write(self._content[name][0])
+
+    def delete(self, name: str) -> None:
+        """Remove an artifact."""
+        self._content.pop(checked_name(name), None)
+
+    def list(self) -> Iterator[Artifact]:
+        """Everything that is stored."""
+        for name, (data, modified) in sorted(self._content.items()):
+            yield Artifact(name, len(data), modified)
+
+
+def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now: float) -> list[str]:
+    """Remove what nobody refers to and is older than `older_than` seconds; returns the names removed."""
+    gone = [item.name for item in store.list() if item.name not in keep and now - item.modified > older_than]
+    for name in gone:
+        store.delete(name)
+    return gone
+
+
+def _put_in_directory(source: Path, target: Path) -> None:
+    try:
+        os.utime(target)
+    except (FileNotFoundError, PermissionError):  # not there, or another user's: who may write beside it may replace it
+        make_directory(target.parent)
+        _remove_abandoned(target.parent)
+        with source.open("rb") as reading, replacing(target) as writing:
+            shutil.copyfileobj(reading, writing, 1 << 20)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    for path in directory.glob(".*.tmp"):
+        with suppress(OSError):  # somebody else's, or somebody else was quicker
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
+
+
+def _modified(info: dict[str, Any]) -> float:
+    stated = info.get("mtime") or info.get("LastModified") or info.get("created")
+    value = stated or time.time()  # what has no known age is never garbage
+    return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)
+
+
+LARGEST = 64 << 20
+"""Bytes of text; exhibits are bounded far below it."""
+
+
+def artifact(job: str) -> str:
+    """The name in the store."""
+    return f"exhibits/{job}"
+
+
+def keep_exhibits(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
+    """Store what belongs to a job's final rules."""
+    from maabo_dist.report import dump_exhibits  # pandas and numba with it, which the ledger does not need
+
+    with TemporaryDirectory(prefix="maabo-") as folder:
+        path = Path(folder) / "exhibits"
+        path.write_bytes(gzip.compress(dump_exhibits(exhibits).encode(), mtime=0))
+        store.put(artifact(job), path)
+
+
+def kept_exhibits(store: ArtifactStore, job: str) -> "Exhibits | None":
+    """The exhibits of a job, if it has any."""
+    with TemporaryDirectory(prefix="maabo-") as folder:
+        path = Path(folder) / "exhibits"
+        try:
+            store.get(artifact(job), path)
+        except MissingArtifactError:
+            return None
+        with gzip.open(path) as file:
+            found: Exhibits = json.loads(file.read(LARGEST))
+    return found

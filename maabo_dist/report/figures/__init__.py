@@ -1,0 +1,82 @@
+"""Exhibits: what pictures of a result show beyond its document, as plain JSON values of bounded size.
+
+Made where the table and the trees are at hand, and kept beside the document, from which they can be told by its digest.
+Trees are not kept for them: the few that rules came from are grown again, which gives the same trees. Everything here
+is a function of the columns, the settings and the rules, and says with which versions: same seed, same exhibits.
+"""
+
+import json
+from typing import Any
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import with_probes
+from maabo_dist.data.split import Split
+from maabo_dist.errors import SettingsError
+from maabo_dist.mining.local import MiningResult, split_for
+from maabo_dist.report.figures.coverage import Covering
+from maabo_dist.report.figures.histograms import ClassGroups, histograms
+from maabo_dist.report.figures.search import feature_use, search_history
+from maabo_dist.report.figures.trees import tree_pictures
+from maabo_dist.report.versions import versions
+from maabo_dist.rules.publishing import TreeRecords
+from maabo_dist.trees import TrainingTable
+
+FORMAT = "maabo-exhibits/1"
+MOST_RULES = 200
+"""Rules that have exhibits, in the order of selection; of more the pictures could not be read."""
+
+Exhibits = dict[str, Any]
+
+
+def make_exhibits(
+    result: MiningResult, columns: Columns, split: Split, table: TrainingTable, *, random: MiningResult | None = None
+) -> Exhibits:
+    """The exhibits of a result that carries its records, from what `conclude` was called with (columns with probes).
+
+    `random`, if given, is a random search of the same table and budget, to be shown beside this one.
+    """
+    records, settings = _records(result), result.settings
+    rules = result.rules[:MOST_RULES]
+    groups = ClassGroups.of(table.totals)
+    covering = Covering.of(columns, split, rules)
+    drawn, places = histograms(columns, split, rules, groups)
+    return {
+        "format": FORMAT,
+        "digest": result.digest,
+        "versions": versions(),
+        "classes": groups.named(columns.classes),
+        "histograms": drawn,
+        "rules": [
+            {"id": rule.id, "histograms": where, "tree": tree}
+            for rule, where, tree in zip(
+                rules, places, tree_pictures(table, columns, settings, rules, records, groups), strict=True
+            )
+        ],
+        "coverage": covering.sampled(settings.seed),
+        "similarity": covering.similarity(rules),
+        "use": feature_use(columns, records, settings.alpha),
+        "history": search_history(result.rules, records),
+        "random": None if random is None else search_history(random.rules, _records(random)),
+    }
+
+
+def exhibits_of(result: MiningResult, columns: Columns, *, random: MiningResult | None = None) -> Exhibits:
+    """The same from the columns that `mine` was called with; split and training table are derived once more."""
+    settings = result.settings
+    columns = with_probes(columns, settings.probes, settings.seed)
+    split = split_for(columns, settings)
+    table = TrainingTable.build(
+        columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
+    )
+    return make_exhibits(result, columns, split, table, random=random)
+
+
+def dump_exhibits(exhibits: Exhibits) -> str:
+    """The exhibits as JSON text on one line."""
+    return json.dumps(exhibits, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _records(result: MiningResult) -> TreeRecords:
+    if result.records is None:
+        raise SettingsError("This result kept no record of its trees. Mine with keep_records=True.")
+    return result.records

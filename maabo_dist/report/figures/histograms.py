@@ -1,0 +1,169 @@
+"""Classes as pictures count them: each by itself, or of very many the rarest taken together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.data.columns import Columns, FeatureKind
+from maabo_dist.data.split import Split
+from maabo_dist.rules.rule import Rule
+
+MOST_CLASSES = 24
+"""Class counts that one picture holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassGroups:
+    """Which classes are counted together."""
+
+    group: npt.NDArray[np.int64]
+    """(C): where each class is counted."""
+    count: int
+
+    @classmethod
+    def of(cls, totals: npt.NDArray[np.int64]) -> "ClassGroups":
+        """From the training rows of each class: the most frequent stay, in their order; the last group has the rest."""
+        classes = len(totals)
+        if classes <= MOST_CLASSES:
+            return cls(np.arange(classes), classes)
+        kept = np.sort(np.argsort(-totals, kind="stable")[: MOST_CLASSES - 1])
+        group = np.full(classes, MOST_CLASSES - 1)
+        group[kept] = np.arange(len(kept))
+        return cls(group, MOST_CLASSES)
+
+    def named(self, classes: Sequence[str]) -> list[str | None]:
+        """The class of each group; None is the rest."""
+        if self.count == len(classes):
+            return list(classes)
+        return [*(name for name, group in zip(classes, self.group, strict=True) if group < self.count - 1), None]
+
+    def counts(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """(…, groups): class counts (…, C) by group."""
+        member = np.zeros((len(self.group), self.count), np.int64)
+        member[np.arange(len(self.group)), self.group] = 1
+        result: npt.NDArray[np.int64] = counts.astype(np.int64) @ member
+        return result
+
+
+MOST_BINS = 40
+MOST_VALUES = 24
+MOST_LEVELS = 24
+TAIL = 0.005
+"""Share of the rows at either end of a number's range that gets no bars of its own."""
+
+Picture = dict[str, Any]
+_Key = tuple[str, bool]
+
+
+def histograms(
+    columns: Columns, split: Split, rules: Sequence[Rule], groups: ClassGroups
+) -> tuple[list[Picture], list[list[int]]]:
+    """The histograms, and for each rule the place of that of each condition."""
+    keys = [[_key(columns, feature) for feature, _ in rule.logic] for rule in rules]
+    places = {key: place for place, key in enumerate(dict.fromkeys(key for row in keys for key in row))}
+    bounds: dict[_Key, list[float]] = {key: [] for key in places}
+    for rule, row in zip(rules, keys, strict=True):
+        for key, bound in zip(row, rule.bounds, strict=True):
+            bounds[key].append(bound)
+    drawer = _Drawer(columns, split, groups)
+    return [drawer.draw(key, bounds[key]) for key in places], [[places[key] for key in row] for row in keys]
+
+
+def _key(columns: Columns, feature: int) -> _Key:
+    """A column, and whether the feature is not its value but that there is none."""
+    entry = columns.features[feature]
+    return entry.column, entry.kind is FeatureKind.MISSING
+
+
+class _Drawer:
+    def __init__(self, columns: Columns, split: Split, groups: ClassGroups) -> None:
+        self.columns, self.rows, self.groups = columns, split.train, groups
+        self.labels = groups.group[columns.labels[split.train]]
+        self.features: dict[_Key, list[int]] = {}
+        for place in range(columns.count):
+            self.features.setdefault(_key(columns, place), []).append(place)
+
+    def draw(self, key: _Key, bounds: Sequence[float]) -> Picture:
+        places = self.features[key]
+        first = self.columns.features[places[0]]
+        picture: Picture = {"column": first.column}
+        match first.kind:
+            case FeatureKind.NUMBER | FeatureKind.PROBE:
+                return picture | self._number(places[0], bounds)
+            case FeatureKind.PAIR:
+                return picture | self._levels(self._ranks(places[0]), list(first.levels), first.missing)
+            case FeatureKind.MISSING:
+                return picture | self._levels(self._ranks(places[0]), ["present", "missing"], 0)
+            case FeatureKind.LEVEL:
+                return picture | self._of_several(places)
+
+    def _ranks(self, place: int) -> npt.NDArray[np.int64]:
+        """(training rows): 0 or 1, whichever of them the column of two values has."""
+        values: npt.NDArray[np.int64] = self.columns.column(place)[self.rows].astype(np.int64)
+        return values
+
+    def _of_several(self, places: Sequence[int]) -> Picture:
+        """The most frequent levels, and what is none of them: other levels, or missing."""
+        held = np.array([self._ranks(place) for place in places])
+        kept = np.sort(np.argsort(-held.sum(axis=1), kind="stable")[:MOST_LEVELS])
+        level = np.full(len(self.rows), len(kept))
+        for number, place in enumerate(kept):
+            level[held[place] == 1] = number
+        names: list[str | None] = [self.columns.features[places[place]].levels[0] for place in kept]
+        return self._levels(level, [*names, *([None] if (level == len(kept)).any() else [])], 0)
+
+    def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Picture:
+        return {
+            "kind": "levels",
+            "levels": list(names),
+            "counts": self._by_group(level, len(names)),
+            "missing": missing,
+        }
+
+    def _number(self, place: int, bounds: Sequence[float]) -> Picture:
+        low, high = self.columns.offsets[place : place + 2]
+        values, codes = self.columns.values[low:high], self.columns.codes[place][self.rows].astype(np.int64)
+        entry = self.columns.features[place]
+        told: Picture = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
+        used = np.unique(codes)
+        if len(used) <= MOST_VALUES:
+            bars = np.searchsorted(used, codes)
+            return told | {
+                "kind": "values",
+                "values": values[used].tolist(),
+                "counts": self._by_group(bars, len(used)),
+            }
+        first, last = _range(values[np.sort(codes)], bounds)
+        edges = _edges(first, last, min(MOST_BINS, max(10, int(np.sqrt(len(codes))))))
+        bars = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)[codes]
+        return told | {
+            "kind": "bins",
+            "low": float(edges[0]),
+            "high": float(edges[-1]),
+            "counts": self._by_group(bars, len(edges) - 1),
+        }
+
+    def _by_group(self, bars: npt.NDArray[np.int64], count: int) -> list[list[int]]:
+        """[group][bar]: training rows."""
+        places = self.labels * count + bars
+        counts: list[list[int]] = (
+            np.bincount(places, minlength=self.groups.count * count).reshape(self.groups.count, count).tolist()
+        )
+        return counts
+
+
+def _range(ordered: npt.NDArray[np.float64], bounds: Sequence[float]) -> tuple[float, float]:
+    tail = int(TAIL * len(ordered))
+    return min(float(ordered[tail]), *bounds), max(float(ordered[len(ordered) - 1 - tail]), *bounds)
+
+
+def _edges(low: float, high: float, bars: int) -> npt.NDArray[np.float64]:
+    """Bars of equal width; of numbers that lie too close for so many, fewer."""
+    # By halves: the width of a range may be more than a number can be.
+    edges = (
+        np.linspace(low, high, bars + 1) if np.isfinite(high - low) else 2 * np.linspace(low / 2, high / 2, bars + 1)
+    )
+    return edges if (np.diff(edges) > 0).all() else np.array([low, high if high > low else np.nextafter(low, np.inf)])

@@ -1,0 +1,160 @@
+"""HTML put together from elements: what is not `Html` already is escaped, so that a name from data stays a name."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from math import log10
+
+from maabo_dist.report.document import Document
+from maabo_dist.report.summary import FunnelStep, funnel_steps
+from maabo_dist.report.wording import one_line
+
+Attribute = str | int | float | bool | None
+
+_VOID = frozenset({"meta", "link", "input", "br", "hr"})
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def shown(text: str) -> Html:
+    """Text from data as HTML: signs that do not print are spelled out, signs of HTML escaped."""
+    return Html(escape(one_line(text)))
+
+
+def joined(parts: Iterable[str], gap: str = "") -> Html:
+    """The parts one after another, with a gap between them; those that are not HTML are escaped."""
+    return Html(_html(gap).join(map(_html, parts)))
+
+
+def element(name: str, /, *content: str, **attributes: Attribute) -> Html:
+    """An element. `class_` is the attribute class, `aria_label` aria-label; False and None leave one out."""
+    start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Html(start if name in _VOID else f"{start}{joined(content)}</{name}>")
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{shown(_number(value))}"'
+
+
+def _number(value: str | float) -> str:
+    """Lengths in pictures need no more than two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _html(text: str) -> str:
+    return text if isinstance(text, Html) else shown(text)
+
+
+COLOURS = 8
+"""Classes that have a colour of their own; where there are more, a picture tells one from the others."""
+
+MOST_COUNTS = 3
+"""Classes that are counted by name beside a bar."""
+
+_BAR, _STRIP = 104.0, 132.0
+
+
+def class_mark(place: int, own: int, classes: int) -> str:
+    """The CSS class that colours a class in the picture of a rule on class `own`."""
+    if classes <= COLOURS:
+        return f"c{place}"
+    return "c0" if place == own else "rest"
+
+
+def swatch(mark: str) -> Html:
+    """A dot in the colour of a class."""
+    return element(
+        "svg", element("circle", cx=5, cy=5, r=5, class_=mark), class_="dot", viewBox="0 0 10 10", aria_hidden="true"
+    )
+
+
+def counts_bar(counts: Sequence[int], own: int) -> Html:
+    """Class counts as one stacked bar; who cannot see it reads the counts beside it."""
+    total, x, parts = max(1, sum(counts)), 0.0, []
+    for place, count in enumerate(counts):
+        width = _BAR * count / total
+        if count:
+            parts.append(
+                element("rect", x=x, y=0, width=max(width, 0.75), height=10, class_=class_mark(place, own, len(counts)))
+            )
+        x += width
+    return element(
+        "svg", *parts, class_="counts", viewBox=f"0 0 {_BAR:g} 10", width=_BAR, height=10, aria_hidden="true"
+    )
+
+
+def precision_strip(marks: Mapping[str, float | None], interval: tuple[float, float] | None, base: float) -> Html:
+    """Precision from 0 to 1 on a line: base rate as a tick, `train`, `validation` and `holdout` as dots."""
+    parts = [
+        element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
+        element("path", d=f"M{_at(base):.1f} 4V14", class_="base"),
+    ]
+    if interval is not None:
+        parts.append(element("path", d=f"M{_at(interval[0]):.1f} 9H{_at(interval[1]):.1f}", class_="interval"))
+    for part, value in marks.items():
+        if value is not None:
+            radius = 4.5 if part == "holdout" else 3.5
+            parts.append(element("circle", cx=_at(value), cy=9, r=radius, class_=part))
+    return element(
+        "svg", *parts, class_="strip", viewBox=f"0 0 {_STRIP:g} 18", width=_STRIP, height=18, aria_hidden="true"
+    )
+
+
+def _at(share: float) -> float:
+    return 5 + (_STRIP - 10) * share
+
+
+def base_rates(document: Document) -> Html:
+    """One bar of the classes' shares among the training rows, and below it the names: the legend of the page."""
+    dataset = document["dataset"]
+    rates = [dataset["base_rates"][name] or 0.0 for name in dataset["classes"]]
+    x, parts = 0.0, []
+    for place, rate in enumerate(rates):
+        mark = class_mark(place, 0, len(rates)) if len(rates) <= COLOURS else "rest"
+        parts.append(element("rect", x=100 * x, y=0, width=100 * rate, height=10, class_=mark))
+        x += rate
+    bar = element("svg", *parts, class_="rates", viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
+    names = [_rate(name, place, rates) for place, name in enumerate(dataset["classes"])]
+    return element("div", bar, element("ul", *names, class_="legend"), class_="base-rates")
+
+
+def _rate(name: str, place: int, rates: Sequence[float]) -> Html:
+    dot = swatch(f"c{place}") if len(rates) <= COLOURS else Html()
+    return element("li", dot, element("span", name, class_="name"), " ", element("b", f"{100 * rates[place]:.1f} %"))
+
+
+def funnel(document: Document) -> Html:
+    """How many leaves passed each sieve, as bars on a logarithmic scale; the last one is the rules."""
+    counts = document["funnel"]
+    most = log10(1 + max(counts["leaves"], 1))
+    return element("ol", *(_step(step, counts[step.key], most) for step in funnel_steps(document)), class_="funnel")
+
+
+def _step(step: FunnelStep, count: int, most: float) -> Html:
+    length = 100 * log10(1 + count) / most
+    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if step.key == "rules" else "sieve")
+    return element(
+        "li",
+        element("span", f"{count:,}", class_="count"),
+        element("svg", bar, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true"),
+        element(
+            "span",
+            joined([element("b", step.label), *([element("small", step.meaning)] if step.meaning else [])], " "),
+            class_="sieve-name",
+        ),
+    )
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """`170 benign, 4 malignant`: the classes that occur, or of many the most frequent."""
+    held = {name: count for name, count in counts.items() if count}
+    first = sorted(held, key=lambda name: -held[name])[:MOST_COUNTS]
+    others = sum(held.values()) - sum(held[name] for name in first)
+    parts = [f"{held[name]:,} {name}" for name in held if name in first]
+    return ", ".join([*parts, *([f"{others:,} of {len(held) - len(first)} others"] if others else [])]) or "none"

@@ -1,0 +1,100 @@
+"""What the script draws from, as JSON that may stand in a page: every sign that could end the element is escaped."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.report.exports import to_pandas, to_sql
+from maabo_dist.report.figures import Exhibits
+from maabo_dist.report.wording import conditions_text, dropped_texts, one_line
+from maabo_dist.rules.statistics import wilson
+
+# <, > and & could end or begin markup; the two line ends end a line of script; half a surrogate is no character.
+_RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def payload(document: Document, exhibits: Exhibits | None) -> str:
+    """JSON text for a script element."""
+    dataset = document["dataset"]
+    data = {
+        "classes": [one_line(name) for name in dataset["classes"]],
+        "rates": [dataset["base_rates"][name] for name in dataset["classes"]],
+        "target": one_line(dataset["target"]),
+        "parts": dataset["parts"],
+        "rules": [_rule(rule, document, entry) for rule, entry in _beside(document["rules"], exhibits)],
+        "exhibits": None if exhibits is None else _displayed(exhibits),
+    }
+    return _embeddable(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+
+
+def _embeddable(text: str) -> str:
+    return _RISKY.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
+
+
+def _beside(
+    rules: Sequence[Mapping[str, Any]], exhibits: Exhibits | None
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Each rule with what is exhibited of it."""
+    entries = {} if exhibits is None else {entry["id"]: entry for entry in exhibits["rules"]}
+    return [(rule, entries.get(rule["id"])) for rule in rules]
+
+
+def _rule(rule: Mapping[str, Any], document: Document, entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    alone = document | {"rules": [rule]}
+    return {
+        "json": rule,
+        "own": document["dataset"]["classes"].index(rule["class"]),
+        "if": conditions_text(conditions_of(rule)),
+        "then": predicted_text(rule, document),
+        "columns": sorted({one_line(condition["feature"]) for condition in rule["conditions"]}),
+        "sql": to_sql(alone),
+        "pandas": to_pandas(alone),
+        "dropped": dropped_texts(dropped_of(rule)),
+        "displaced": [predicted_text(displaced, document) for displaced in rule["displaced"]],
+        "intervals": {
+            part: wilson(rule[part]["counts"][rule["class"]], rule[part]["n"])
+            for part in ("train", "validation", "holdout")
+            if rule[part]
+        },
+        "marks": [] if entry is None else _marks(rule, entry["histograms"]),
+        "tree": None if entry is None else entry["tree"],
+    }
+
+
+def _marks(rule: Mapping[str, Any], places: Sequence[int]) -> list[dict[str, Any]]:
+    """For each histogram of a rule, the text of its conditions there, and which they are."""
+    found: dict[int, list[int]] = {}
+    for number, place in enumerate(places):
+        found.setdefault(place, []).append(number)
+    conditions = conditions_of(rule)
+    return [
+        {"histogram": place, "text": conditions_text([conditions[number] for number in numbers]), "conditions": numbers}
+        for place, numbers in found.items()
+    ]
+
+
+def _displayed(exhibits: Exhibits) -> dict[str, Any]:
+    """The exhibits without what stands beside the rules already; names as they are shown."""
+    own = {
+        key: value
+        for key, value in exhibits.items()
+        if key not in {"format", "digest", "versions", "rules", "histograms"}
+    }
+    names = [None if name is None else one_line(name) for name in exhibits["classes"]]
+    features = [entry | {"name": one_line(entry["name"])} for entry in exhibits["use"]["features"]]
+    return own | {
+        "pictured": len(exhibits["rules"]),
+        "classes": names,
+        "histograms": [_histogram(picture) for picture in exhibits["histograms"]],
+        "use": exhibits["use"] | {"features": features},
+    }
+
+
+def _histogram(picture: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is, with `shown` beside the levels as they are in the table, which conditions name."""
+    shown: dict[str, Any] = {"column": one_line(picture["column"])}
+    if "levels" in picture:
+        shown["shown"] = [None if level is None else one_line(level) for level in picture["levels"]]
+    return {**picture, **shown}

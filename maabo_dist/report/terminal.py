@@ -1,0 +1,238 @@
+"""The report on the terminal: a header, the funnel, the table of rules, consensus rules, notes and the digest.
+
+Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.report.summary import (
+    dropping_text,
+    funnel_texts,
+    no_rules_reason,
+    noise_text,
+    q_text,
+    repeats_text,
+    returns_text,
+    rows_text,
+    search_text,
+    space_text,
+)
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, one_line
+
+PIPE_WIDTH = 100
+"""Columns of a report that goes to a file or a pipe."""
+WIDEST = 120
+MOST_RULES = 50
+"""Rules on one screen; nobody reads more, and the other formats have them all."""
+
+MOST_CONSENSUS = 20
+
+_AND = "and "
+_WITHOUT = "without "
+
+
+def report_console(stream: IO[str]) -> Console:
+    """A console for the report: colours on a terminal only (and not with NO_COLOR), plain text elsewhere."""
+    console = Console(file=stream, markup=False, highlight=False, emoji=False)
+    console.width = min(console.width, WIDEST) if console.is_terminal else PIPE_WIDTH
+    return console
+
+
+def print_report(document: Document, console: Console, *, only_rules: bool = False) -> None:
+    """Print the report; `only_rules` leaves out everything around the table."""
+    parts = list(_rules(document))
+    if not only_rules:
+        parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
+    with console.capture() as capture:
+        console.print(Group(*parts))
+    # rich fills lines up with spaces, which a pipe would keep.
+    text = (
+        capture.get() if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    )
+    console.file.write(text)
+
+
+class _Statement:
+    """A rule on lines of its own: conditions, broken between them as long as each fits, and what follows from them."""
+
+    def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
+        self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in _filled(self.conditions, " ", _AND, options.max_width):
+            yield Text(line, overflow="fold")
+        yield Text(self.consequence, style="bold", overflow="fold")
+        for line in _filled(self.dropped, ", ", "", options.max_width, _WITHOUT):
+            yield Text(line, style="dim", overflow="fold")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        wide, narrow = (
+            [
+                *_filled(self.conditions, " ", _AND, width),
+                self.consequence,
+                *_filled(self.dropped, ", ", "", width, _WITHOUT),
+            ]
+            for width in (options.max_width, 0)
+        )
+        return Measurement(*(min(max(map(cell_len, lines)), options.max_width) for lines in (narrow, wide)))
+
+
+def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
+    """Lines of parts, broken between them where a line would be wider than `width`."""
+    if not parts:
+        return
+    line = f"{start}{parts[0]}"
+    for part in parts[1:]:
+        longer = f"{line}{gap}{joiner}{part}"
+        if cell_len(longer) > width:
+            yield line + gap.rstrip()
+            longer = f"{joiner}{part}"
+        line = longer
+    yield line
+
+
+def _header(document: Document) -> Iterator[RenderableType]:
+    dataset, search = document["dataset"], document["search"]
+    title = Text.assemble((one_line(dataset["name"]), "bold"), "  ", (one_line(dataset["target"]), "cyan"))
+    yield _padded(title)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column()
+    facts.add_row("rows", rows_text(dataset))
+    facts.add_row("space", space_text(document["space"], document["settings"].get("probes", 0)))
+    facts.add_row("search", search_text(search, document["space"]["size"], document["settings"]["seed"]))
+    if document.get("dropping"):
+        facts.add_row("dropped", dropping_text(document["dropping"], document["settings"]["significance"]))
+    if document.get("noise"):
+        facts.add_row("noise", noise_text(document["noise"]))
+    if document.get("repeats"):
+        facts.add_row("repeats", repeats_text(document["repeats"]))
+    yield _padded(facts)
+
+
+def _funnel(document: Document) -> RenderableType:
+    *steps, rules = funnel_texts(document["funnel"])
+    return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
+
+
+def _rules(document: Document) -> Iterator[RenderableType]:
+    if document["rules"]:
+        yield _rules_table(document)
+        yield from _further(len(document["rules"]) - MOST_RULES, "csv or json")
+    else:
+        yield _no_rules(document)
+    consensus = (document.get("repeats") or {}).get("consensus", [])
+    if consensus:
+        yield _consensus_table(document)
+        yield from _further(len(consensus) - MOST_CONSENSUS, "json")
+
+
+def _further(count: int, formats: str) -> Iterator[RenderableType]:
+    if count > 0:
+        yield _padded(Text(f"… and {count:,} more; --format {formats} has them all.", style="dim"))
+
+
+def _empty_table(title: str | None = None) -> Table:
+    return Table(
+        box=SIMPLE_HEAD,
+        header_style="dim",
+        border_style="dim",
+        padding=(0, 1),
+        title=None if title is None else Text(f" {title}", style="bold"),
+        title_justify="left",
+    )
+
+
+def _consensus_table(document: Document) -> Table:
+    """The rules that came back, the simplest first."""
+    table = _empty_table("Consensus rules")
+    table.add_column("", style="bold cyan", no_wrap=True)
+    table.add_column("rule")
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("comes\nback", justify="right", no_wrap=True)
+    table.add_column("precision\nunseen", justify="right", no_wrap=True)
+    for entry in document["repeats"]["consensus"][:MOST_CONSENSUS]:
+        premise = condition_texts(conditions_of(entry)) or [ALWAYS]
+        table.add_row(
+            entry["rule"] or "–",
+            _Statement(premise, predicted_text(entry, document), []),
+            f"{entry['rows']:,}",
+            returns_text(entry["stability"]),
+            _two_digits(entry["stability"]["precision"]),
+        )
+    return table
+
+
+def _rules_table(document: Document) -> Table:
+    tested = bool(document["dataset"]["parts"]["holdout"])
+    table = _empty_table()
+    table.add_column("", style="bold cyan", no_wrap=True)
+    table.add_column("rule")
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("Gini", justify="right", no_wrap=True)
+    table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
+    table.add_column("lift\nvalid.", justify="right", no_wrap=True)
+    if document.get("repeats"):
+        table.add_column("comes\nback", justify="right", no_wrap=True)
+    for rule in document["rules"][:MOST_RULES]:
+        table.add_row(*_cells(rule, document))
+    return table
+
+
+def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableType]:
+    yield rule["id"]
+    premise, dropped = condition_texts(conditions_of(rule)) or [ALWAYS], dropped_texts(dropped_of(rule))
+    yield _Statement(premise, predicted_text(rule, document), dropped)
+    yield f"{rule['n']:,}"
+    yield f"{rule['gini']:.3f}"
+    yield _precisions(rule)
+    yield _two_digits(rule["validation"]["lift"])
+    if document.get("repeats"):
+        stable = (rule["stability"]["share"] or 0.0) >= document["repeats"]["threshold"]
+        yield Text(returns_text(rule["stability"]), style="bold" if stable else "dim")
+
+
+def _precisions(rule: Mapping[str, Any]) -> Text:
+    """`0.97 → 0.93 → 0.91` and, below, how sure the last one is."""
+    held = rule["holdout"]
+    parts = [rule["train"], rule["validation"], *([held] if held else [])]
+    text = Text(" → ", style="dim").join(Text(_two_digits(part["precision"]), style="not dim") for part in parts)
+    if held and held["precision_low"] is not None:
+        low, high = held["precision_low"], held["precision_high"]
+        # A rule that chance explains as well is the one thing on this screen that should catch the eye.
+        text.append(f"\n{low:.2f}–{high:.2f}, q {q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
+    return text
+
+
+def _two_digits(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _footer(document: Document) -> Iterator[RenderableType]:
+    if document["notes"]:
+        notes = Table.grid(padding=(0, 1))
+        notes.add_column(style="yellow")
+        notes.add_column(overflow="fold")
+        for note in document["notes"]:
+            notes.add_row("!", Text(one_line(note)))
+        yield _padded(notes)
+    yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 2))
+
+
+def _no_rules(document: Document) -> RenderableType:
+    return Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
+
+
+def _padded(content: RenderableType) -> Padding:
+    """Content with the margin of the table, and a blank line below."""
+    return Padding(content, (0, 2, 1, 2))

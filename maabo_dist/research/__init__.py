@@ -1,0 +1,1 @@
+"""The paper's experiments, tables with planted rules, and their plots."""

@@ -1,0 +1,275 @@
+"""How a generated column looks: from a standard normal latent to the cells of a table.
+
+Every column is a function of one latent that never falls as the latent rises (the levels of text aside, which have no
+order). A quantile of the latent is then a threshold on the column, and a decoy is a column whose latent is correlated.
+
+    latent ──► shape by kind ──► shift, scale ──► rounded to `DECIMALS`          numbers
+           └─► place among the cuts ──► whole number, or level                   whole numbers, text
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.rules.rule import Condition, Op
+
+DECIMALS = 4
+FEWEST_LEVELS, MOST_LEVELS = 3, 6
+
+Latent = npt.NDArray[np.float64]
+
+_NOTHING = 1e-9  # less than any two cuts lie apart
+_ROOM = 0.03  # between a cut that a rule needs and the next one, so that the values beside it have rows
+
+
+class Kind(StrEnum):
+    """The family of a column's values."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    SKEWED = "skewed"
+    WHOLE = "whole"
+    TEXT = "text"
+
+
+_NUMBERS = (Kind.NORMAL, Kind.UNIFORM, Kind.SKEWED, Kind.WHOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column."""
+
+    kind: Kind
+    shift: float = 0.0
+    scale: float = 1.0
+    cuts: tuple[float, ...] = ()
+    """WHOLE and TEXT: where the latent passes to the next value, ascending."""
+    levels: tuple[str, ...] = ()
+    """TEXT: one more than cuts."""
+
+    def cells(self, latent: Latent) -> npt.NDArray[Any]:
+        """The column's cells, none of them missing."""
+        if self.kind is Kind.TEXT:
+            return np.array(self.levels, dtype=object)[np.searchsorted(self.cuts, latent, side="right")]
+        if self.kind is Kind.WHOLE:
+            return self.shift + np.searchsorted(self.cuts, latent, side="right")
+        rounded: npt.NDArray[np.float64] = np.round(self._number(latent), DECIMALS) + 0.0  # no −0.0
+        return rounded
+
+    def threshold(self, below: float) -> float:
+        """A number that a share `below` of the cells stays under; no cell is equal to it.
+
+        It lies between two neighbouring roundings, so that rounding moves no cell across it.
+        """
+        latent = ndtri(below)
+        if self.kind is Kind.WHOLE:
+            return float(self.shift + np.searchsorted(self.cuts, latent - _NOTHING) + 0.5)
+        steps = np.floor(self._number(latent) * 10**DECIMALS)
+        return float(np.round((steps + 0.5) / 10**DECIMALS, DECIMALS + 1))
+
+    def literal(self, name: str, mass: float, *, large: bool) -> Condition:
+        """A condition that a share `mass` of the cells satisfies; the plan was made for it."""
+        if self.kind is Kind.TEXT:
+            return Condition(name, Op.IS, self.levels[0])
+        if large:
+            return Condition(name, Op.ABOVE, self.threshold(1 - mass))
+        return Condition(name, Op.AT_MOST, self.threshold(mass))
+
+    def _number(self, latent: Any) -> Any:
+        match self.kind:
+            case Kind.UNIFORM:
+                shape = ndtr(latent)
+            case Kind.SKEWED:
+                shape = np.exp(latent)
+            case _:
+                shape = latent
+        return self.shift + self.scale * shape
+
+
+def number_plan(rng: np.random.Generator, quantiles: Sequence[float] = ()) -> ColumnPlan:
+    """A column of numbers of some kind; `quantiles` are those at which thresholds will be asked for."""
+    kind = _NUMBERS[rng.integers(len(_NUMBERS))]
+    if kind is Kind.WHOLE:
+        return ColumnPlan(kind, shift=float(rng.integers(-3, 10)), cuts=_whole_cuts(rng, quantiles))
+    shift, scale = np.round([rng.normal(0, 10), 1 + rng.exponential(10)], 2).tolist()
+    return ColumnPlan(kind, shift, scale)
+
+
+def text_plan(rng: np.random.Generator, mass: float | None = None) -> ColumnPlan:
+    """A column of text; `mass`, if given, is the share of its first level, which a rule asks for."""
+    count = int(rng.integers(FEWEST_LEVELS, MOST_LEVELS + 1))
+    shares = rng.dirichlet(np.full(count, 5.0))
+    if mass is not None:
+        shares = np.array([mass, *(1 - mass) * shares[1:] / shares[1:].sum()])
+    cuts = ndtri(np.cumsum(shares)[:-1]).tolist()
+    return ColumnPlan(Kind.TEXT, cuts=tuple(cuts), levels=_level_names(rng, count))
+
+
+def decoy_plan(rng: np.random.Generator, original: ColumnPlan) -> ColumnPlan:
+    """A column to imitate `original`: numbers of any kind, or text with levels of the same sizes."""
+    if original.kind is not Kind.TEXT:
+        return number_plan(rng)
+    return ColumnPlan(Kind.TEXT, cuts=original.cuts, levels=_level_names(rng, len(original.levels)))
+
+
+def _whole_cuts(rng: np.random.Generator, quantiles: Sequence[float]) -> tuple[float, ...]:
+    spread = np.arange(1, rng.integers(4, 16)) + rng.uniform(-0.3, 0.3)
+    free = [place for place in spread / (len(spread) + 1) if all(abs(place - fixed) > _ROOM for fixed in quantiles)]
+    return tuple(ndtri(np.sort([*free, *quantiles])).tolist())
+
+
+def _level_names(rng: np.random.Generator, count: int) -> tuple[str, ...]:
+    return tuple("abcdef"[place] for place in rng.permutation(count))
+
+
+UNEVEN = 0.4
+"""How far a literal's part in the selectivity of a conjunction is from an equal one, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planting:
+    """A rule to plant."""
+
+    structure: str
+    """`conjunction 1`, `xor 1`, `parity 1`, …: rules of one structure share their columns."""
+    conditions: tuple[Condition, ...]
+    label: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a table and the rules planted in them."""
+
+    recipe: Recipe
+    columns: dict[str, ColumnPlan]
+    """By name, in table order."""
+    informative: tuple[str, ...]
+    """In table order."""
+    decoys: dict[str, str]
+    """Each decoy with the column it imitates."""
+    conjunctions: tuple[Planting, ...]
+    cells: tuple[Planting, ...]
+    """Of XOR and parity structures. They decide the rows that no conjunction covers."""
+
+    @property
+    def rules(self) -> tuple[Planting, ...]:
+        """Where two cover a row, the earlier decides its class."""
+        return (*self.conjunctions, *self.cells)
+
+
+def lay_out(recipe: Recipe) -> Layout:
+    """The layout that the recipe describes."""
+    planner = _Planner(recipe)
+    conjunctions = planner.conjunctions()
+    cells = planner.cells()
+    informative = set(planner.plans)
+    decoys = planner.decoys()
+    planner.noise()
+    names = [f"x{place}" for place in range(recipe.features)]
+    return Layout(
+        recipe=recipe,
+        columns={name: planner.plans[name] for name in names},
+        informative=tuple(name for name in names if name in informative),
+        decoys=decoys,
+        conjunctions=conjunctions,
+        cells=cells,
+    )
+
+
+class _Planner:
+    """Plans column after column, at random places of the table: conjunctions, XOR and parity, decoys, noise."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.rng = np.random.default_rng([recipe.seed, 0])
+        self.names = [f"x{place}" for place in self.rng.permutation(recipe.features)]
+        self.plans: dict[str, ColumnPlan] = {}
+        self.texts = self._text_turns()
+
+    def conjunctions(self) -> tuple[Planting, ...]:
+        labels, planted, taken = _rare_classes(self.recipe), [], 0.0
+        for number, size in enumerate(self.recipe.sizes):
+            coverage = self.rng.uniform(*self.recipe.coverages)
+            # Rows of the conjunctions before it are lost to it.
+            masses = _masses(self.rng, size, coverage / (1 - taken))
+            conditions = tuple(self._literal(mass) for mass in masses)
+            planted.append(Planting(f"conjunction {number + 1}", conditions, labels[number % len(labels)]))
+            taken += coverage
+        return tuple(planted)
+
+    def cells(self) -> tuple[Planting, ...]:
+        parts, xor, parity = self._parts(), self.recipe.xor, self.recipe.parity
+        structures = [(f"xor {k + 1}", 2) for k in range(xor)] + [(f"parity {k + 1}", 3) for k in range(parity)]
+        planted: list[Planting] = []
+        for number, (structure, order) in enumerate(structures):
+            halves = [self._halves() for _ in range(order)]
+            for larges in product((False, True), repeat=order):
+                conditions = (*parts[number], *(half[large] for half, large in zip(halves, larges, strict=True)))
+                # Structure after structure takes the next two classes.
+                label = (2 * number + sum(larges) % 2) % self.recipe.classes
+                planted.append(Planting(structure, conditions, label))
+        return tuple(planted)
+
+    def decoys(self) -> dict[str, str]:
+        """They imitate the columns planned so far, in turn."""
+        originals = self.rng.permutation(list(self.plans)).tolist()
+        imitated = [originals[number % len(originals)] for number in range(self.recipe.decoys)]
+        return {self._plan(decoy_plan(self.rng, self.plans[original])): original for original in imitated}
+
+    def noise(self) -> None:
+        while len(self.plans) < self.recipe.features:
+            self._plan(text_plan(self.rng) if len(self.plans) in self.texts else number_plan(self.rng))
+
+    def _text_turns(self) -> frozenset[int]:
+        """In which turns a column of text is planned: for a literal of a conjunction, or for noise."""
+        recipe = self.recipe
+        eligible = [*range(sum(recipe.sizes)), *range(recipe.informative + recipe.decoys, recipe.features)]
+        return frozenset(self.rng.permutation(eligible)[: recipe.text_columns].tolist())
+
+    def _plan(self, plan: ColumnPlan) -> str:
+        name = self.names[len(self.plans)]
+        self.plans[name] = plan
+        return name
+
+    def _literal(self, mass: float) -> Condition:
+        large = bool(self.rng.integers(2))
+        is_text = len(self.plans) in self.texts
+        plan = text_plan(self.rng, mass) if is_text else number_plan(self.rng, (1 - mass if large else mass,))
+        return plan.literal(self._plan(plan), mass, large=large)
+
+    def _halves(self) -> tuple[Condition, Condition]:
+        plan = number_plan(self.rng, (0.5,))
+        name = self._plan(plan)
+        return plan.literal(name, 0.5, large=False), plan.literal(name, 0.5, large=True)
+
+    def _parts(self) -> list[tuple[Condition, ...]]:
+        """The conditions on the gate that lead to each structure; none where one structure takes all."""
+        count, share = self.recipe.structures, self.recipe.xor_share
+        if not self.recipe.gated:
+            return [()] * count
+        edges = [share * part / count for part in range(count + 1)]
+        plan = number_plan(self.rng, [edge for edge in edges if 0 < edge < 1])
+        name = self._plan(plan)
+        lows = [(Condition(name, Op.ABOVE, plan.threshold(edge)),) if edge > 0 else () for edge in edges]
+        highs = [(Condition(name, Op.AT_MOST, plan.threshold(edge)),) if edge < 1 else () for edge in edges]
+        return [(*low, *high) for low, high in zip(lows[:-1], highs[1:], strict=True)]
+
+
+def _rare_classes(recipe: Recipe) -> list[int]:
+    """Those not more frequent than the average outside of the rules, the last first."""
+    average = 1 / recipe.classes
+    return [label for label in reversed(range(recipe.classes)) if recipe.base_shares[label] <= average + 1e-9]
+
+
+def _masses(rng: np.random.Generator, size: int, coverage: float) -> list[float]:
+    """Shares of the rows, one for each literal, with the product `coverage`."""
+    weights = 1 + rng.uniform(-UNEVEN, UNEVEN, size)
+    masses: list[float] = (coverage ** (weights / weights.sum())).tolist()
+    return masses

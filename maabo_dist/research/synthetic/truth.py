@@ -1,0 +1,168 @@
+"""`Truth`: what is planted in a table. It stands beside the table as JSON, and the scorer reads it.
+
+A truth may be written by hand for a table from elsewhere; it then has no recipe, and no fresh rows can be drawn.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from maabo_dist.data.cells import levels
+from maabo_dist.errors import FormatError
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.rules.rule import Condition, Op
+
+FORMAT: Final = "maabo-truth/1"
+
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+_VALUES = {Op.AT_MOST: float, Op.ABOVE: float, Op.IS: str, Op.IS_NOT: str, Op.IS_MISSING: None, Op.IS_PRESENT: None}
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_by_name=True)
+
+
+class PlantedRule(_Document):
+    """A rule that holds in the table, and what it came to there."""
+
+    id: Name
+    """P1, P2, …: where two cover a row, the earlier decided its class."""
+    structure: Name
+    """`conjunction 1`, `xor 1`, `parity 1`, …"""
+    conditions: tuple[Condition, ...] = Field(min_length=1)
+    """Rows where a column is missing satisfy none of them."""
+    label: str = Field(alias="class")
+    n: Count
+    """Rows of the table that it covers."""
+    coverage: Share
+    """Their share."""
+    precision: Share | None
+    """Of these, the share that has its class; None where it covers none."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        for condition in self.conditions:
+            kind = _VALUES[condition.op]
+            if condition.value is not None if kind is None else not isinstance(condition.value, kind):
+                raise ValueError(f"{self.id}: {condition.op.value!r} does not go with {condition.value!r}")
+        return self
+
+
+class Truth(_Document):
+    """The planted rules and the columns that they are made of."""
+
+    format: Literal["maabo-truth/1"] = FORMAT
+    target: Name
+    classes: tuple[str, ...] = Field(min_length=2)
+    rows: Annotated[int, Field(ge=1)]
+    rules: tuple[PlantedRule, ...]
+    informative: tuple[Name, ...]
+    """Columns of the rules."""
+    decoys: dict[str, str] = {}
+    """Columns that imitate one of these, and which."""
+    recipe: Recipe | None = None
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Self:
+        twice = [name for name, uses in Counter(rule.id for rule in self.rules).items() if uses > 1]
+        if twice:
+            raise ValueError(f"two rules are called {twice[0]}")
+        for rule in self.rules:
+            if rule.label not in self.classes:
+                raise ValueError(f"{rule.id} is of class {rule.label!r}, which is none of the classes")
+        used = {condition.feature for rule in self.rules for condition in rule.conditions}
+        strange = sorted((used | set(self.decoys.values())) - set(self.informative))
+        if strange or set(self.decoys) & set(self.informative):
+            raise ValueError(f"informative does not fit the rules and decoys: {(strange or sorted(self.decoys))[0]}")
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def dump(self) -> str:
+        """JSON text that ends with a line break."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, data: object, *, source: str = "The truth") -> Self:
+        """Inverse of `to_json`, checked; `source` is how a message calls it."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            found = data.get("format") if isinstance(data, dict) else None
+            raise FormatError(f"{source} is no truth of a generated table: its format is {found!r}, not {FORMAT!r}.")
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in problem["loc"]) or "content"
+            message = str(problem["msg"]).removeprefix("Value error, ")
+            raise FormatError(f"{source} is damaged: {where}: {message}. Generate the table again.") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file."""
+        return cls.from_json(read_json(path), source=str(path))
+
+
+def read_json(path: Path) -> object:
+    """What a JSON file holds, or a FormatError."""
+    try:
+        data: object = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read ({error.strerror}). Check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} does not read as JSON: {error}. It is damaged or another kind of file.") from error
+    return data
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+def covered(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
+    """(rows): whether all conditions hold."""
+    mask = np.ones(len(frame), np.bool_)
+    for condition in conditions:
+        mask &= _holds(frame[condition.feature], condition)
+    return mask
+
+
+def present(frame: pd.DataFrame, names: Iterable[str]) -> Mask:
+    """(rows): whether none of these columns is missing."""
+    mask = np.ones(len(frame), np.bool_)
+    for name in names:
+        mask &= frame[name].notna().to_numpy()
+    return mask
+
+
+def overlap(one: Mask, other: Mask) -> float:
+    """Jaccard similarity of two sets of rows; 1 where both are empty."""
+    either = np.count_nonzero(one | other)
+    return float(np.count_nonzero(one & other) / either) if either else 1.0
+
+
+def _holds(cells: pd.Series, condition: Condition) -> Mask:
+    missing: Mask = cells.isna().to_numpy()
+    match condition.op:
+        case Op.IS_MISSING:
+            return missing
+        case Op.IS_PRESENT:
+            return ~missing
+        case Op.AT_MOST | Op.ABOVE:
+            values = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+            holds = values <= condition.value if condition.op is Op.AT_MOST else values > condition.value
+        case _:
+            coded = levels(cells)
+            is_level = np.array([*(text == condition.value for text in coded.texts), False])[coded.codes]
+            holds = is_level if condition.op is Op.IS else ~is_level & ~missing
+    joined: Mask = holds | missing if condition.or_missing else holds
+    return joined

@@ -1,0 +1,178 @@
+"""`python -m scheduler token`: tokens made on the ledger itself, where no server runs yet: the first one, above all."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import click
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from maabo_dist._util.text import seconds_until
+from maabo_dist.cli.access import (
+    new_token_options,
+    scope_names,
+    show_tokens,
+    tell_created,
+    tenant_option,
+    token_number,
+)
+from maabo_dist.cli.jobs import json_option
+from maabo_dist.cluster.address import reaching
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.contract import names
+from maabo_dist.errors import InputError, MaaboError, SettingsError
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.tenants import Registry, TokenRow
+
+if TYPE_CHECKING:
+    from scheduler.ledger.backup import Kept
+    from scheduler.resources import Parts
+
+
+MOST_TEXT = 200
+
+
+@click.group("token")
+def token_group() -> None:
+    """Make, list and revoke tokens on the ledger that MAABO_LEDGER names."""
+
+
+@token_group.command("create")
+@new_token_options
+def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
+    """Make a token. Stdout is the token alone; it is shown this once."""
+    from scheduler.api.callers import make_token
+
+    for option, text, fewest in (("--tenant", tenant, 1), ("--name", name, 0)):
+        if not fewest <= len(text) <= MOST_TEXT:
+            raise SettingsError(f"{option} has {len(text)} characters; {fewest} to {MOST_TEXT} are taken.")
+    made = make_token(tenant, frozenset(scope_names(scopes)), time(), name=name, seconds=seconds_until(expires))
+    with _registry() as registry:
+        registry.add_token(made.row)
+    tell_created(made.text, _told(made.row))
+    return 0
+
+
+@token_group.command("list")
+@tenant_option
+@json_option
+def list_command(tenant: str | None, as_json: bool) -> int:
+    """List the tokens that were made, the oldest first."""
+    with _registry() as registry:
+        found = [_told(row) for row in registry.tokens(tenant)]
+    show_tokens(found, as_json=as_json)
+    return 0
+
+
+@token_group.command("revoke")
+@click.argument("token_id", metavar="ID")
+def revoke_command(token_id: str) -> int:
+    """Revoke the token of this ID: from now on it is of no use."""
+    number = token_number(token_id)
+    with _registry() as registry:
+        revoked = registry.revoke(number, time())
+    if not revoked:
+        raise InputError(f"There is no token {number} that is valid. `python -m scheduler token list` lists them.")
+    click.echo(f"Token {number} is revoked.")
+    return 0
+
+
+@contextmanager
+def _registry() -> Iterator[Registry]:
+    """Of the ledger alone: neither Redis nor a store has to be there yet."""
+    ledger = Ledger(ClusterSettings.from_environment(os.environ).ledger_url)
+    try:
+        yield ledger.registry
+    finally:
+        ledger.close()
+
+
+def _told(row: TokenRow) -> dict[str, Any]:
+    from scheduler.api.callers import SCOPES
+
+    told = asdict(row) | {"scopes": sorted(row.scopes, key=SCOPES.index)}
+    del told["hash"]
+    return told
+
+
+@click.command("backup")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
+@click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+def backup_command(jobs: tuple[str, ...], target: Path) -> int:
+    """Write jobs to a file, with the tables and trees they need. They may go on meanwhile."""
+    from scheduler.ledger.backup import back_up
+
+    if not target.parent.is_dir():
+        raise InputError(f"There is no directory {target.parent} to write the backup to.")
+    with _parts() as parts:
+        _tell("Wrote", back_up(parts.ledger, parts.store, jobs, target), target)
+    return 0
+
+
+@click.command("restore")
+@click.argument("source", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+def restore_command(source: Path) -> int:
+    """Bring the jobs of a backup back. Those that had not ended go on from where they were."""
+    from scheduler.ledger.backup import restore
+
+    with _parts() as parts, TemporaryDirectory(prefix="maabo-restore-") as scratch:
+        _tell("Restored", restore(parts.ledger, parts.store, source, Path(scratch)), source)
+    return 0
+
+
+@contextmanager
+def _parts() -> Iterator["Parts"]:
+    from scheduler.resources import Parts
+
+    parts = Parts.connected(ClusterSettings.from_environment(os.environ))
+    try:
+        yield parts
+    finally:
+        parts.close()
+
+
+def _tell(done: str, kept: "Kept", path: Path) -> None:
+    many = f"{len(kept.jobs)} job{'s' if len(kept.jobs) != 1 else ''}"
+    click.echo(f"{done} {many}: {kept.rows:,} rows of the ledger and {kept.artifacts:,} artifacts ({path}).")
+
+
+PATIENCE = 5.0
+_PROCESSES = Path("/proc")
+
+
+class UnwellError(MaaboError):
+    """No scheduler takes its turns here."""
+
+    kind = "unavailable"
+
+
+def check_scheduler(settings: ClusterSettings) -> str:
+    """Who is well, in a line.
+
+    Every scheduler writes its meters to Redis as it turns, and they expire when it does not. Looked for are those of
+    the processes that can be seen from here: in a container, its own.
+    """
+    # Without retries: a Redis that is not there is an answer, too.
+    with (
+        reaching(settings.redis_url),
+        redis.Redis.from_url(settings.redis_url, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)) as client,
+    ):
+        found = _turning(client, settings)
+    if not found:
+        raise UnwellError(f"No scheduler process of {socket.gethostname()} has taken a turn in the last minute.")
+    return f"{', '.join(found)} is well."
+
+
+def _turning(client: Any, settings: ClusterSettings) -> list[str]:
+    host = socket.gethostname()
+    owners = [f"{host}:{path.name}" for path in _PROCESSES.iterdir() if path.name.isdecimal()]
+    kept = client.mget([settings.key(f"{names.METERS}:{owner}") for owner in owners])
+    return [owner for owner, meters in zip(owners, kept, strict=True) if meters is not None]

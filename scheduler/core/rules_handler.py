@@ -1,0 +1,139 @@
+"""`RulesDesk`: the trees of a job into the store, and GS-MRM over them on a worker, at the end and now and then."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.messages import Mine, Mined
+from maabo_dist.trees.wire import Frame, write_segment
+from scheduler import metrics
+from scheduler.core.job import ActiveJob, RulesRequest
+from scheduler.ledger.ledger import Segment
+from scheduler.messaging.publisher import Post
+from scheduler.resources import Parts
+
+journal = Journal("maabo.scheduler.rules")
+
+MOST_STRIKES = 4
+SECONDS_A_TREE = 5e-5
+"""A generous guess at GS-MRM, to know when an answer should have come."""
+REST = 10
+"""Rules so far are mined again when this many times as long has passed as it took."""
+
+
+class RulesDesk:
+    """Asks for rules and judges the answers."""
+
+    def __init__(self, parts: Parts, post: Post) -> None:
+        self._parts, self._post, self._meters = parts, post, parts.meters
+
+    def tend(self, job: ActiveJob, now: float) -> None:
+        """Ask for the rules of a search that is over, or for rules so far if it is time."""
+        if job.machine.finished:
+            if job.request is None or not job.request.final:
+                job.state = JobState.MINING
+                self._parts.ledger.write(job.lease, now, {"state": job.state.value})
+                self._ask(job, now, final=True)
+        elif self._time_for_partial(job, now):
+            job.next_partial = now + self._parts.settings.partial_seconds
+            self._ask(job, now, final=False)
+
+    def resend_silent(self, job: ActiveJob, now: float) -> None:
+        """Ask again if a worker took the request and nothing was heard since."""
+        request = job.request
+        if request is None:
+            return
+        if request.taken is None:
+            request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
+        elif now - request.taken > (5 + request.trees * SECONDS_A_TREE) * 2**job.rules_silences:
+            journal.warn("nothing heard of the rules", **job.named, final=request.final)
+            self._meters.count(metrics.RESENT, "silent")
+            job.rules_silences = min(6, job.rules_silences + 1)
+            job.request = None
+
+    def accepted(self, job: ActiveJob, answer: Mined, now: float) -> bool:
+        """Take an answer; whether the document beside it is to be shown."""
+        if answer.kind == "done":
+            return self._done(job, answer, now)
+        if answer.kind == "lost":
+            self._meters.count(metrics.LOST, "rules")
+        if job.request is None or answer.attempt != job.request.number:
+            return False
+        job.request = None
+        job.next_partial = now + self._parts.settings.partial_seconds
+        journal.warn(f"rules {answer.kind}", **job.named, reason=answer.reason)
+        self._meters.count(metrics.RESENT, answer.kind)
+        if answer.kind == "unavailable":
+            self._forget_lost_segments(job)
+        elif answer.final:
+            job.rules_strikes += 1
+        return False
+
+    def _done(self, job: ActiveJob, answer: Mined, now: float) -> bool:
+        if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
+            self._meters.count(metrics.DROPPED, "rules")
+            return False
+        if job.request is not None and answer.attempt == job.request.number:
+            job.request = None
+        if not answer.final:
+            job.next_partial = now + max(self._parts.settings.partial_seconds, REST * answer.seconds)
+        self._meters.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
+        job.rules, job.rules_silences, job.rules_seconds = answer.rules, 0, answer.seconds
+        return True
+
+    def _forget_lost_segments(self, job: ActiveJob) -> None:
+        """If trees are gone from the store, all of them are stored again with the next request: the ledger has them."""
+        if not all(self._parts.store.has(f"trees/{segment.digest}") for segment in job.segments):
+            journal.warn("trees missing in the store; to be put there again", **job.named)
+            job.segments.clear()
+
+    def _time_for_partial(self, job: ActiveJob, now: float) -> bool:
+        if job.next_partial == 0.0:
+            job.next_partial = now + self._parts.settings.partial_seconds
+        exported = job.segments[-1].until if job.segments else 0
+        return job.request is None and now >= job.next_partial and job.machine.observed > exported
+
+    def _ask(self, job: ActiveJob, now: float, *, final: bool) -> None:
+        self._export(job, now)
+        job.requests += 1
+        run = job.machine.run
+        # Without what is no concern of a worker; its span belongs under the job's.
+        spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
+        message = Mine(
+            spec=spec,
+            attempt=job.requests,
+            final=final,
+            segments=tuple(segment.digest for segment in job.segments),
+            seconds=job.ran(now),
+            stopped=run.reason if final else "running",
+            failures=tuple(job.failures.values()),
+        )
+        self._post.mine(message)
+        self._meters.count(metrics.TASKS_SENT, "rules")
+        job.request = RulesRequest(job.requests, final, run.grown, now)
+
+    def _export(self, job: ActiveJob, now: float) -> None:
+        """The trees of all batches observed since the last segment, as one more segment."""
+        first, until = (job.segments[-1].until if job.segments else 0), job.machine.observed
+        if until == first:
+            return
+        scratch = Path(self._parts.settings.cache_dir)
+        scratch.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=scratch, prefix=".segment-") as directory:
+            path = Path(directory) / "segment"
+            digest = write_segment(path, self._frames(job, first, until))
+            self._parts.store.put(f"trees/{digest}", path)
+        job.segments.append(Segment(digest, until))
+        self._parts.ledger.write_segments(job.lease, now, job.segments)
+        journal.detail("trees stored", **job.named, segment=digest[:12], batches=until)
+
+    def _frames(self, job: ActiveJob, first: int, until: int) -> Iterator[Frame]:
+        subsets = {row.number: row.subsets for row in self._parts.ledger.batches(job.lease.job, first, until)}
+        for row in self._parts.ledger.results(job.lease.job, first, until):
+            batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
+            yield batch[row.start : row.stop], row.trees

@@ -1,0 +1,1 @@
+"""The ledger: the durable record of jobs, searches, leases and tenants."""

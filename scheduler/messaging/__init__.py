@@ -1,0 +1,1 @@
+"""What goes out to workers and other services, and what comes in from them."""

@@ -1,0 +1,182 @@
+"""`Meters`: what a scheduler process counts, from 0 at its start. Plain values; others show them.
+
+Meters.count, observe, show ──► Reading ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.exposition`
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from threading import Lock
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from maabo_dist.errors import FormatError
+
+SHORT = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+MIDDLE = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+"""Upper bounds of buckets, in seconds; one more bucket holds what is above the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """What is counted, and how it is called."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    help: str
+    label: str = ""
+    values: tuple[str, ...] = ("",)
+    """Of the label; one empty value where there is none."""
+    bounds: tuple[float, ...] = ()
+
+
+def _counter(name: str, text: str, label: str = "", *values: str) -> Meter:
+    return Meter("counter", name, text, label, values or ("",))
+
+
+def _gauge(name: str, text: str, label: str = "", *values: str) -> Meter:
+    return Meter("gauge", name, text, label, values or ("",))
+
+
+_TASKS = ("task", "evaluate", "screen", "rules")
+
+TREES = _counter("trees_observed", "Trees observed.")
+BATCHES_IN_FLIGHT = _gauge("batches_in_flight", "Batches proposed and not observed.")
+TASKS_IN_FLIGHT = _gauge("tasks_in_flight", "Tasks sent and not answered.", *_TASKS)
+TASKS_UNSENT = _gauge(
+    "tasks_unsent", "Tasks that could be sent and are not, because enough are.", "task", "evaluate", "screen"
+)
+TASKS_SENT = _counter("tasks_sent", "Tasks sent, each time they are.", *_TASKS)
+RESENT = _counter(
+    "tasks_resent",
+    "Tasks to be sent again: nothing heard, or the worker lost it, failed in it or could not begin it.",
+    *("reason", "silent", "lost", "failed", "unavailable"),
+)
+LOST = _counter("tasks_lost", "Tasks whose process died or ran out of time.", *_TASKS)
+FAILED_SUBSETS = _counter("subsets_failed", "Subsets given up: their trees could not be had.")
+DROPPED = _counter("answers_dropped", "Answers dropped because another one came first.", *_TASKS)
+REFUSED = _counter("answers_refused", "Answers that do not read.")
+LEASES = _counter("leases", "Changes of leases.", "change", "taken", "lost", "given_back")
+OUTAGES = _counter(
+    "outages",
+    "Attempts to go on that ended because a part could not be reached or written.",
+    *("part", "ledger", "redis", "broker", "store", "other"),
+)
+ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
+WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
+TASK_SECONDS = Meter(
+    "histogram", "task_duration_seconds", "What workers needed for tasks.", _TASKS[0], _TASKS[1:], bounds=MIDDLE
+)
+JOB_WAIT = Meter("histogram", "job_wait_seconds", "From a job's submission until it is started.", bounds=LONG)
+COMMIT_SECONDS = Meter("histogram", "ledger_commit_seconds", "Transactions that write the ledger.", bounds=SHORT)
+
+ALL = (
+    *(TREES, BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, TASKS_SENT, RESENT, LOST, FAILED_SUBSETS, DROPPED),
+    *(REFUSED, LEASES, OUTAGES, ENDED, WEBHOOKS, TASK_SECONDS, JOB_WAIT, COMMIT_SECONDS),
+)
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Timing(BaseModel):
+    """How often something took how long: a histogram."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bounds: tuple[Amount, ...]
+    counts: tuple[Annotated[int, Field(ge=0)], ...]
+    """One more than bounds. Not cumulative."""
+    sum: Amount
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(self.counts) != len(self.bounds) + 1 or list(self.bounds) != sorted(set(self.bounds)):
+            raise ValueError(f"{len(self.counts)} counts do not fit {len(self.bounds)} rising bounds")
+        return self
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Upper bounds as Prometheus writes them, each with how many were not above it."""
+        shown = [*map(repr, self.bounds), "+Inf"]
+        return [(bound, float(sum(self.counts[: index + 1]))) for index, bound in enumerate(shown)]
+
+
+class Reading(BaseModel):
+    """All meters of a scheduler at one moment, each by name and value of its label."""
+
+    model_config = ConfigDict(frozen=True)
+
+    amounts: dict[str, dict[str, Amount]]
+    """Counters and gauges."""
+    timings: dict[str, dict[str, Timing]]
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """From Redis, checked."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise FormatError(
+                f"A scheduler's meters do not read: {error.errors(include_url=False)[0]['msg']}."
+            ) from None
+
+
+class _Tally:
+    """A `Timing` that grows."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
+
+    def add(self, seconds: float) -> None:
+        seconds = max(0.0, seconds)  # clocks may be set back
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    def timing(self) -> Timing:
+        return Timing(bounds=self._bounds, counts=tuple(self._counts), sum=self._sum)
+
+
+class Meters:
+    """Counted by the loop and by the threads of webhooks."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._amounts = {
+            meter.name: dict.fromkeys(meter.values, 0.0) for meter in ALL if meter.kind in {"counter", "gauge"}
+        }
+        self._timings = {
+            meter.name: {value: _Tally(meter.bounds) for value in meter.values}
+            for meter in ALL
+            if meter.kind == "histogram"
+        }
+
+    def count(self, meter: Meter, value: str = "", number: float = 1) -> None:
+        """It happened once more, or so many times."""
+        with self._lock:
+            self._amounts[meter.name][value] += number
+
+    def show(self, meter: Meter, level: float, value: str = "") -> None:
+        """A gauge stands at this."""
+        with self._lock:
+            self._amounts[meter.name][value] = level
+
+    def observe(self, meter: Meter, seconds: float, value: str = "") -> None:
+        """Something took so long."""
+        with self._lock:
+            self._timings[meter.name][value].add(seconds)
+
+    def amount(self, meter: Meter, value: str = "") -> float:
+        """Where a counter or gauge stands."""
+        with self._lock:
+            return self._amounts[meter.name][value]
+
+    def reading(self) -> Reading:
+        """A copy of everything."""
+        with self._lock:
+            return Reading(
+                amounts={name: dict(values) for name, values in self._amounts.items()},
+                timings={
+                    name: {value: tally.timing() for value, tally in values.items()}
+                    for name, values in self._timings.items()
+                },
+            )

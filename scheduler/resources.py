@@ -1,0 +1,54 @@
+"""What a scheduler is made of; built once, at its entry point."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+from typing import Any
+
+from celery import Celery
+
+from maabo_dist.cluster.broker import make_celery
+from maabo_dist.cluster.redis_store import open_store
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import ArtifactStore
+from maabo_dist.cluster.streams import open_redis
+from maabo_dist.cluster.table_cache import TableCache
+from maabo_dist.cluster.tracing import Tracing
+from scheduler.ledger.ledger import Ledger
+from scheduler.messaging.broker import Broker, open_broker
+from scheduler.metrics import Meters
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything outside of the scheduler that it talks to."""
+
+    settings: ClusterSettings
+    ledger: Ledger
+    redis: Any
+    celery: Celery
+    store: ArtifactStore
+    cache: TableCache
+    broker: Broker
+    clock: Callable[[], float] = time
+    meters: Meters = field(default_factory=Meters)
+    tracing: Tracing = field(default_factory=Tracing)
+
+    @classmethod
+    def connected(cls, settings: ClusterSettings, tracing: Tracing | None = None) -> "Parts":
+        """The parts that the settings name."""
+        client = open_redis(settings)
+        store = open_store(settings, client)
+        cache = TableCache(Path(settings.cache_dir), store, settings.cache_bytes)
+        ledger, celery = Ledger(settings.ledger_url), make_celery(settings)
+        broker = open_broker(settings, client, celery)
+        return cls(settings, ledger, client, celery, store, cache, broker, tracing=tracing or Tracing())
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.ledger.close()
+        self.redis.close()
+        self.broker.close()
+        self.celery.close()
+        self.tracing.close()

@@ -1,0 +1,255 @@
+"""Task `maabo.evaluate`: grow the trees of some subsets."""
+
+import re
+import time
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.store import StoreError, keep_exhibits
+from maabo_dist.cluster.streams import send_answer, send_mined, send_request, send_screened
+from maabo_dist.cluster.table_cache import split_of
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.messages import (
+    Answer,
+    Evaluate,
+    Mine,
+    Mined,
+    Outcome,
+    Request,
+    Screen,
+    Screened,
+    TableSplit,
+    unpack_subsets,
+)
+from maabo_dist.contract.problem import problem_of
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import without_probes
+from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.mining.local import MiningResult, SearchEnd, conclude
+from maabo_dist.report import Exhibits, dump_document, make_exhibits, result_document
+from maabo_dist.rules import TreePool
+from maabo_dist.screens import BitTable, Pairs, count_pairs, pack_pairs, screen_block
+from maabo_dist.settings import SearchPlan
+from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.trees.wire import pack_forest, read_segment
+from workers.reporting import ClusterTask, reason_of, shown, worker_name
+
+
+class EvaluateTask(ClusterTask):
+    """Grows the trees of one message. What goes wrong is said on the stream; nothing is raised to Celery."""
+
+    name = names.EVALUATE
+
+    def work(self, message: dict[str, Any]) -> str:
+        """Returns one line for people, shown by Flower."""
+        try:
+            task = Evaluate.read(message)
+            table = self._cache.training(task.columns, task.split)
+            subsets = unpack_subsets(task.subsets, task.stop - task.start, task.subset_size)
+        except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
+            return self._answer(message, "unavailable", reason_of(error))
+        started = time.perf_counter()
+        try:
+            forest = self.grow(table, subsets, task.max_depth, whole=task.whole)
+            packed = pack_forest(forest)
+        except (
+            MaaboError,
+            MemoryError,
+        ) as error:  # a MemoryError left to Celery ends the worker and comes back for ever
+            return self._answer(message, "failed", reason_of(error))
+        seconds = time.perf_counter() - started
+        self._answer(message, "done", trees=packed, seconds=seconds)
+        best = f"{forest.best_scores.max():.3f}" if len(forest) else "–"
+        trees = "tree" if len(forest) == 1 else "trees"
+        return f"{len(forest)} {trees} · best F1 {best} · {seconds * 1000:.0f} ms"
+
+    def grow(self, table: TrainingTable, subsets: Any, max_depth: int, *, whole: bool) -> Forest:
+        """The work itself."""
+        return depth_search(table, subsets, max_depth, whole=whole)
+
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Called in the worker's main process when the one that ran the task is gone."""
+        self._answer(message, "lost", reason)
+
+    def _answer(
+        self, message: dict[str, Any], kind: Outcome, reason: str = "", *, trees: bytes = b"", **more: Any
+    ) -> str:
+        """Say what became of a message, even of one of another version, if it says who asked."""
+        key = {name: message.get(name) for name in ("job", "batch", "start", "stop", "attempt")}
+        try:
+            answer = Answer.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+        except FormatError:
+            return f"refused: {reason}"
+        self.deliver(send_answer, message, answer, trees)
+        return f"{kind}: {reason}"
+
+
+class ScreenTask(ClusterTask):
+    """Screens one block. What goes wrong is said on the stream; nothing is raised to Celery."""
+
+    name = names.SCREEN
+
+    def work(self, message: dict[str, Any]) -> str:
+        """Returns one line for people, shown by Flower."""
+        try:
+            task = Screen.read(message)
+            table = self._cache.bits(task.columns, task.split)
+        except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
+            return self._answer(message, "unavailable", reason_of(error))
+        started = time.perf_counter()
+        try:
+            packed = pack_pairs(self.screen(table, task))
+        except (MaaboError, MemoryError) as error:  # a MemoryError left to Celery ends the worker
+            return self._answer(message, "failed", reason_of(error))
+        seconds = time.perf_counter() - started
+        self._answer(message, "done", pairs=packed, seconds=seconds)
+        return f"{count_pairs(task.start, task.stop, table.features):,} pairs · {seconds * 1000:.0f} ms"
+
+    def screen(self, table: BitTable, task: Screen) -> Pairs:
+        """The work itself."""
+        if not task.start < task.stop < table.features:  # the last feature is nobody's first
+            raise FormatError(f"Features {task.start} to {task.stop - 1} are no block of {table.features} features.")
+        return screen_block(table, task.start, task.stop, task.most)
+
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Called in the worker's main process when the one that ran the task is gone."""
+        self._answer(message, "lost", reason)
+
+    def _answer(
+        self, message: dict[str, Any], kind: Outcome, reason: str = "", *, pairs: bytes = b"", **more: Any
+    ) -> str:
+        """Say what became of a message, even of one of another version, if it says who asked."""
+        key = {name: message.get(name) for name in ("job", "start", "stop", "attempt")}
+        try:
+            answer = Screened.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+        except FormatError:
+            return f"refused: {reason}"
+        self.deliver(send_screened, message, answer, pairs)
+        return f"{kind}: {reason}"
+
+
+journal = Journal("maabo.worker")
+
+
+class RulesTask(ClusterTask):
+    """Mines the rules of the trees that are there. What goes wrong is said on the stream."""
+
+    name = names.RULES
+
+    def work(self, message: dict[str, Any]) -> str:
+        """Returns one line for people, shown by Flower."""
+        started = time.perf_counter()
+        try:
+            task = Mine.read(message)
+        except MaaboError as error:
+            return self._answer(message, "unavailable", str(error))
+        try:
+            result, exhibits = self._mined(task)
+            document = dump_document(result_document(result, _dataset(task)))
+        except (StoreError, OSError) as error:
+            return self._answer(message, "unavailable", str(error))
+        except MemoryError:
+            return self._answer(message, "failed", "The worker ran out of memory.")
+        except MaaboError as error:
+            return self._answer(message, "failed", str(error))
+        if exhibits is not None:
+            self._keep(task, exhibits)
+        seconds = time.perf_counter() - started
+        said: dict[str, Any] = {
+            "trees": result.search.trees,
+            "rules": len(result.rules),
+            "digest": result.digest,
+            "seconds": seconds,
+        }
+        self._answer(message, "done", document=document.encode(), **said)
+        return f"{len(result.rules)} rules from {result.search.trees} trees · {seconds * 1000:.0f} ms"
+
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Called in the worker's main process when the one that ran the task is gone."""
+        self._answer(message, "lost", reason)
+
+    def _keep(self, task: Mine, exhibits: Exhibits) -> None:
+        """The rules are what counts: a store that cannot be reached now costs the report its pictures."""
+        try:
+            keep_exhibits(self._cache.store, task.spec.id, exhibits)
+        except (StoreError, OSError) as error:
+            journal.warn("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
+
+    def _mined(self, task: Mine) -> tuple[MiningResult, Exhibits | None]:
+        """The result and, at the end of a job, what its report shows."""
+        settings, fingerprint = task.spec.settings, task.spec.dataset.fingerprint
+        columns = self._cache.columns(fingerprint, TableSplit.of(settings))
+        table = self._cache.training(fingerprint, TableSplit.of(settings))
+        plan = SearchPlan.settle(settings, columns.count)
+        pool = TreePool(settings, plan.subset_size, table.weights)
+        for digest in task.segments:
+            for forest in read_segment(self._cache.segment_file(digest), settings.max_depth, len(columns.classes)):
+                pool.add(forest)
+        split = split_of(columns, TableSplit.of(settings))
+        result = conclude(columns, split, table, settings, plan, pool, SearchEnd(task.stopped, task.seconds))
+        exhibits = make_exhibits(result, columns, split, table) if task.final else None
+        notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
+        return replace(result, notes=notes), exhibits
+
+    def _answer(
+        self, message: dict[str, Any], kind: Outcome, reason: str = "", *, document: bytes = b"", **more: Any
+    ) -> str:
+        """Say what became of a message, even of one of another version, if it says who asked."""
+        spec = message.get("spec")
+        key = {"job": spec.get("id") if isinstance(spec, dict) else None}
+        key |= {name: message.get(name) for name in ("attempt", "final")}
+        try:
+            answer = Mined.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+        except FormatError:
+            return f"refused: {reason}"
+        self.deliver(send_mined, message, answer, document)
+        return f"{kind}: {reason}"
+
+
+def _dataset(task: Mine) -> dict[str, Any]:
+    reference = task.spec.dataset
+    table = reference.settings
+    return {"name": reference.name} | ({} if table is None else {"settings": table.model_dump(mode="json")})
+
+
+def _failures(task: Mine, columns: Columns) -> list[str]:
+    return [
+        f"The tree on {', '.join(columns.features[index].name for index in failure.subset if index < columns.count)} "
+        f"could not be had: {failure.reason}"
+        for failure in task.failures
+    ]
+
+
+class SubmitTask(ClusterTask):
+    """Passes a document on. A document without an id gets one made of the task's: sent twice, it is one job."""
+
+    name = names.SUBMIT
+    ignore_result = False
+
+    def run(self, **document: Any) -> str | dict[str, Any]:  # type: ignore[override]  # for another service, not for people
+        """Returns the job's id, or the problem of a document that cannot be one.
+
+        The schedulers get such a document too: they keep it among the refused, and call its callback.
+        """
+        own = _id(str(self.request.id), document.get("tenant"))
+        document["id"] = document.get("id") or own
+        job = document["id"] if _is_id(document["id"]) else own
+        request = Request(kind="submit", job=job, document=document)
+        send_request(self.redis, self._settings, request)
+        try:
+            return JobSpec.parse(document).id
+        except MaaboError as error:
+            return problem_of(error, request.correlation).to_json()
+
+
+def _id(task: str, tenant: object) -> str:
+    """Tenants who call their tasks alike do not meet in one job."""
+    said = task if tenant is None or tenant == "default" else f"{tenant}\0{task}"
+    return sha256(said.encode()).hexdigest()[:32]
+
+
+def _is_id(given: object) -> bool:
+    return isinstance(given, str) and re.fullmatch(r"[0-9a-f]{32}", given) is not None
