@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-import numpy as np
-
 from maabo_dist.errors import SettingsError
 
 SHOWN = 5
@@ -50,12 +48,3 @@ def seconds_until(text: str) -> float | None:
             f"{text!r} is no length of time. Give a number and s, m, h, d or w, as in 30d, 12h or 90m; or {NEVER}."
         )
     return float(found[1]) * _SECONDS[found[2]]
-
-
-def level_text(value: object) -> str:
-    """How a level is written: booleans in lower case, whole numbers without a fraction."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)

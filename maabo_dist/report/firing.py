@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from numbers import Real
 
-from maabo_dist._util.text import level_text
+from maabo_dist._util.levels import level_text
 from maabo_dist.errors import DatasetError
 from maabo_dist.report.document import Document, conditions_of
 from maabo_dist.rules.rule import Condition, Op

@@ -1,0 +1,12 @@
+"""The text of a categorical level, in prepared tables and in raw cells alike."""
+
+import numpy as np
+
+
+def level_text(value: object) -> str:
+    """How a level is written: booleans in lower case, whole numbers without a fraction."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
