@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from bench.quality.peer_calls import PeerRule, Peers, Searcher
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data import Columns, prepare
 from maabo_dist.mining.local import MiningResult, SearchEnd, conclude, mine, split_for
 from maabo_dist.research.synthetic import MinedRule
 from maabo_dist.research.synthetic.truth import covered
-from maabo_dist.rules import Condition, Op, TreePool
+from maabo_dist.rules import TreePool
 from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search
 

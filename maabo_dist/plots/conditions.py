@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots.canvas import (
     LITERAL,
@@ -30,7 +31,6 @@ from maabo_dist.plots.canvas import (
 )
 from maabo_dist.report.document import conditions_of
 from maabo_dist.report.wording import conditions_text, number_text, one_line
-from maabo_dist.rules.rule import Condition, Op
 
 WIDTH, HEIGHT = 3.3, 2.0
 """Of one histogram, in inches."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
 from maabo_dist.report.wording import conditions_text, dropped_texts, one_line
-from maabo_dist.rules.rule import Condition, Op
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")

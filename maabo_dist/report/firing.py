@@ -9,9 +9,9 @@ from math import isnan
 from numbers import Real
 
 from maabo_dist._util.levels import level_text
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import DatasetError
 from maabo_dist.report.document import Document, conditions_of
-from maabo_dist.rules.rule import Condition, Op
 
 Cell = bool | int | float | str | None
 Row = Mapping[str, Cell]

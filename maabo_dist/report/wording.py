@@ -6,7 +6,8 @@ Numbers are rounded to read well, unless a text is asked to be exact: to pick th
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from maabo_dist.rules.rule import Condition, Op, Rule
+from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.rules.rule import Rule
 
 ALWAYS = "always"
 """What the empty condition says."""

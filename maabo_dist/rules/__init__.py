@@ -6,12 +6,11 @@ from maabo_dist.rules.pool import LeafPool, TreePool, best_of
 from maabo_dist.rules.pruning import Pruned, prune
 from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.refitting import refit
-from maabo_dist.rules.rule import Condition, ConditionTest, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.rules.rule import ConditionTest, Displaced, HeldOut, Rule, Source, Support
 from maabo_dist.rules.selection import Selection, best_of_each, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.rules.support import Reasons, reasons
 
 __all__ = [
-    "Condition",
     "ConditionTest",
     "Displaced",
     "HeldOut",
@@ -19,7 +18,6 @@ __all__ = [
     "LeafPool",
     "Leaves",
     "NoiseEstimate",
-    "Op",
     "Pruned",
     "Reasons",
     "Rule",

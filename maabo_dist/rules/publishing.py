@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
+from maabo_dist.contract.conditions import Condition
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Rule, Source, Support, conditions_of
+from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support, conditions_of
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.rules.statistics import held_out, support
 from maabo_dist.settings import MiningSettings

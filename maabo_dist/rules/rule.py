@@ -2,36 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.columns import Feature, FeatureKind
 
 Literal = tuple[int, bool]
 """The smallest unit of logic: a feature index and whether its value is large (above a threshold) or small."""
-
-
-class Op(StrEnum):
-    """How a condition compares."""
-
-    AT_MOST = "<="
-    ABOVE = ">"
-    IS = "="
-    IS_NOT = "!="
-    IS_MISSING = "is missing"
-    IS_PRESENT = "is not missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition on a column of the table."""
-
-    feature: str
-    """The table's column."""
-    op: Op
-    value: float | str | None
-    """A number for <= and >, a level for = and !=, None for missing and not missing."""
-    or_missing: bool = False
-    """Whether rows where the column is missing satisfy it too (they were given a value that does)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from maabo_dist.cli.watch import RulesFound
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
-from maabo_dist.rules.rule import Condition, Op
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster_client.fake_scheduler import FakeScheduler, at_work

@@ -1,8 +1,9 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.mining.local import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
-from maabo_dist.rules.rule import Condition, Displaced, HeldOut, Op, Rule, Source, Support
+from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support
 from maabo_dist.settings import MiningSettings, SearchPlan
 
 AGE = Condition("age", Op.AT_MOST, 27.5)

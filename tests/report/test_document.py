@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.mining.local import SearchSummary, mine
 from maabo_dist.report import load_schema, result_document
 from maabo_dist.report.document import conditions_of, dump_document
-from maabo_dist.rules.rule import Condition, Op
 from maabo_dist.settings import MiningSettings
 
 VALIDATOR = Draft202012Validator(load_schema())

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from maabo_dist.contract.conditions import Op
 from maabo_dist.data import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.errors import SettingsError
@@ -17,7 +18,6 @@ from maabo_dist.report.figures import coverage as covering
 from maabo_dist.report.figures import exhibits_of, make_exhibits, search
 from maabo_dist.report.figures.histograms import MOST_CLASSES, ClassGroups
 from maabo_dist.rules import TreePool, TreeRecords
-from maabo_dist.rules.rule import Op
 from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search
 from tests import factories

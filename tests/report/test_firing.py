@@ -9,12 +9,12 @@ from handmade import make_document, make_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.report import fired, needed_columns, result_document, to_sql
 from maabo_dist.report.firing import predicted
-from maabo_dist.rules.rule import Condition, Op
 from maabo_dist.settings import MiningSettings, TableSettings
 
 LEVELS = ["C", "o'clock", "true", "3", "", "-0.5"]

@@ -11,10 +11,11 @@ from handmade import AGE, make_displaced, make_document, make_held_out, make_rep
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_exhibits, exhibits_of, report_page, result_document
 from maabo_dist.report.html.markup import counts_text
-from maabo_dist.rules.rule import Condition, ConditionTest, Op
+from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
 from tests import factories
 

@@ -1,8 +1,8 @@
 import pytest
 from handmade import AGE, make_rule
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.report.wording import condition_text, conditions_text, number_text, one_line, rule_text
-from maabo_dist.rules.rule import Condition, Op
 
 CUT = ("progression ≤ 152.1", "progression > 152.1")
 QUANTILES = ("y ≤ 3", "3 < y ≤ 7", "y > 7")

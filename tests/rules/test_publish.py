@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from maabo_dist.contract.conditions import Op
 from maabo_dist.data import prepare, split_rows
-from maabo_dist.rules import LeafFilter, Op, TreeRecords, best_of_each, choose, publish, reliable_leaves, rules_digest
+from maabo_dist.rules import LeafFilter, TreeRecords, best_of_each, choose, publish, reliable_leaves, rules_digest
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.trees import TrainingTable, depth_search

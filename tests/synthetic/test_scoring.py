@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import DatasetError, FormatError, SettingsError
 from maabo_dist.research.synthetic import MinedRule, PlantedRule, Recipe, Truth, generate, score
-from maabo_dist.rules.rule import Condition, Op
 from tests.report.handmade import make_document, make_rule
 
 A, B = Condition("a", Op.ABOVE, 9.5), Condition("b", Op.AT_MOST, 9.5)

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.rules.rule import Condition, Op
 
 DECIMALS = 4
 FEWEST_LEVELS, MOST_LEVELS = 3, 6

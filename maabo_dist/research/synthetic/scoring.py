@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import DatasetError, FormatError
 from maabo_dist.report.document import FORMAT, Document, conditions_of
 from maabo_dist.research.synthetic.layout import lay_out
 from maabo_dist.research.synthetic.planting import draw
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered, overlap, present
-from maabo_dist.rules.rule import Condition, Op
 
 SAME_ROWS = 0.8
 """Thresholds are right if planted and mined rows overlap (Jaccard) at least this much."""

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.cells import levels
 from maabo_dist.errors import FormatError
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.rules.rule import Condition, Op
 
 FORMAT: Final = "maabo-truth/1"
 
