@@ -19,7 +19,7 @@ import click
 from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.cluster.address import check_access
 from maabo_dist.cluster.broker import check_broker
-from maabo_dist.cluster.logs import Journal, set_up_logging
+from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.errors import MaaboError
@@ -28,7 +28,7 @@ from scheduler.commands import backup_command, restore_command, token_group
 if TYPE_CHECKING:
     from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler")
+logger = StructuredLogger("maabo.scheduler")
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,7 +83,7 @@ def _run_scheduler() -> None:
     with _parts("maabo-scheduler") as parts:
         warm()
         owner = f"{socket.gethostname()}:{os.getpid()}"
-        journal.tell(f"ready as {owner}")
+        logger.info(f"ready as {owner}")
         Scheduler(parts, owner).run(stop)
 
 
@@ -110,10 +110,10 @@ def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
     problem = check_access(parts.settings.redis_url, parts.redis.ping)
     if problem is not None:
-        journal.warn("Redis cannot be reached yet", reason=problem)
+        logger.warning("Redis cannot be reached yet", reason=problem)
     problem = check_broker(parts.settings, parts.celery)
     if problem is not None:
-        journal.warn("the broker cannot be reached yet", reason=problem)
+        logger.warning("the broker cannot be reached yet", reason=problem)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from celery.app.backends import by_url
 
 from maabo_dist.cluster.address import check_access, verifying
 from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT, check_broker, make_celery, over_amqp
-from maabo_dist.cluster.logs import Journal, log_handler
+from maabo_dist.cluster.logs import StructuredLogger, log_handler
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
@@ -25,7 +25,7 @@ from workers.heartbeat import Pulse
 from workers.reporting import ClusterTask, facts_of
 from workers.tasks import EvaluateTask, RulesTask, ScreenTask, SubmitTask
 
-journal = Journal("maabo.worker")
+logger = StructuredLogger("maabo.worker")
 
 ANSWERS_KEPT = 86400
 """Seconds."""
@@ -79,7 +79,9 @@ def _check(settings: ClusterSettings, application: Celery) -> None:
         _leave(error)
     longest = settings.task_limit * HARD_LIMIT
     if over_amqp(settings) and longest > CONSUMER_TIMEOUT:
-        journal.warn("tasks may run longer than RabbitMQ waits by default; raise its consumer_timeout", seconds=longest)
+        logger.warning(
+            "tasks may run longer than RabbitMQ waits by default; raise its consumer_timeout", seconds=longest
+        )
 
 
 def _leave(error: MaaboError) -> NoReturn:
@@ -91,7 +93,7 @@ def _report_loss(sender: Any = None, exception: BaseException | None = None, kwa
     """A task whose process was killed or ran out of time is reported by the main process, at once."""
     if isinstance(sender, ClusterTask):
         message = kwargs or {}
-        journal.warn("task lost", task=sender.name, **facts_of(message), reason=repr(exception))
+        logger.warning("task lost", task=sender.name, **facts_of(message), reason=repr(exception))
         sender.report_loss(message, repr(exception))
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import redis
 from celery import Task
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract.messages import MAX_REASON
 
-journal = Journal("maabo.worker")
+logger = StructuredLogger("maabo.worker")
 
 MOST_SAID = 200
 """Characters of a value in a log line; nothing that reads has more."""
@@ -67,13 +67,13 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         try:
             send(self.redis, self._settings, answer, body)
         except redis.RedisError as error:
-            journal.warn("answer not sent", task=self.name, job=answer.job, reason=error)
+            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
         if answer.kind == "unavailable":
             time.sleep(REST)
 
     def _tell(self, message: dict[str, Any], answer: Any) -> None:
         facts = facts_of(message) | {"seconds": answer.seconds, "reason": answer.reason or None}
-        journal.tell(f"task {answer.kind}", task=self.name, **facts)
+        logger.info(f"task {answer.kind}", task=self.name, **facts)
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Called in the worker's main process when the one that ran the task is gone; by default nobody is told."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError, keep_exhibits
 from maabo_dist.cluster.streams import send_answer, send_mined, send_request, send_screened
 from maabo_dist.cluster.table_cache import split_of
@@ -131,7 +131,7 @@ class ScreenTask(ClusterTask):
         return f"{kind}: {reason}"
 
 
-journal = Journal("maabo.worker")
+logger = StructuredLogger("maabo.worker")
 
 
 class RulesTask(ClusterTask):
@@ -176,7 +176,7 @@ class RulesTask(ClusterTask):
         try:
             keep_exhibits(self._cache.store, task.spec.id, exhibits)
         except (StoreError, OSError) as error:
-            journal.warn("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
+            logger.warning("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
 
     def _mined(self, task: Mine) -> tuple[MiningResult, Exhibits | None]:
         """The result and, at the end of a job, what its report shows."""

@@ -1,4 +1,4 @@
-"""Logs that tell decisions: an event in words, and its facts as fields. Lines for people, or JSON for machines."""
+"""Structured logging: messages with fields, formatted as text lines or as JSON."""
 
 import json
 import logging
@@ -9,23 +9,27 @@ from typing import Literal, TextIO
 _FIELDS = "maabo_fields"
 
 
-class Journal:
-    """Writes events with fields to a logger: `journal.tell("task lost", job=…, batch=…)`."""
+class StructuredLogger:
+    """A logger whose messages carry fields: `logger.info("task lost", job=…, batch=…)`; None is omitted."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
-    def tell(self, event: str, **fields: object) -> None:
-        """Something was decided."""
-        self._logger.info(event, extra=_said(fields))
+    def debug(self, message: str, /, **fields: object) -> None:
+        """Log a routine event."""
+        self._log(logging.DEBUG, message, fields)
 
-    def detail(self, event: str, **fields: object) -> None:
-        """Something that happens all the time."""
-        self._logger.debug(event, extra=_said(fields))
+    def info(self, message: str, /, **fields: object) -> None:
+        """Log a decision or a change of state."""
+        self._log(logging.INFO, message, fields)
 
-    def warn(self, event: str, **fields: object) -> None:
-        """Something went wrong and is being dealt with."""
-        self._logger.warning(event, extra=_said(fields))
+    def warning(self, message: str, /, **fields: object) -> None:
+        """Log a problem that is being handled."""
+        self._log(logging.WARNING, message, fields)
+
+    def _log(self, level: int, message: str, fields: dict[str, object]) -> None:
+        present = {name: value for name, value in fields.items() if value is not None}
+        self._logger.log(level, message, extra={_FIELDS: present})
 
 
 class TextFormatter(logging.Formatter):
@@ -37,16 +41,16 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """The message with its fields."""
+        """Return the message followed by its fields."""
         fields = getattr(record, _FIELDS, {})
-        return " ".join([super().formatMessage(record), *(f"{name}={_shown(fields[name])}" for name in fields)])
+        return " ".join([super().formatMessage(record), *(f"{name}={_format_value(fields[name])}" for name in fields)])
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time`, `level`, `logger`, `event` and the fields."""
+    """One JSON object per line: `time`, `level`, `logger`, `event` and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the record as a line of JSON."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -57,31 +61,27 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         text = json.dumps(line, ensure_ascii=False, default=str)
-        # Some readers take more than \n for the end of a line.
+        # Some readers split lines at more characters than \n.
         return text if text.isprintable() else json.dumps(line, default=str)
 
 
 def log_handler(style: Literal["text", "json"], stream: TextIO) -> logging.Handler:
-    """A handler that writes in the style asked for."""
+    """Return a handler that writes in this style."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     return handler
 
 
 def set_up_logging(style: Literal["text", "json"], stream: TextIO | None = None) -> None:
-    """Log to stderr; what libraries say appears from warnings up."""
+    """Log to stderr: our own messages from INFO, those of libraries from WARNING."""
     root = logging.getLogger()
     root.handlers[:] = [log_handler(style, stream or sys.stderr)]
     root.setLevel(logging.WARNING)
     logging.getLogger("maabo").setLevel(logging.INFO)
 
 
-def _said(fields: dict[str, object]) -> dict[str, object]:
-    return {_FIELDS: {name: value for name, value in fields.items() if value is not None}}
-
-
-def _shown(value: object) -> str:
-    """Whatever a value holds cannot make it look like another line or field, or steer a terminal."""
+def _format_value(value: object) -> str:
+    """Quote values that could be mistaken for another field or line, or that contain terminal control codes."""
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
     if not text.isprintable():
         return json.dumps(text)

@@ -10,14 +10,14 @@ from typing import Any
 
 from anyio import CapacityLimiter
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import DatasetError, InputError, SettingsError
 from scheduler.api.nursery import Nursery
 from scheduler.api.problems import UnavailableError
 from scheduler.api.reading import ANSWER, ANSWER_BYTES, NO_MEMORY, REQUEST, UNEXPECTED
 from scheduler.api.settings import ServiceSettings
 
-journal = Journal("maabo.service.children")
+logger = StructuredLogger("maabo.service.children")
 
 AT_A_TIME = max(2, os.cpu_count() or 2)
 _ERRORS: dict[str, type[InputError]] = {"invalid-settings": SettingsError}
@@ -66,14 +66,14 @@ class Children:
         if refusal["kind"] == NO_MEMORY:
             return self._too_much(name, f"{self._settings.read_bytes:,} bytes of memory")
         if refusal["kind"] == UNEXPECTED:
-            journal.warn("a table was strange to its reader", table=name, reason=refusal["detail"])
+            logger.warning("a table was strange to its reader", table=name, reason=refusal["detail"])
             return DatasetError(f"{name} does not read as a table.", remedy="Write the file again.")
         kind = _ERRORS.get(refusal["kind"], DatasetError)
         detail = refusal["detail"].replace(file, name)
         return kind(detail, field=refusal["field"], remedy=refusal["remedy"])
 
     def _killed(self, name: str, *, in_time: bool) -> InputError:
-        journal.warn("a table was too much for its reader", table=name, in_time=in_time)
+        logger.warning("a table was too much for its reader", table=name, in_time=in_time)
         seconds = f"{self._settings.read_seconds:g} seconds"
         if not in_time:
             return self._too_much(name, seconds)

@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 
-journal = Journal("maabo.service.access")
+logger = StructuredLogger("maabo.service.access")
 
 HEADER = "X-Request-ID"
 PROBES = {"/healthz", "/readyz", "/metrics"}
@@ -55,7 +55,7 @@ class Correlation:
 
     def _tell(self, scope: Scope, status: int, seconds: float, correlation: str) -> None:
         self._observe(scope["method"], _route(scope), status, seconds)
-        say = journal.detail if scope["path"] in PROBES and status < 500 else journal.tell
+        say = logger.debug if scope["path"] in PROBES and status < 500 else logger.info
         facts: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
         say(f"{scope['method']} {scope['path'][:200]!r}", **facts)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import MaaboError
 from scheduler.api.callers import Reader
 from scheduler.api.fanout import Fanout
@@ -17,7 +17,7 @@ from scheduler.api.problems import documented
 from scheduler.api.sse import HEARTBEAT, ID, RETRY, START, Event, EventStream, Place, place_of
 from scheduler.api.state import service_of
 
-journal = Journal("maabo.service.events")
+logger = StructuredLogger("maabo.service.events")
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -82,7 +82,7 @@ async def _events(fanout: Fanout, follower: Follower, after: Place | None) -> As
             try:
                 beginning = await fanout.begin(follower.job, after)
             except MaaboError as error:  # no ledger: the client comes again, and is told then
-                journal.warn("events ended", job=follower.job, reason=error)
+                logger.warning("events ended", job=follower.job, reason=error)
                 return
             after, place = None, beginning.place
             for first in _ended_last(beginning.events):

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from pydantic import ValidationError
 
 from maabo_dist.cluster.broker import make_celery
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
@@ -32,7 +32,7 @@ from scheduler.ledger.ledger import Ledger
 from scheduler.messaging.broker import Broker, BrokerError, open_broker
 from scheduler.metrics import Meter, Reading
 
-journal = Journal("maabo.exposition")
+logger = StructuredLogger("maabo.exposition")
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
 TENANTS = 50
@@ -54,7 +54,7 @@ def collect(ledger: Ledger, redis: Any, broker: Broker, settings: ClusterSetting
             found += ask()
             up.add_metric([part], 1)
         except (LedgerError, BrokerError, redis_client.RedisError, OSError) as error:
-            journal.warn("part cannot be reached", part=part, reason=error)
+            logger.warning("part cannot be reached", part=part, reason=error)
             up.add_metric([part], 0)
     return iter(found)
 
@@ -243,7 +243,7 @@ def _readings(redis: Any, keys: Mapping[str, bytes]) -> dict[str, Reading]:
             if text is not None:
                 found[scheduler] = Reading.read(text)
         except FormatError as error:
-            journal.warn("meters refused", scheduler=scheduler, reason=error)
+            logger.warning("meters refused", scheduler=scheduler, reason=error)
     return found
 
 

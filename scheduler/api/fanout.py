@@ -21,7 +21,7 @@ from redis import RedisError, ResponseError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
@@ -31,7 +31,7 @@ from scheduler.api.snapshots import Snapshots
 from scheduler.api.sse import START, Event, Place, event_of_entry, event_of_job, gone_event, id_of, place_of
 from scheduler.api.state import Service
 
-journal = Journal("maabo.service.events")
+logger = StructuredLogger("maabo.service.events")
 
 BLOCK = 250
 """Milliseconds that the reader waits: a job that is newly followed waits as long. Well below any time-out."""
@@ -126,7 +126,7 @@ class Fanout:
                 await self._turn()
             except (RedisError, OSError) as error:
                 if not self._disturbed:
-                    journal.warn("events cannot be read; trying again", reason=error)
+                    logger.warning("events cannot be read; trying again", reason=error)
                 self._disturbed = True
                 await asyncio.sleep(PAUSE)
 
@@ -174,7 +174,7 @@ class Fanout:
                     next_jobs = loop.time() + JOBS_EVERY
                     await self._check_jobs()
             except (MaaboError, OSError) as error:
-                journal.warn("those who follow events could not be checked", reason=error)
+                logger.warning("those who follow events could not be checked", reason=error)
 
     async def _check_callers(self) -> None:
         given = {follower.authorization for follower in self.followers}

@@ -9,12 +9,12 @@ from redis import RedisError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import KINDS, MEDIA_TYPE, Problem, document_error, problem_of
 from maabo_dist.errors import InputError, MaaboError
 from scheduler.messaging.broker import BrokerError
 
-journal = Journal("maabo.service")
+logger = StructuredLogger("maabo.service")
 
 RETRY_SECONDS = 5
 _BY_STATUS = {
@@ -130,18 +130,18 @@ def correlation_of(request: Request) -> str | None:
 async def _ours(request: Request, error: Exception) -> ProblemResponse:
     problem = problem_of(error, correlation_of(request))
     if problem.status >= 500:
-        journal.warn("request failed", correlation=problem.instance, reason=error)
+        logger.warning("request failed", correlation=problem.instance, reason=error)
     return respond(problem)
 
 
 async def _redis(request: Request, error: Exception) -> ProblemResponse:
-    journal.warn("Redis cannot be reached", correlation=correlation_of(request), reason=error)
+    logger.warning("Redis cannot be reached", correlation=correlation_of(request), reason=error)
     said = "Redis, which the cluster works over, cannot be reached."
     return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
 
 
 async def _broker(request: Request, error: Exception) -> ProblemResponse:
-    journal.warn("the broker cannot be reached", correlation=correlation_of(request), reason=error)
+    logger.warning("the broker cannot be reached", correlation=correlation_of(request), reason=error)
     said = "The broker, by which tasks travel, cannot be reached."
     return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
 
@@ -180,5 +180,5 @@ def _methods(request: Request) -> set[str]:
 
 async def _unexpected(request: Request, error: Exception) -> ProblemResponse:
     """Nothing of the error is told to the client; the log has it under the same id."""
-    journal.warn("request failed by our fault", correlation=correlation_of(request), reason=repr(error))
+    logger.warning("request failed by our fault", correlation=correlation_of(request), reason=repr(error))
     return respond(problem_of(error, correlation_of(request)))

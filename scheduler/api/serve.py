@@ -8,13 +8,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from maabo_dist._util.hosts import is_loopback
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import SettingsError
 from scheduler.api.app import create_app
 from scheduler.api.settings import ServiceSettings
 from scheduler.resources import Parts
 
-journal = Journal("maabo.service")
+logger = StructuredLogger("maabo.service")
 
 LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 5
@@ -31,7 +31,7 @@ def serve(parts: Parts, settings: ServiceSettings, say: Callable[[str], None]) -
     with _listening(host, settings.port) as sock:
         address = url_of(sock)
         say(f"listening on {address}")
-        journal.tell("serving", url=address)
+        logger.info("serving", url=address)
         app = create_app(parts, settings)
         config = uvicorn.Config(
             app,

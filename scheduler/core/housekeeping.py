@@ -1,6 +1,6 @@
 """`Housekeeping`: callbacks, and the end of what nobody needs any more."""
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import collect_garbage
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract.job import Callback, JobState
@@ -12,7 +12,7 @@ from scheduler.messaging.status import Mirror
 from scheduler.messaging.webhooks import Webhooks
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler.housekeeping")
+logger = StructuredLogger("maabo.scheduler.housekeeping")
 
 PURGE_EVERY, COLLECT_EVERY = 60.0, 3600.0
 CLAIM = 30.0
@@ -71,14 +71,14 @@ class Housekeeping:
             raise
         self._parts.ledger.note_called([row.id], now)
         facts = {"task": callback.task, "queue": callback.queue, "correlation": row.spec.correlation}
-        journal.tell("called back", job=row.id, **facts)
+        logger.info("called back", job=row.id, **facts)
 
     def _purge(self, now: float) -> None:
         gone = self._parts.ledger.purge(now - self._parts.settings.retention)
         if gone:
             self._next_purge = now  # there may be more of them
             self._mirror.forget(gone)
-            journal.tell("jobs forgotten", jobs=len(gone))
+            logger.info("jobs forgotten", jobs=len(gone))
 
     def _remove_stray_streams(self, held: set[str]) -> None:
         """A late answer to a job that has ended makes its stream anew; nobody would read it."""
@@ -102,7 +102,7 @@ class Housekeeping:
         settings = self._parts.settings
         gone = collect_garbage(self._parts.store, self._parts.ledger.artifacts(), settings.retention, now)
         if gone:
-            journal.tell("artifacts removed", artifacts=len(gone))
+            logger.info("artifacts removed", artifacts=len(gone))
 
 
 def _agree(record: JobRecord | None, row: JobRow) -> bool:

@@ -15,7 +15,7 @@ from time import sleep
 
 import redis
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
@@ -38,7 +38,7 @@ from scheduler.messaging.publisher import LEAST_AHEAD, Post, PostError
 from scheduler.messaging.status import MeterBoard, Mirror
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler")
+logger = StructuredLogger("maabo.scheduler")
 
 LISTEN, LISTEN_IDLE = 0.05, 0.5
 """Seconds to wait for something to happen, with jobs and without."""
@@ -89,7 +89,7 @@ class Scheduler:
         try:
             self._leave()
         except OUTAGES as error:
-            journal.warn("jobs could not be given back; their leases will run out", reason=error)
+            logger.warning("jobs could not be given back; their leases will run out", reason=error)
 
     def turn(self) -> None:
         """Everything once."""
@@ -151,7 +151,7 @@ class Scheduler:
                 job.state = JobState.PAUSED
                 self._mirror.show([job.record(now)])
                 del self._jobs[job.lease.job]
-                journal.tell("job paused", **job.named, trees=job.trees)
+                logger.info("job paused", **job.named, trees=job.trees)
 
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are ready."""
@@ -203,7 +203,7 @@ class Scheduler:
         self._meters.count(metrics.LEASES, "given_back", len(given_back))
         self._preparations.close()
         self._housekeeping.close()
-        journal.tell("jobs given back", jobs=len(self._jobs))
+        logger.info("jobs given back", jobs=len(self._jobs))
         self._spans.settle(())
         self._board.show((), now, at_once=True)
 
@@ -304,10 +304,10 @@ class Scheduler:
         self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))
         facts = {"trees": job.trees, "seconds": job.ran(now), "rules": job.record(now).rules}
-        journal.tell(f"job {state.value}", **job.named, **facts, reason=values.get("reason"))
+        logger.info(f"job {state.value}", **job.named, **facts, reason=values.get("reason"))
 
     def _fail(self, lease: Lease, now: float, reason: str) -> None:
-        journal.warn("job cannot be run", **lease.named, reason=reason)
+        logger.warning("job cannot be run", **lease.named, reason=reason)
         try:
             self._ledger.end(lease, now, JobState.FAILED, reason=reason)
             self._meters.count(metrics.ENDED, JobState.FAILED.value)
@@ -316,11 +316,11 @@ class Scheduler:
             self._lost(lease)
 
     def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
-        journal.warn("job failed by a fault of ours", **lease.named, traceback=traceback.format_exc())
+        logger.warning("job failed by a fault of ours", **lease.named, traceback=traceback.format_exc())
         self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
 
     def _lost(self, lease: Lease) -> None:
-        journal.warn("job went to another scheduler", **lease.named)
+        logger.warning("job went to another scheduler", **lease.named)
         self._meters.count(metrics.LEASES, "lost")
 
     @contextmanager
@@ -356,12 +356,12 @@ class Scheduler:
         self._meters.count(metrics.OUTAGES, _part_at_fault(error))
         said = f"{type(error).__name__}: {error}"
         if said != self._outage:
-            journal.warn("outage; trying again", reason=said)
+            logger.warning("outage; trying again", reason=said)
         self._outage = said
 
     def _outage_over(self) -> None:
         if self._outage:
-            journal.tell("outage over")
+            logger.info("outage over")
             self._outage = ""
             self._housekeeping.after_outage()
 

@@ -6,7 +6,7 @@ open_job ──► ScreeningJob ──its screen is in the ledger──► open_
 
 from collections.abc import Callable
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules import TreePool
@@ -18,7 +18,7 @@ from scheduler.core.preparation import Prepared
 from scheduler.core.screening import Screening, cut_blocks
 from scheduler.ledger.ledger import BatchRow, BlockRow, JobRow, Lease, Ledger, ResultRow
 
-journal = Journal("maabo.scheduler")
+logger = StructuredLogger("maabo.scheduler")
 
 
 def open_job(
@@ -125,7 +125,7 @@ def tell_beginning(job: ActiveJob | ScreeningJob) -> None:
     """Say in the log where the job is."""
     if isinstance(job, ScreeningJob):
         facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
-        journal.tell("job screens pairs", **job.named, **facts)
+        logger.info("job screens pairs", **job.named, **facts)
     else:
         facts = {"trees": job.trees, "of": job.plan.trees}
-        journal.tell("job resumed" if job.trees else "job started", **job.named, **facts)
+        logger.info("job resumed" if job.trees else "job started", **job.named, **facts)

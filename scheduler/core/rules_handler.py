@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Mine, Mined
@@ -17,7 +17,7 @@ from scheduler.ledger.ledger import Segment
 from scheduler.messaging.publisher import Post
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler.rules")
+logger = StructuredLogger("maabo.scheduler.rules")
 
 MOST_STRIKES = 4
 SECONDS_A_TREE = 5e-5
@@ -51,7 +51,7 @@ class RulesDesk:
         if request.taken is None:
             request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
         elif now - request.taken > (5 + request.trees * SECONDS_A_TREE) * 2**job.rules_silences:
-            journal.warn("nothing heard of the rules", **job.named, final=request.final)
+            logger.warning("nothing heard of the rules", **job.named, final=request.final)
             self._meters.count(metrics.RESENT, "silent")
             job.rules_silences = min(6, job.rules_silences + 1)
             job.request = None
@@ -66,7 +66,7 @@ class RulesDesk:
             return False
         job.request = None
         job.next_partial = now + self._parts.settings.partial_seconds
-        journal.warn(f"rules {answer.kind}", **job.named, reason=answer.reason)
+        logger.warning(f"rules {answer.kind}", **job.named, reason=answer.reason)
         self._meters.count(metrics.RESENT, answer.kind)
         if answer.kind == "unavailable":
             self._forget_lost_segments(job)
@@ -89,7 +89,7 @@ class RulesDesk:
     def _forget_lost_segments(self, job: ActiveJob) -> None:
         """If trees are gone from the store, all of them are stored again with the next request: the ledger has them."""
         if not all(self._parts.store.has(f"trees/{segment.digest}") for segment in job.segments):
-            journal.warn("trees missing in the store; to be put there again", **job.named)
+            logger.warning("trees missing in the store; to be put there again", **job.named)
             job.segments.clear()
 
     def _time_for_partial(self, job: ActiveJob, now: float) -> bool:
@@ -130,7 +130,7 @@ class RulesDesk:
             self._parts.store.put(f"trees/{digest}", path)
         job.segments.append(Segment(digest, until))
         self._parts.ledger.write_segments(job.lease, now, job.segments)
-        journal.detail("trees stored", **job.named, segment=digest[:12], batches=until)
+        logger.debug("trees stored", **job.named, segment=digest[:12], batches=until)
 
     def _frames(self, job: ActiveJob, first: int, until: int) -> Iterator[Frame]:
         subsets = {row.number: row.subsets for row in self._parts.ledger.batches(job.lease.job, first, until)}

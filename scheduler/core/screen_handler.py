@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.messages import Screened
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, pack_screen, unpack_pairs
@@ -14,7 +14,7 @@ from scheduler.ledger.ledger import BlockRow
 from scheduler.messaging.publisher import POSTPONED, Post
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler.screen")
+logger = StructuredLogger("maabo.scheduler.screen")
 
 FIRST_TIME = 20.0
 """Seconds that the first answer may take longer than the others: workers have the table to fetch and to lay out."""
@@ -44,7 +44,7 @@ class ScreenDesk:
             self._done(job, block, answer, body)
             return None
         facts = job.named | {"block": job.screening.number(block), "worker": answer.worker}
-        journal.warn(f"block {answer.kind}", **facts, reason=answer.reason)
+        logger.warning(f"block {answer.kind}", **facts, reason=answer.reason)
         if answer.kind == "lost":
             self._meters.count(metrics.LOST, "screen")
         if job.screening.is_sent(block, answer.attempt):
@@ -60,7 +60,7 @@ class ScreenDesk:
         job.screening.taken(horizon, now)
         silent = job.screening.resend_silent(now, lambda block: _allowance(job, block))
         if silent:
-            journal.warn("nothing heard; sent again", **job.named, blocks=len(silent))
+            logger.warning("nothing heard; sent again", **job.named, blocks=len(silent))
             self._meters.count(metrics.RESENT, "silent", len(silent))
 
     def finished(self, job: ScreeningJob, now: float) -> bool:
@@ -74,13 +74,13 @@ class ScreenDesk:
         screen = Screen.of(table.root_scores, job.screening.best, len(columns.classes))
         self._ledger.write_screen(job.lease, now, pack_screen(screen), {"ran": job.ran(now)})
         facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.ran(now)}
-        journal.tell("pairs screened", **job.named, **facts)
+        logger.info("pairs screened", **job.named, **facts)
         return True
 
     def _done(self, job: ScreeningJob, block: Block, answer: Screened, body: bytes) -> None:
         screening = job.screening
         if not screening.is_open(block):
-            journal.detail("answer dropped: another one came first", **job.named, block=screening.number(block))
+            logger.debug("answer dropped: another one came first", **job.named, block=screening.number(block))
             self._meters.count(metrics.DROPPED, "screen")
             return
         screening.answer(block, unpack_pairs(body, block.start, block.stop, screening.features, screening.most))

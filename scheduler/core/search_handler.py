@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.messages import Answer
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
@@ -13,7 +13,7 @@ from scheduler.ledger.ledger import BatchRow, ResultRow, TaskRow
 from scheduler.messaging.publisher import POSTPONED, Post
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler")
+logger = StructuredLogger("maabo.scheduler")
 
 FIRST_TIME = 20.0
 """Seconds that the first answer may take longer than the others: workers have the table to fetch."""
@@ -49,7 +49,7 @@ class SearchDesk:
             job.stopping = True
             values["stop_after"] = machine.proposed
             machine.stop(machine.proposed, "time")
-            journal.tell("time budget spent", **job.named, batches=machine.proposed)
+            logger.info("time budget spent", **job.named, batches=machine.proposed)
         before = machine.run.grown
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
         if job.unwritten or fresh or values:
@@ -64,12 +64,12 @@ class SearchDesk:
         job.machine.taken(horizon, now)
         silent = job.machine.resend_silent(now, lambda key: _allowance(job, key))
         if silent:
-            journal.warn("nothing heard; sent again", **job.named, tasks=len(silent))
+            logger.warning("nothing heard; sent again", **job.named, tasks=len(silent))
             self._meters.count(metrics.RESENT, "silent", len(silent))
 
     def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> None:
         if not job.machine.is_open(key):
-            journal.detail("answer dropped: another one came first", **job.named, batch=key.batch)
+            logger.debug("answer dropped: another one came first", **job.named, batch=key.batch)
             self._meters.count(metrics.DROPPED, "evaluate")
             return
         job.machine.answer(key, unpack_forest(body, job.machine.subsets(key)))
@@ -80,7 +80,7 @@ class SearchDesk:
 
     def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> None:
         facts = job.named | {"batch": key.batch, "subsets": key.size, "worker": answer.worker}
-        journal.warn(f"task {answer.kind}", **facts, reason=answer.reason)
+        logger.warning(f"task {answer.kind}", **facts, reason=answer.reason)
         self._count(job, key, answer)
         if answer.kind == "unavailable":
             job.machine.postpone(key, answer.attempt, now + random.uniform(*POSTPONED))  # noqa: S311 - no secret
@@ -89,7 +89,7 @@ class SearchDesk:
         if given_up is not None and job.give_up(given_up, answer.reason):
             self._meters.count(metrics.FAILED_SUBSETS)
             job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
-            journal.warn("subset given up", **job.named, batch=key.batch, subset=key.start, reason=answer.reason)
+            logger.warning("subset given up", **job.named, batch=key.batch, subset=key.start, reason=answer.reason)
 
     def _count(self, job: ActiveJob, key: TaskKey, answer: Answer) -> None:
         if answer.kind == "lost":

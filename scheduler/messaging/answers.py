@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED
 from maabo_dist.contract.job import JobState
@@ -27,7 +27,7 @@ from scheduler.core.search_handler import SearchDesk
 from scheduler.messaging.status import Mirror
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler")
+logger = StructuredLogger("maabo.scheduler")
 
 EARLY_ENDS = {"time", "patience"}
 
@@ -82,7 +82,7 @@ class Answers:
         try:
             return self._judged(job, fields, fields.get(BODY, b""), now)
         except FormatError as error:
-            journal.warn("answer refused", **job.named, reason=error)
+            logger.warning("answer refused", **job.named, reason=error)
             self._parts.meters.count(metrics.REFUSED)
             return None
 
@@ -104,7 +104,7 @@ class Answers:
 
     def _screened(self, job: ActiveJob | ScreeningJob, answer: Screened, body: bytes, now: float) -> Ending | None:
         if isinstance(job, ActiveJob):
-            journal.detail("answer dropped: the screen is made", **job.named)
+            logger.debug("answer dropped: the screen is made", **job.named)
             self._parts.meters.count(metrics.DROPPED, "screen")
             return None
         block = job.screening.block(answer.start, answer.stop)
@@ -134,9 +134,9 @@ class Answers:
             return Ending.failure(f"No worker could begin: {reason}")
         try:
             if _restored(self._parts, job.spec.dataset.fingerprint):
-                journal.warn("table missing in the store; put there again", **job.named)
+                logger.warning("table missing in the store; put there again", **job.named)
         except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
-            journal.warn("table missing in the store", **job.named, reason=error)
+            logger.warning("table missing in the store", **job.named, reason=error)
         return None
 
     def _raise_horizon(self, sent_at: float | None) -> None:

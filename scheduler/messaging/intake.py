@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import HEADER
 from maabo_dist.contract.job import Callback, JobSpec, JobState, Webhook
 from maabo_dist.contract.messages import Request
@@ -19,7 +19,7 @@ from scheduler.messaging.status import Mirror
 from scheduler.messaging.webhooks import check_place
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler.intake")
+logger = StructuredLogger("maabo.scheduler.intake")
 
 _WANTED = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 Entry = tuple[bytes, dict[bytes, bytes]]
@@ -41,7 +41,7 @@ class Intake:
         for request in requests:
             if request.kind in _WANTED:
                 self._ledger.ask(request.job, _WANTED[request.kind], now)
-                journal.tell(f"{request.kind} asked", job=request.job)
+                logger.info(f"{request.kind} asked", job=request.job)
         self._show({request.job for request in requests})
 
     def _show(self, ids: set[str]) -> None:
@@ -56,7 +56,7 @@ class Intake:
         try:
             return Request.read(data)
         except MaaboError as error:
-            journal.warn("request refused", reason=error)
+            logger.warning("request refused", reason=error)
             self._mirror.refuse(data, problem_of(error))
             return None
 
@@ -69,7 +69,7 @@ class Intake:
             self._refuse(request, problem_of(error, request.correlation), now)
             return None
         facts = {"dataset": spec.dataset.name, "priority": spec.priority.value, "correlation": spec.correlation}
-        journal.tell("job queued", job=spec.id, **facts)
+        logger.info("job queued", job=spec.id, **facts)
         return spec
 
     def _admitted(self, request: Request, known: dict[str, JobSpec], now: float) -> JobSpec:
@@ -85,7 +85,7 @@ class Intake:
         return spec
 
     def _refuse(self, request: Request, problem: Problem, now: float) -> None:
-        journal.warn("job refused", job=request.job, reason=problem.detail, correlation=request.correlation)
+        logger.warning("job refused", job=request.job, reason=problem.detail, correlation=request.correlation)
         self._mirror.refuse(request.model_dump_json().encode(), problem)
         if not self._mirror.has_record(request.job):  # never over a job that was taken in
             told = {"state": JobState.FAILED, "created": now, "finished": now, "reason": problem.detail}
@@ -101,7 +101,7 @@ class Intake:
             try:
                 self._post.call(callback, said)
             except PostError as error:  # other requests must not wait; the dead letter is there
-                journal.warn("refusal not called back", job=request.job, reason=error)
+                logger.warning("refusal not called back", job=request.job, reason=error)
 
 
 def _same(one: JobSpec, other: JobSpec) -> bool:

@@ -19,7 +19,7 @@ from threading import Event, Lock, Timer
 from urllib.parse import urlsplit
 
 from maabo_dist._version import __version__
-from maabo_dist.cluster.logs import Journal
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract.job import Webhook
 from maabo_dist.errors import MaaboError, SettingsError
@@ -29,7 +29,7 @@ from scheduler.ledger.jobs import JobRow
 from scheduler.metrics import WEBHOOKS
 from scheduler.resources import Parts
 
-journal = Journal("maabo.scheduler.webhooks")
+logger = StructuredLogger("maabo.scheduler.webhooks")
 
 THREADS = 8
 LONGEST_PAUSE = 3600.0
@@ -74,7 +74,7 @@ class Webhooks:
             if self._parts.clock() + self._settings.webhook_seconds < until:
                 self._attempt(row, webhook)
         except LedgerError as error:  # it is delivered again when the claim has run out
-            journal.warn("delivery not noted", job=row.id, reason=error)
+            logger.warning("delivery not noted", job=row.id, reason=error)
         finally:
             with self._lock:
                 del self._under_way[row.id]
@@ -86,24 +86,24 @@ class Webhooks:
         except ForbiddenAddressError as error:
             self._ledger.note_uncalled([row.id], None)
             self._parts.meters.count(WEBHOOKS, "given_up")
-            journal.warn("webhook given up", **facts, reason=error)
+            logger.warning("webhook given up", **facts, reason=error)
         except (UndeliveredError, OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name
             self._missed(row, f"{type(error).__name__}: {error}", facts)
         else:
             self._ledger.note_called([row.id], self._parts.clock())
             self._parts.meters.count(WEBHOOKS, "delivered")
-            journal.tell("webhook delivered", **facts)
+            logger.info("webhook delivered", **facts)
 
     def _missed(self, row: JobRow, reason: str, facts: dict[str, object]) -> None:
         if row.calls + 1 >= self._settings.webhook_attempts:
             self._ledger.note_uncalled([row.id], None)
             self._parts.meters.count(WEBHOOKS, "given_up")
-            journal.warn("webhook given up", **facts, reason=reason)
+            logger.warning("webhook given up", **facts, reason=reason)
         else:
             pause = min(LONGEST_PAUSE, self._settings.webhook_pause * 2.0**row.calls)
             self._ledger.note_uncalled([row.id], self._parts.clock() + pause)
             self._parts.meters.count(WEBHOOKS, "failed")
-            journal.warn("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
+            logger.warning("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
 
 
 def event_of(row: JobRow) -> dict[str, object]:

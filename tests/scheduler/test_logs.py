@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from maabo_dist.cluster.logs import Journal, log_handler
+from maabo_dist.cluster.logs import StructuredLogger, log_handler
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def written():
     def write(style, event, **fields):
         stream = io.StringIO()
         logger.handlers[:] = [log_handler(style, stream)]
-        Journal("maabo.test").warn(event, **fields)
+        StructuredLogger("maabo.test").warning(event, **fields)
         return stream.getvalue()
 
     yield write
