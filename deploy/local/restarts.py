@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+from maabo_dist._util.backoff import backoff_delay
+
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 10.0
 CALM_SECONDS = 30.0
@@ -15,8 +17,8 @@ FAILURE_WINDOW = 30.0
 class Restarts:
     """What is remembered of one part. Times are seconds of one clock."""
 
-    delay: float = FIRST_DELAY
-    """Before the next start."""
+    quick_ends: int = 0
+    """Times that it ended without having been healthy for `CALM_SECONDS` before."""
     healthy_since: float | None = None
     """None from its end until it is healthy again."""
     ever_healthy: bool = False
@@ -30,8 +32,8 @@ class Restarts:
     def ended(self, now: float) -> tuple[Self, float | None]:
         """The part ended: in how many seconds it is to be started again, or None to give it up."""
         calm = self.healthy_since is not None and now - self.healthy_since >= CALM_SECONDS
-        delay = FIRST_DELAY if calm else self.delay
+        quick_ends = 0 if calm else self.quick_ends
         failures = () if self.ever_healthy else (*self.failures, now)[-MOST_FAILURES:]
-        after = replace(self, delay=min(2 * delay, LONGEST_DELAY), healthy_since=None, failures=failures)
+        after = replace(self, quick_ends=quick_ends + 1, healthy_since=None, failures=failures)
         hopeless = len(failures) == MOST_FAILURES and now - failures[0] <= FAILURE_WINDOW
-        return after, None if hopeless else delay
+        return after, None if hopeless else backoff_delay(FIRST_DELAY, quick_ends, LONGEST_DELAY)

@@ -1,16 +1,15 @@
 """One request until it is answered: what may be repeated is, with growing pauses."""
 
 from dataclasses import dataclass
-from random import SystemRandom
 from time import time
 
+from maabo_dist._util.backoff import backoff_delay, jittered
 from maabo_dist.client.answers import is_refusal_of_quota, missing_answer
 from maabo_dist.client.steps import Answer, Failure, Flow, Pause, Request, Send
 
 PASSING = frozenset({502, 503, 504})
 """What gateways and servers say when they expect to be back."""
 TOO_MANY = 429
-_jitter = SystemRandom().random
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Retrying:
 
     def pause(self, attempt: int) -> float:
         """Seconds after this attempt, counted from 1."""
-        return min(self.longest_pause, self.first_pause * 2.0 ** (attempt - 1)) * (0.5 + _jitter() / 2)
+        return jittered(backoff_delay(self.first_pause, attempt - 1, self.longest_pause))
 
 
 def answered(request: Request, retrying: Retrying) -> Flow[Answer]:

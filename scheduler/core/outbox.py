@@ -12,8 +12,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-MOST_DOUBLINGS = 6
-"""Patience with a task grows by twice after each silence, so often at most."""
+from maabo_dist._util.backoff import backoff_delay
+
+MAX_PATIENCE = 64
+"""The time allowed for an answer doubles after each silence, up to this multiple of the first."""
 
 
 class TaskLike(Hashable, Protocol):
@@ -105,14 +107,17 @@ class Outbox(Generic[Key]):
         silent = [
             key
             for key, sent in self.sent.items()
-            if sent.taken is not None and now - sent.taken > allowance(key) * 2 ** self._silences.get(key, 0)
+            if sent.taken is not None and now - sent.taken > self._patience(key, allowance(key))
         ]
         for key in silent:
             self.unsent.appendleft((key, self.take_back(key).attempt))
-            self._silences[key] = min(self._silences.get(key, 0) + 1, MOST_DOUBLINGS)
+            self._silences[key] = self._silences.get(key, 0) + 1
         return silent
 
     def forget_silences(self, settled: Callable[[Key], bool]) -> None:
         """Of tasks that will not be sent again."""
         for key in [key for key in self._silences if settled(key)]:
             del self._silences[key]
+
+    def _patience(self, key: Key, first: float) -> float:
+        return backoff_delay(first, self._silences.get(key, 0), MAX_PATIENCE * first)

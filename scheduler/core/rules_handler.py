@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from maabo_dist._util.backoff import backoff_delay
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
@@ -13,6 +14,7 @@ from maabo_dist.contract.messages import Mine, Mined
 from maabo_dist.trees.wire import Frame, write_segment
 from scheduler import metrics
 from scheduler.core.job import ActiveJob, RulesRequest
+from scheduler.core.outbox import MAX_PATIENCE
 from scheduler.ledger.ledger import Segment
 from scheduler.messaging.publisher import Post
 from scheduler.resources import Parts
@@ -50,10 +52,10 @@ class RulesDesk:
             return
         if request.taken is None:
             request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
-        elif now - request.taken > (5 + request.trees * SECONDS_A_TREE) * 2**job.rules_silences:
+        elif now - request.taken > _patience(request.trees, job.rules_silences):
             logger.warning("nothing heard of the rules", **job.named, final=request.final)
             self._meters.count(metrics.RESENT, "silent")
-            job.rules_silences = min(6, job.rules_silences + 1)
+            job.rules_silences += 1
             job.request = None
 
     def accepted(self, job: ActiveJob, answer: Mined, now: float) -> bool:
@@ -137,3 +139,9 @@ class RulesDesk:
         for row in self._parts.ledger.results(job.lease.job, first, until):
             batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
             yield batch[row.start : row.stop], row.trees
+
+
+def _patience(trees: int, silences: int) -> float:
+    """Seconds to wait for an answer over so many trees, when so many requests have stayed unanswered."""
+    first = 5 + trees * SECONDS_A_TREE
+    return backoff_delay(first, silences, MAX_PATIENCE * first)

@@ -18,6 +18,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Event, Lock, Timer
 from urllib.parse import urlsplit
 
+from maabo_dist._util.backoff import backoff_delay
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
@@ -100,7 +101,7 @@ class Webhooks:
             self._parts.meters.count(WEBHOOKS, "given_up")
             logger.warning("webhook given up", **facts, reason=reason)
         else:
-            pause = min(LONGEST_PAUSE, self._settings.webhook_pause * 2.0**row.calls)
+            pause = backoff_delay(self._settings.webhook_pause, row.calls, LONGEST_PAUSE)
             self._ledger.note_uncalled([row.id], self._parts.clock() + pause)
             self._parts.meters.count(WEBHOOKS, "failed")
             logger.warning("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
