@@ -45,10 +45,10 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP interface. Any number may run, on one ledger and one Redis."""
-    from scheduler.api.serve import serve
-    from scheduler.api.settings import ServiceSettings
+    from scheduler.api.server import serve
+    from scheduler.api.settings import ApiSettings
 
-    settings = ServiceSettings.from_environment(os.environ, host=host, port=port)
+    settings = ApiSettings.from_environment(os.environ, host=host, port=port)
     with _parts("maabo-service") as parts:
         serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
     return 0

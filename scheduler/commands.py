@@ -49,7 +49,7 @@ def token_group() -> None:
 @new_token_options
 def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     """Make a token. Stdout is the token alone; it is shown this once."""
-    from scheduler.api.callers import make_token
+    from scheduler.api.auth import make_token
 
     for option, text, fewest in (("--tenant", tenant, 1), ("--name", name, 0)):
         if not fewest <= len(text) <= MOST_TEXT:
@@ -96,7 +96,7 @@ def _registry() -> Iterator[Registry]:
 
 
 def _told(row: TokenRow) -> dict[str, Any]:
-    from scheduler.api.callers import SCOPES
+    from scheduler.api.auth import SCOPES
 
     told = asdict(row) | {"scopes": sorted(row.scopes, key=SCOPES.index)}
     del told["hash"]

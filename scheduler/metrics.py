@@ -1,6 +1,6 @@
 """`Meters`: what a scheduler process counts, from 0 at its start. Plain values; others show them.
 
-Meters.count, observe, show ──► Reading ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.exposition`
+Meters.count, observe, show ──► Reading ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.metrics`
 """
 
 from bisect import bisect_left

@@ -15,7 +15,7 @@ from bench.cluster.world import World, world
 from maabo_dist.data import load_bundled
 from scheduler.resources import Parts
 from tests import servers
-from tests.service_parts import stored_table
+from tests.api_data import stored_table
 
 CONNECTIONS = 8
 

@@ -11,16 +11,13 @@ from fastapi.openapi.utils import get_openapi
 
 from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
-from scheduler.api import about, datasets, events, health, jobs, metrics, plans, problems, results, tokens
-from scheduler.api import ui as page
-from scheduler.api.children import Children
-from scheduler.api.correlation import Correlation
-from scheduler.api.fanout import Fanout
-from scheduler.api.http_meters import HttpMeters
-from scheduler.api.limits import BodyLimit
-from scheduler.api.nursery import Nursery
-from scheduler.api.settings import ServiceSettings
-from scheduler.api.state import Service
+from scheduler.api import datasets, events, health, jobs, metrics, plans, problems, results, tokens, ui
+from scheduler.api.broadcaster import EventBroadcaster
+from scheduler.api.metrics import ApiMetrics
+from scheduler.api.middleware import BodyLimit, Correlation
+from scheduler.api.readers import ReaderProcesses, TableReader
+from scheduler.api.settings import ApiSettings
+from scheduler.api.state import ApiState
 from scheduler.api.tables import Tables
 from scheduler.resources import Parts
 
@@ -32,22 +29,22 @@ Upload a table, queue a job on it, follow its events and read its rules. Whateve
 document (RFC 9457) whose `type` is stable."""
 
 
-def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None = None) -> FastAPI:
-    """The application over these parts, which whoever made them closes; so a nursery that is given."""
-    own = nursery or Nursery()
+def create_app(parts: Parts, settings: ApiSettings, reader_processes: ReaderProcesses | None = None) -> FastAPI:
+    """The application over these parts, which whoever made them closes; so a reader_processes that is given."""
+    own = reader_processes or ReaderProcesses()
     app = FastAPI(
         title="maabo",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan if nursery else partial(_with_nursery, own),
+        lifespan=_lifespan if reader_processes else partial(_with_nursery, own),
         openapi_url="/v1/openapi.json",
         # The pages that FastAPI brings load their scripts from elsewhere, which a cluster may not reach.
         docs_url=None,
         redoc_url=None,
     )
-    meters = HttpMeters(parts)
-    app.state.service = Service(parts, settings, Tables(parts.store, Children(settings, own)), meters)
-    for module in (datasets, plans, jobs, events, results, tokens, health, metrics, about, page):
+    meters = ApiMetrics(parts)
+    app.state.api = ApiState(parts, settings, Tables(parts.store, TableReader(settings, own)), meters)
+    for module in (datasets, plans, jobs, events, results, tokens, health, metrics, ui):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimit)
@@ -59,13 +56,13 @@ def create_app(parts: Parts, settings: ServiceSettings, nursery: Nursery | None 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = THREADS
-    async with Fanout(app.state.service) as app.state.fanout:
+    async with EventBroadcaster(app.state.api) as app.state.broadcaster:
         yield
 
 
 @asynccontextmanager
-async def _with_nursery(nursery: Nursery, app: FastAPI) -> AsyncIterator[None]:
-    with closing(nursery):
+async def _with_nursery(reader_processes: ReaderProcesses, app: FastAPI) -> AsyncIterator[None]:
+    with closing(reader_processes):
         async with _lifespan(app):
             yield
 

@@ -10,15 +10,12 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from maabo_dist.cluster.store import ArtifactStore
-from scheduler.api.callers import Caller, Reader, Submitter
-from scheduler.api.dataset_shapes import Dataset, DatasetDetails
-from scheduler.api.incoming import Room
-from scheduler.api.media import FORM, JSON, NAME, PARQUET_TYPE
-from scheduler.api.pages import Cursor, Limit, Page, cursor_of, place_of
-from scheduler.api.places import Place
+from scheduler.api.auth import Caller, Reader, Submitter
+from scheduler.api.models import Cursor, Dataset, DatasetDetails, Limit, Page, cursor_of, place_of
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import Service, service_of
-from scheduler.api.uploads import NamedTable, Received, receive
+from scheduler.api.state import ApiState, api_state
+from scheduler.api.upload_formats import FORM, JSON, NAME, PARQUET_TYPE
+from scheduler.api.uploads import NamedTable, Place, Received, Room, receive
 from scheduler.ledger.tenants import DatasetRow, Registry
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -53,13 +50,13 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     It is the body itself (CSV or Parquet), the field `file` of a form, or, by its path in JSON, one in the operator's
     place.
     """
-    service = service_of(request)
-    room = await run_sync(_room, service, caller)
+    api = api_state(request)
+    room = await run_sync(_room, api, caller)
     with TemporaryDirectory(prefix="maabo-") as folder:
-        received = await receive(request, FilePath(folder), room, Place(service.settings.tables_url), name)
+        received = await receive(request, FilePath(folder), room, Place(api.settings.tables_url), name)
         # Whoever waits for a reader here keeps no other request from its thread.
-        keep = partial(_kept, service, caller, received)
-        row, created = await run_sync(keep, limiter=service.tables.children.limiter)
+        keep = partial(_kept, api, caller, received)
+        row, created = await run_sync(keep, limiter=api.tables.children.limiter)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
     return Dataset.of(row)
@@ -70,7 +67,7 @@ def list_datasets(request: Request, caller: Reader, limit: Limit = 50, cursor: C
     """Tables, the oldest first."""
     place = place_of(cursor, str)
     after = None if place is None else str(place[0])
-    rows = _registry(service_of(request)).datasets(caller.tenant, after=after, most=limit + 1)
+    rows = _registry(api_state(request)).datasets(caller.tenant, after=after, most=limit + 1)
     shown = rows[:limit]
     last = cursor_of(shown[-1].id) if len(rows) > limit else None
     return Page[Dataset](items=[Dataset.of(row) for row in shown], next=last)
@@ -79,21 +76,21 @@ def list_datasets(request: Request, caller: Reader, limit: Limit = 50, cursor: C
 @router.get("/{dataset}", responses=_ONE)
 def get_dataset(request: Request, dataset: DatasetPath, caller: Reader) -> DatasetDetails:
     """A table, and what its columns hold."""
-    return DatasetDetails.of(_owned(service_of(request), caller, dataset))
+    return DatasetDetails.of(_owned(api_state(request), caller, dataset))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
 def delete_dataset(request: Request, dataset: DatasetPath, caller: Submitter) -> None:
     """Forget a table. Jobs on it that were asked for before go on."""
-    service = service_of(request)
-    row = _owned(service, caller, dataset)
-    if not _registry(service).delete_dataset(caller.tenant, dataset):
+    api = api_state(request)
+    row = _owned(api, caller, dataset)
+    if not _registry(api).delete_dataset(caller.tenant, dataset):
         raise _unknown(dataset)
-    _remove_unnamed(service, row.digest)
+    _remove_unnamed(api, row.digest)
 
 
-def _owned(service: Service, caller: Caller, dataset: str) -> DatasetRow:
-    row = _registry(service).dataset(caller.tenant, dataset)
+def _owned(api: ApiState, caller: Caller, dataset: str) -> DatasetRow:
+    row = _registry(api).dataset(caller.tenant, dataset)
     if row is None:
         raise _unknown(dataset)
     return row
@@ -104,27 +101,27 @@ def _unknown(dataset: str) -> NotFoundError:
     return NotFoundError(f"There is no table {dataset}.", field="dataset", remedy=remedy)
 
 
-def _room(service: Service, caller: Caller) -> Room:
-    registry = _registry(service)
+def _room(api: ApiState, caller: Caller) -> Room:
+    registry = _registry(api)
     quota = registry.quota(caller.tenant).bytes
-    return Room(service.settings.upload_bytes, quota, 0 if quota is None else registry.bytes_stored(caller.tenant))
+    return Room(api.settings.upload_bytes, quota, 0 if quota is None else registry.bytes_stored(caller.tenant))
 
 
-def _kept(service: Service, caller: Caller, received: Received) -> tuple[DatasetRow, bool]:
+def _kept(api: ApiState, caller: Caller, received: Received) -> tuple[DatasetRow, bool]:
     """The table's row, and whether it is new."""
-    known = _registry(service).dataset_of(caller.tenant, received.digest)
+    known = _registry(api).dataset_of(caller.tenant, received.digest)
     if known is not None:
-        _put(service.parts.store, received)  # it may have been lost
+        _put(api.parts.store, received)  # it may have been lost
         return known, False
-    told = service.tables.children.run("describe", received.path, received.name)
-    row = _row(received, caller.tenant, told, service.parts.clock())
-    _put(service.parts.store, received)
+    told = api.tables.children.run("describe", received.path, received.name)
+    row = _row(received, caller.tenant, told, api.parts.clock())
+    _put(api.parts.store, received)
     try:
-        kept = _registry(service).keep_dataset(row)
+        kept = _registry(api).keep_dataset(row)
     except BaseException:
-        _remove_unnamed(service, received.digest)
+        _remove_unnamed(api, received.digest)
         raise
-    _put(service.parts.store, received)  # somebody may have deleted the same table between the two
+    _put(api.parts.store, received)  # somebody may have deleted the same table between the two
     return kept, kept.id == row.id
 
 
@@ -147,9 +144,9 @@ def _put(store: ArtifactStore, received: Received) -> None:
     store.put(f"tables/{received.digest}", received.path)
 
 
-def _remove_unnamed(service: Service, digest: str) -> None:
-    _registry(service).remove_unnamed(digest, lambda: service.parts.store.delete(f"tables/{digest}"))
+def _remove_unnamed(api: ApiState, digest: str) -> None:
+    _registry(api).remove_unnamed(digest, lambda: api.parts.store.delete(f"tables/{digest}"))
 
 
-def _registry(service: Service) -> Registry:
-    return service.parts.ledger.registry
+def _registry(api: ApiState) -> Registry:
+    return api.parts.ledger.registry

@@ -9,15 +9,26 @@ from starlette.concurrency import run_in_threadpool
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import MaaboError
-from scheduler.api.callers import Reader
-from scheduler.api.fanout import Fanout
-from scheduler.api.followers import ANEW, OVER, Follower
+from scheduler.api.auth import Reader
+from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.jobs import JobPath, owned
 from scheduler.api.problems import documented
-from scheduler.api.sse import HEARTBEAT, ID, RETRY, START, Event, EventStream, Place, place_of
-from scheduler.api.state import service_of
+from scheduler.api.state import api_state
+from scheduler.api.subscribers import (
+    ANEW,
+    HEARTBEAT,
+    ID,
+    OVER,
+    RETRY,
+    START,
+    Event,
+    EventStream,
+    Place,
+    Subscriber,
+    place_of,
+)
 
-logger = StructuredLogger("maabo.service.events")
+logger = StructuredLogger("maabo.api.events")
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -52,18 +63,18 @@ async def follow_job(
 
     With the id of the last event that came, all after it, each once; or how the job stands now if that is too long ago.
     """
-    await run_in_threadpool(owned, service_of(request), caller, job)
-    fanout: Fanout = request.app.state.fanout
-    follower = fanout.followers.join(job, request.headers.get("authorization"))
+    await run_in_threadpool(owned, api_state(request), caller, job)
+    broadcaster: EventBroadcaster = request.app.state.broadcaster
+    subscriber = broadcaster.subscribers.join(job, request.headers.get("authorization"))
     given = last or after
-    chunks = followed(fanout, follower, None if given is None else place_of(given))
-    return EventStream(chunks, lambda: fanout.followers.leave(follower))
+    chunks = followed(broadcaster, subscriber, None if given is None else place_of(given))
+    return EventStream(chunks, lambda: broadcaster.subscribers.leave(subscriber))
 
 
-async def followed(fanout: Fanout, follower: Follower, after: Place | None) -> AsyncIterator[bytes]:
+async def followed(broadcaster: EventBroadcaster, subscriber: Subscriber, after: Place | None) -> AsyncIterator[bytes]:
     """What a client is sent, until its job has ended or it is let go."""
     yield RETRY
-    async for event in _events(fanout, follower, after):
+    async for event in _events(broadcaster, subscriber, after):
         if event.chunk:
             yield event.chunk
         if event.end is not None:
@@ -74,15 +85,15 @@ async def followed(fanout: Fanout, follower: Follower, after: Place | None) -> A
 _BEAT = Event(None, HEARTBEAT)
 
 
-async def _events(fanout: Fanout, follower: Follower, after: Place | None) -> AsyncIterator[Event]:
+async def _events(broadcaster: EventBroadcaster, subscriber: Subscriber, after: Place | None) -> AsyncIterator[Event]:
     """Each event once; what came again in a beginning is passed over."""
     place, event = START, ANEW
-    while event is not OVER and not follower.over:
+    while event is not OVER and not subscriber.over:
         if event is ANEW:
             try:
-                beginning = await fanout.begin(follower.job, after)
+                beginning = await broadcaster.begin(subscriber.job, after)
             except MaaboError as error:  # no ledger: the client comes again, and is told then
-                logger.warning("events ended", job=follower.job, reason=error)
+                logger.warning("events ended", job=subscriber.job, reason=error)
                 return
             after, place = None, beginning.place
             for first in _ended_last(beginning.events):
@@ -92,7 +103,7 @@ async def _events(fanout: Fanout, follower: Follower, after: Place | None) -> As
         elif event.place > place:
             place = event.place
             yield event
-        event = await _next(follower)
+        event = await _next(subscriber)
 
 
 def _ended_last(events: list[Event]) -> list[Event]:
@@ -104,9 +115,9 @@ def _ended_last(events: list[Event]) -> list[Event]:
     return [*plain[:-1], Event(plain[-1].place, plain[-1].chunk, ends[-1])]
 
 
-async def _next(follower: Follower) -> Event:
+async def _next(subscriber: Subscriber) -> Event:
     try:
         async with asyncio.timeout(HEARTBEAT_SECONDS):
-            return await follower.queue.get()
+            return await subscriber.queue.get()
     except TimeoutError:
         return _BEAT

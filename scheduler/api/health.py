@@ -8,11 +8,14 @@ from pydantic import BaseModel
 from redis import RedisError
 from starlette.responses import Response
 
+from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 from maabo_dist.errors import MaaboError
-from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of
-from scheduler.api.state import service_of
+from scheduler.api.auth import Reader
+from scheduler.api.metrics import work_of
+from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
+from scheduler.api.state import api_state
 from scheduler.messaging.broker import BrokerError
 from scheduler.resources import Parts
 
@@ -55,7 +58,7 @@ async def healthz() -> Health:
 @router.get("/readyz", response_model=Readiness, responses={503: _not_ready()})
 def readyz(request: Request) -> Readiness | Response:
     """Whether a job that comes now would be worked on; says which part is missing."""
-    parts = service_of(request).parts
+    parts = api_state(request).parts
     looks = _LOOKS | ({"broker": _broker} if parts.broker.apart else {})
     found = {name: _state(look, parts) for name, look in looks.items()}
     missing = [name for name, state in found.items() if state != "ok"]
@@ -105,3 +108,42 @@ _LOOKS: dict[str, Callable[[Parts], str]] = {
     "scheduler": _scheduler,
     "store": _store,
 }
+
+
+class About(BaseModel):
+    """What anyone may know of a server."""
+
+    version: str
+    needs_token: bool
+    """Whether every other request has to bring a token."""
+    flower: str | None
+    """Where Flower is, if the operator said so."""
+
+
+class Load(BaseModel):
+    """How busy the cluster is: all tenants' jobs together."""
+
+    tasks: int
+    """Sent to workers and not answered."""
+    waiting: int
+    """Of these, those that no worker has taken."""
+    work_seconds: float
+    """That workers have spent on tasks so far. Its rise in a second is how many processes are busy."""
+    processes: int
+    """Tasks that the workers can do at a time."""
+
+
+@router.get("/v1/about", responses=documented())
+def about(request: Request) -> About:
+    """Whom one talks to. Needs no token."""
+    api = api_state(request)
+    return About(version=__version__, needs_token=api.needs_tokens(), flower=api.settings.flower_url)
+
+
+@router.get("/v1/load", responses=documented("unauthorized", "forbidden"))
+def load(request: Request, _caller: Reader) -> Load:
+    """How many tasks the workers have, how many wait for one of them, and how long they have worked."""
+    parts = api_state(request).parts
+    work = work_of(parts.redis, parts.broker, parts.settings)
+    waiting = min(work.tasks, work.waiting)
+    return Load(tasks=work.tasks, waiting=waiting, work_seconds=work.seconds, processes=work.processes)

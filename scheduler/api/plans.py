@@ -7,10 +7,10 @@ from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.effort import core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
-from scheduler.api.callers import Submitter
+from scheduler.api.auth import Submitter
+from scheduler.api.models import JOB_EXAMPLE, DatasetId
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.shapes import JOB_EXAMPLE, DatasetId
-from scheduler.api.state import service_of
+from scheduler.api.state import api_state
 from scheduler.api.tables import PreparedColumns
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])
@@ -83,12 +83,12 @@ def make_plan(request: Request, asked: PlanRequest, caller: Submitter) -> Plan:
 
     Refused is what `POST /v1/jobs` would refuse, quotas aside.
     """
-    service = service_of(request)
-    table = service.parts.ledger.registry.dataset(caller.tenant, asked.dataset)
+    api = api_state(request)
+    table = api.parts.ledger.registry.dataset(caller.tenant, asked.dataset)
     if table is None:
         raise NotFoundError(
             f"There is no table {asked.dataset}.", field="dataset", remedy="Upload it with POST /v1/datasets."
         )
-    columns = service.tables.prepared(table, asked.table, keep=False)
+    columns = api.tables.prepared(table, asked.table, keep=False)
     plan = SearchPlan.settle(asked.settings, columns.features + asked.settings.probes)
     return Plan.of(plan, columns, asked.settings)

@@ -14,7 +14,7 @@ from maabo_dist.contract.problem import KINDS, MEDIA_TYPE, Problem, document_err
 from maabo_dist.errors import InputError, MaaboError
 from scheduler.messaging.broker import BrokerError
 
-logger = StructuredLogger("maabo.service")
+logger = StructuredLogger("maabo.api")
 
 RETRY_SECONDS = 5
 _BY_STATUS = {

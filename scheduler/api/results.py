@@ -1,5 +1,9 @@
-"""What a job found: `/v1/jobs/{job}/rules`, `/trees`, `/explain`, `/report` and `/diff/{other}`."""
+"""The formats that rules come in, and which of them a client wants."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -9,16 +13,98 @@ from maabo_dist.cluster.store import kept_exhibits
 from maabo_dist.report import diff_documents, dump_document, fired, report_page, to_csv, to_markdown, to_sql
 from maabo_dist.report.firing import predicted
 from maabo_dist.report.html import content_policy
-from scheduler.api.callers import Caller, Reader
-from scheduler.api.documents import Result, result_of
-from scheduler.api.formats import MEDIA_TYPES, RulesFormat, wanted_format
-from scheduler.api.grown import GrownTree, GrownTrees
-from scheduler.api.jobs import JobPath, owned
-from scheduler.api.pages import Cursor, Limit, Page, cursor_of, place_of
-from scheduler.api.problems import ConflictError, NoRulesYetError, NotFoundError, documented
-from scheduler.api.result_shapes import Course, ExplainedRow, Explanation, FiredRule, RowsToExplain, Tree
-from scheduler.api.state import Service, service_of
+from scheduler.api.auth import Caller, Reader
+from scheduler.api.jobs import JobPath, Result, owned, result_of
+from scheduler.api.models import (
+    Course,
+    Cursor,
+    ExplainedRow,
+    Explanation,
+    FiredRule,
+    Limit,
+    Page,
+    RowsToExplain,
+    Tree,
+    cursor_of,
+    place_of,
+)
+from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
+from scheduler.api.state import ApiState, api_state
+from scheduler.api.tree_reader import GrownTree, TreeReader
 from scheduler.ledger.jobs import JobRow
+
+
+class RulesFormat(StrEnum):
+    """As `format` names them."""
+
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    SQL = "sql"
+
+    @property
+    def media_type(self) -> str:
+        """As `Accept` names them."""
+        return MEDIA_TYPES[self]
+
+
+MEDIA_TYPES = {
+    RulesFormat.JSON: "application/json",
+    RulesFormat.CSV: "text/csv",
+    RulesFormat.MARKDOWN: "text/markdown",
+    RulesFormat.SQL: "application/sql",
+}
+_QUALITY = re.compile(r"[01](\.\d{0,3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """One of the things that a client takes: `text/csv`, `text/*`, `*/*`."""
+
+    kind: str
+    form: str
+    quality: float
+
+    def fits(self, media_type: str) -> int:
+        """How exactly it names the type; 0 if it does not."""
+        kind, form = media_type.split("/")
+        if (self.kind, self.form) == (kind, form):
+            return 3
+        return {(kind, "*"): 2, ("*", "*"): 1}.get((self.kind, self.form), 0)
+
+
+def wanted_format(accept: str | None, asked: RulesFormat | None = None) -> RulesFormat:
+    """What was asked for by name, or else what `Accept` likes best; of equals the first of ours."""
+    if asked is not None:
+        return asked
+    ranges = [found for part in (accept or "*/*").split(",") if (found := _read(part)) is not None]
+    qualities = {each: _quality(each.media_type, ranges) for each in RulesFormat}
+    best = max(RulesFormat, key=lambda each: qualities[each])
+    if qualities[best] <= 0:
+        raise NotAcceptableError(
+            f"Rules come as {', '.join(MEDIA_TYPES.values())}; Accept is {(accept or '')[:200]!r}.",
+            field="Accept",
+            remedy="Accept one of these, or give ?format=json, csv, markdown or sql.",
+        )
+    return best
+
+
+def _quality(media_type: str, ranges: Sequence[_Range]) -> float:
+    """Of the range that names the type most exactly."""
+    fitting = [(found.fits(media_type), found.quality) for found in ranges if found.fits(media_type)]
+    return max(fitting, default=(0, 0.0))[1]
+
+
+def _read(text: str) -> _Range | None:
+    """A part of the header; None where it is not one."""
+    name, *parameters = (part.strip() for part in text.lower().split(";"))
+    kind, sign, form = name.partition("/")
+    if not (kind and sign and form):
+        return None
+    given = dict(parameter.partition("=")[::2] for parameter in parameters)
+    quality = given.get("q", "1").strip()
+    return _Range(kind, form, min(1.0, float(quality)) if _QUALITY.fullmatch(quality) else 0.0)
+
 
 router = APIRouter(prefix="/v1/jobs", tags=["results"])
 
@@ -67,10 +153,10 @@ def get_rules(
     known: Known = None,
 ) -> Response:
     """The rules of a job, final or so far, as JSON, CSV, Markdown or SQL."""
-    service = service_of(request)
-    row = owned(service, caller, job)
+    api = api_state(request)
+    row = owned(api, caller, job)
     chosen = wanted_format(request.headers.get("accept"), form)
-    result = _result(service, row)
+    result = _result(api, row)
     headers = _headers(result, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
     if "ETag" in headers and _knows(known, headers["ETag"]):
         return Response(status_code=304, headers=headers)
@@ -87,11 +173,11 @@ def list_trees(
     cursor: Cursor = None,
 ) -> Page[Tree]:
     """The trees that were grown so far. `best` goes through all of them for each page."""
-    service = service_of(request)
-    row = owned(service, caller, job)
-    trees = _trees(service, row, order, cursor, limit + 1)
-    if not row.state.ended and (now := owned(service, caller, job)).state.ended:  # they went to the store meanwhile
-        trees = _trees(service, now, order, cursor, limit + 1)
+    api = api_state(request)
+    row = owned(api, caller, job)
+    trees = _trees(api, row, order, cursor, limit + 1)
+    if not row.state.ended and (now := owned(api, caller, job)).state.ended:  # they went to the store meanwhile
+        trees = _trees(api, now, order, cursor, limit + 1)
     shown = trees[:limit]
     place = cursor_of(*_place(shown[-1], order)) if len(trees) > limit else None
     return Page[Tree](items=[Tree.of(tree) for tree in shown], next=place)
@@ -100,20 +186,20 @@ def list_trees(
 @router.get("/{job}/course", responses=_ONE)
 def get_course(request: Request, job: JobPath, caller: Reader) -> Course:
     """How the search went: the scores of its trees, of very many those of up to 1000 from all over it."""
-    service = service_of(request)
-    row = owned(service, caller, job)
-    found = GrownTrees(service.parts, row).spread(COURSE)
-    if not row.state.ended and (now := owned(service, caller, job)).state.ended:  # they went to the store meanwhile
-        row, found = now, GrownTrees(service.parts, now).spread(COURSE)
+    api = api_state(request)
+    row = owned(api, caller, job)
+    found = TreeReader(api.parts, row).spread(COURSE)
+    if not row.state.ended and (now := owned(api, caller, job)).state.ended:  # they went to the store meanwhile
+        row, found = now, TreeReader(api.parts, now).spread(COURSE)
     return Course.of(row.trees, found)
 
 
 @router.post("/{job}/explain", responses=_OF_RULES | documented("invalid-document", "invalid-dataset", "too-large"))
 def explain_rows(request: Request, job: JobPath, caller: Reader, asked: RowsToExplain) -> Explanation:
     """Which rules fire for each of up to 1000 rows."""
-    service = service_of(request)
-    row = owned(service, caller, job)
-    result = _result(service, row)
+    api = api_state(request)
+    row = owned(api, caller, job)
+    result = _result(api, row)
     table, document = row.spec.dataset.settings, result.document
     found = fired(document, asked.rows, frozenset(table.na_values if table else ()))
     rules = [document["rules"][place] for place in sorted({place for places in found for place in places})]
@@ -136,16 +222,16 @@ def explain_rows(request: Request, job: JobPath, caller: Reader, asked: RowsToEx
 @router.get("/{job}/report", response_class=Response, responses=_PAGE)
 def get_report(request: Request, job: JobPath, caller: Reader, known: Known = None) -> Response:
     """The rules as a page for people, in one file that loads nothing."""
-    service = service_of(request)
-    row = owned(service, caller, job)
-    result = _result(service, row)
+    api = api_state(request)
+    row = owned(api, caller, job)
+    result = _result(api, row)
     headers = _headers(result, "html") | {
         "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
     }
     if "ETag" in headers and _knows(known, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    exhibits = kept_exhibits(service.parts.store, row.id) if result.final else None
+    exhibits = kept_exhibits(api.parts.store, row.id) if result.final else None
     page = report_page(result.document, exhibits)
     return Response(page, media_type="text/html", headers=headers)
 
@@ -153,10 +239,10 @@ def get_report(request: Request, job: JobPath, caller: Reader, known: Known = No
 @router.get("/{job}/exhibits", responses=_OF_RULES)
 def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, Any]:
     """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
-    service = service_of(request)
-    row = owned(service, caller, job)
-    _result(service, row)
-    exhibits = kept_exhibits(service.parts.store, row.id)
+    api = api_state(request)
+    row = owned(api, caller, job)
+    _result(api, row)
+    exhibits = kept_exhibits(api.parts.store, row.id)
     if exhibits is None:
         raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
     return exhibits
@@ -165,20 +251,20 @@ def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, An
 @router.get("/{job}/diff/{other}", responses=_OF_RULES)
 def diff_jobs(request: Request, job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
     """What is different between the rules of two jobs: those only in one, those whose thresholds or evidence moved."""
-    service = service_of(request)
-    one, two = (_side(service, caller, name) for name in (job, other))
+    api = api_state(request)
+    one, two = (_side(api, caller, name) for name in (job, other))
     found = diff_documents(one.document, two.document)
     for name, side, result in (("one", job, one), ("other", other, two)):
         found[name] |= {"job": side, "partial": not result.final}
     return found
 
 
-def _side(service: Service, caller: Caller, job: str) -> Result:
-    return _result(service, owned(service, caller, job))
+def _side(api: ApiState, caller: Caller, job: str) -> Result:
+    return _result(api, owned(api, caller, job))
 
 
-def _result(service: Service, row: JobRow) -> Result:
-    result = result_of(service.parts, row)
+def _result(api: ApiState, row: JobRow) -> Result:
+    result = result_of(api.parts, row)
     if result is not None:
         return result
     if row.state.ended:
@@ -221,12 +307,12 @@ def _written(result: Result, form: RulesFormat, table_name: str) -> str:
             return said + to_sql(result.document, table_name)
 
 
-def _trees(service: Service, row: JobRow, order: str, cursor: str | None, most: int) -> list[GrownTree]:
+def _trees(api: ApiState, row: JobRow, order: str, cursor: str | None, most: int) -> list[GrownTree]:
     if order == "best":
         place = place_of(cursor, float, int)
-        return GrownTrees(service.parts, row).best(None if place is None else (float(place[0]), int(place[1])), most)
+        return TreeReader(api.parts, row).best(None if place is None else (float(place[0]), int(place[1])), most)
     after = place_of(cursor, int)
-    return GrownTrees(service.parts, row).in_order(0 if after is None else int(after[0]) + 1, most)
+    return TreeReader(api.parts, row).in_order(0 if after is None else int(after[0]) + 1, most)
 
 
 def _place(tree: GrownTree, order: str) -> tuple[float | str, ...]:

@@ -22,7 +22,7 @@ _VARIABLES = {
 }
 
 
-class ServiceSettings(EnvironmentSettings):
+class ApiSettings(EnvironmentSettings):
     """Address and limits of one HTTP server."""
 
     variables: ClassVar[Mapping[str, str]] = _VARIABLES

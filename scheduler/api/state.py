@@ -1,24 +1,26 @@
-"""`Service`: what the routes of one server share. It keeps nothing that another server would need to know."""
+"""`ApiState`: what the routes of one server share. It keeps nothing that another server would need to know."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 
-from scheduler.api.http_meters import HttpMeters
-from scheduler.api.settings import ServiceSettings
+from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
 from scheduler.resources import Parts
 
+if TYPE_CHECKING:
+    from scheduler.api.metrics import ApiMetrics  # which imports this module
+
 
 @dataclass(slots=True)
-class Service:
+class ApiState:
     """The parts of the cluster, and the settings of this server."""
 
     parts: Parts
-    settings: ServiceSettings
+    settings: ApiSettings
     tables: Tables
-    meters: HttpMeters
+    meters: "ApiMetrics"
     _tokens: bool = field(default=False, repr=False)
 
     def needs_tokens(self) -> bool:
@@ -28,8 +30,8 @@ class Service:
         return self._tokens
 
 
-def service_of(request: Request) -> Service:
+def api_state(request: Request) -> ApiState:
     """The server that a request came to."""
     state: Any = request.app.state
-    service: Service = state.service
-    return service
+    api: ApiState = state.api
+    return api

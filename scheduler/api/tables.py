@@ -12,9 +12,9 @@ from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
-from scheduler.api.children import Children
 from scheduler.api.problems import NotFoundError
-from scheduler.api.reading import COLUMNS
+from scheduler.api.reader_process import COLUMNS
+from scheduler.api.readers import TableReader
 from scheduler.ledger.tenants import DatasetRow
 
 REMEMBERED = 1000
@@ -35,7 +35,7 @@ class PreparedColumns:
 class Tables:
     """Raw tables become columns once, in a process of their own; what they became is remembered."""
 
-    def __init__(self, store: ArtifactStore, children: Children) -> None:
+    def __init__(self, store: ArtifactStore, children: TableReader) -> None:
         self._store, self.children = store, children
         self._known: OrderedDict[Key, PreparedColumns] = OrderedDict()
         self._under_way: dict[Key, Future[PreparedColumns]] = {}

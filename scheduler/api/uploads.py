@@ -1,21 +1,170 @@
-"""`receive`: the table of a request, in a file: from the body, from a form in it, or from the operator's place."""
+"""`Incoming`: a table on its way into a private file, counted and hashed as it comes, and refused when too large."""
 
-from collections.abc import AsyncIterator
+import os
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, BinaryIO
 from uuid import uuid4
 
+import fsspec
 from anyio.to_thread import run_sync
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
 from maabo_dist.contract.problem import DocumentError, invalid_document
-from scheduler.api.forms import FileForm
-from scheduler.api.incoming import Incoming, Room, TooLargeError
-from scheduler.api.media import FORM, JSON, NAME, base_name, check_encoding, format_of, label, media_of
-from scheduler.api.places import PATH_PATTERN, Place, checked_path
+from maabo_dist.errors import InputError, SettingsError
+from scheduler.api.problems import NotFoundError, UnavailableError
+from scheduler.api.upload_formats import (
+    FORM,
+    JSON,
+    NAME,
+    FileForm,
+    base_name,
+    check_encoding,
+    format_of,
+    format_of_name,
+    label,
+    media_of,
+)
+from scheduler.ledger.tenants import QuotaError
+
+CHUNK_BYTES = 1 << 20
+
+
+class TooLargeError(InputError):
+    """More was sent than is accepted."""
+
+    kind = "too-large"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much may come."""
+
+    most: int
+    quota: int | None
+    """Of the tenant; None for no limit."""
+    stored: int
+    """What the tenant has already."""
+
+    def check(self, size: int) -> None:
+        """Refuse a table of this size."""
+        if size > self.most:
+            raise TooLargeError(
+                f"The table has {size:,} bytes or more; this server takes up to {self.most:,}.",
+                remedy="Leave out columns or rows, or send Parquet, which is smaller than CSV.",
+            )
+        if self.quota is not None and self.stored + size > self.quota:
+            raise QuotaError("bytes", self.quota, self.stored + size)
+
+
+class Incoming:
+    """Collects until there is enough to be worth a write: `add`, and `flush` where that says so."""
+
+    def __init__(self, path: Path, room: Room) -> None:
+        self.path, self.room, self.size = path, room, 0
+        self._hash = sha256()
+        self._pending = bytearray()
+        self._file: Any = path.open("xb")
+
+    def add(self, data: bytes) -> bool:
+        """Take some bytes; True if it is time to write."""
+        self.size += len(data)
+        self.room.check(self.size)
+        self._pending += data
+        return len(self._pending) >= CHUNK_BYTES
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        self._hash.update(self._pending)
+        try:
+            self._file.write(self._pending)
+        except OSError as error:
+            raise UnavailableError(f"The table cannot be written here: {error.strerror}.") from error
+        self._pending.clear()
+
+    def finish(self, extension: str) -> tuple[Path, str]:
+        """The file, which gets this extension, and its SHA-256."""
+        self.flush()
+        self.close()
+        return self.path.rename(self.path.with_suffix(f".{extension}")), self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Nothing more comes. Whoever made the folder removes it."""
+        try:
+            self._file.close()
+        except OSError as error:  # what was buffered found no room
+            raise UnavailableError(f"The table cannot be written here: {error.strerror}.") from error
+
+
+_PART = r"[^\\%?#*:/\x00-\x1f\x7f]+"
+PATH_PATTERN = rf"^{_PART}(/{_PART})*$"
+"""Names between single slashes, without the signs that some place reads in its own way."""
+
+
+def checked_path(path: str) -> str:
+    """A path that fits the pattern, stays below where it starts and names a table."""
+    if {".", ".."} & set(path.split("/")) or path.endswith("\n") or format_of_name(path) is None:
+        raise ValueError("is not the path of a .csv or .parquet file below the server's place, such as sales/2024.csv")
+    return path
+
+
+class Place:
+    """A directory or a bucket, by its fsspec URL."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+
+    def fetch(self, path: str, incoming: Incoming) -> None:
+        """Copy a table; `path` was checked."""
+        if self._url is None:
+            raise SettingsError(
+                "This server has no place of tables that could be named.",
+                field="path",
+                remedy="Send the table itself, or let the operator set MAABO_TABLES.",
+            )
+        with self._opened(self._url, path) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                if incoming.add(chunk):
+                    incoming.flush()
+
+    @contextmanager
+    def _opened(self, url: str, path: str) -> Iterator[Any]:
+        try:
+            files, root = fsspec.core.url_to_fs(url)
+            opened = _local(Path(root), path) if "file" in files.protocol else files.open(f"{root}/{path}", "rb")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
+            raise _nothing(path) from None
+        except Exception as error:  # each kind of place has errors of its own
+            raise UnavailableError("The server's place of tables cannot be reached. Try again soon.") from error
+        with opened as file:
+            yield file
+
+
+def _local(root: Path, path: str) -> BinaryIO:
+    """A plain file below the root, wherever its links lead; a link that leads elsewhere is as good as none."""
+    root = root.resolve()
+    found = (root / path).resolve(strict=True)
+    if not found.is_relative_to(root):
+        raise FileNotFoundError
+    # Resolved already: a link at this place was put there just now. A pipe must not make us wait.
+    file = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise FileNotFoundError
+    return os.fdopen(file, "rb")
+
+
+def _nothing(path: str) -> NotFoundError:
+    return NotFoundError(
+        f"There is no table {path[:200]!r} in this server's place.", field="path", remedy="Check the path."
+    )
+
 
 DOCUMENT_BYTES = 1 << 16
 """Of a JSON body, and of what a form has around its file."""

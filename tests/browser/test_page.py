@@ -17,9 +17,9 @@ from sklearn.datasets import load_breast_cancer
 from maabo_dist.contract.job import JobSpec
 from scheduler.resources import Parts
 from tests import servers
+from tests.api_data import token_for
+from tests.api_events import a_server
 from tests.cluster import a_scheduler, cluster_settings
-from tests.service_events import a_server
-from tests.service_parts import token_for
 
 FOUND = 20_000
 """Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from maabo_dist.client import AsyncClient, Client, ProblemError
-from scheduler.api.callers import make_token
+from scheduler.api.auth import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster import a_scheduler, cluster_settings

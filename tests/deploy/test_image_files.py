@@ -12,7 +12,7 @@ import pytest
 from deploy.image.roles import ROLES
 from deploy.image.secret_files import SECRETS
 from maabo_dist.cluster.settings import ClusterSettings
-from scheduler.api.settings import ServiceSettings
+from scheduler.api.settings import ApiSettings
 from tests.rehearsal import compose
 from tests.rehearsal.context import ignored, read_rules, sent_files
 from tests.rehearsal.dockerfile import parse
@@ -195,7 +195,7 @@ def test_the_operators_password_files_are_the_ones_that_are_asked_for():
 
 def test_variables_of_our_services_are_settings_that_exist(document):
     known = {*ClusterSettings.variables.values(), *ClusterSettings.passwords.values()}
-    known |= {*ServiceSettings.variables.values(), "MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES"}
+    known |= {*ApiSettings.variables.values(), "MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES"}
     for name in OURS:
         given = document["services"][name]["environment"]
         assert {variable for variable in given if variable.startswith("MAABO_")} <= known, name

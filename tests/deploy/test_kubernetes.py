@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.cluster.settings import ClusterSettings
-from scheduler.api.settings import ServiceSettings
+from scheduler.api.settings import ApiSettings
 from tests.deploy import kustomized
 from tests.queries import MONITORING, queries
 from tests.servers import ROOT
@@ -310,7 +310,7 @@ def test_no_secret_is_in_the_tree():
 
 
 def test_every_variable_is_one_that_somebody_reads():
-    settings = (ClusterSettings.variables, ClusterSettings.passwords, ServiceSettings.variables)
+    settings = (ClusterSettings.variables, ClusterSettings.passwords, ApiSettings.variables)
     known = OF_THE_IMAGE.union(*(each.values() for each in settings))
     for where, _pod, container in containers():
         given = settings_of(where.split()[0], container).keys()
@@ -325,7 +325,7 @@ def test_the_settings_of_every_role_are_valid(overlay):
 
         cluster = ClusterSettings.from_environment(own)
         assert cluster.redis_url == given["MAABO_REDIS"]
-        ServiceSettings.from_environment(own)
+        ApiSettings.from_environment(own)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -10,8 +10,8 @@ import pytest
 from maabo_dist.data import load_bundled
 from scheduler.resources import Parts
 from tests import servers
+from tests.api_data import stored_table
 from tests.faults.world import expected_digest
-from tests.service_parts import stored_table
 
 pytestmark = pytest.mark.xdist_group("faults")
 

@@ -23,8 +23,8 @@ from maabo_dist.contract.messages import Answer
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.api import exposition
-from scheduler.api.exposition import exposed, of_schedulers
+from scheduler.api import metrics as api_metrics
+from scheduler.api.metrics import exposed, of_schedulers
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
 from scheduler.core.machine import MOST_STRIKES
@@ -178,7 +178,7 @@ def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger
 
 
 def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
-    monkeypatch.setattr(exposition, "TENANTS", 2)
+    monkeypatch.setattr(api_metrics, "TENANTS", 2)
     for tenant in ("small", *("large",) * 3, *("middle",) * 2):
         document = {"id": uuid4().hex, "tenant": tenant, "dataset": {"fingerprint": "a" * 64}}
         ledger.add([JobSpec.parse(document)], 1.0)

@@ -1,0 +1,70 @@
+"""An HTTP server over real parts: in the test's process for most tests, in its own for some."""
+
+from contextlib import closing
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import pytest
+from fastapi.testclient import TestClient
+
+from scheduler.api.app import create_app
+from scheduler.api.readers import ReaderProcesses
+from scheduler.api.settings import ApiSettings
+from scheduler.resources import Parts
+from tests import servers
+from tests.cluster import a_scheduler, cluster_settings
+
+
+@pytest.fixture(scope="session")
+def redis_url():
+    with TemporaryDirectory(prefix="maabo-redis-") as directory, servers.redis_server(directory) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def standing(redis_url, tmp_path_factory):
+    """A whole cluster that stays: server process, worker, scheduler. Gives its settings and the server's address."""
+    path = tmp_path_factory.mktemp("standing")
+    settings = cluster_settings(redis_url, path, prefix="standing:", partial_seconds=0.2)
+    with (
+        servers.http_server(settings, path) as address,
+        servers.worker(settings, path, "-P", "threads", "-c", "1", "--without-mingle", "--without-gossip"),
+        a_scheduler(settings),
+    ):
+        yield settings, address
+
+
+@pytest.fixture
+def settings(redis_url, tmp_path):
+    """Of a cluster of the test's own: all share a Redis, under different keys."""
+    return cluster_settings(redis_url, tmp_path, prefix=f"{uuid4().hex[:8]}:")
+
+
+@pytest.fixture
+def parts(settings):
+    with closing(Parts.connected(settings)) as parts:
+        yield parts
+
+
+@pytest.fixture
+def api_settings():
+    return ApiSettings()
+
+
+@pytest.fixture(scope="session")
+def reader_processes():
+    """One for all tests: starting it takes a second."""
+    with closing(ReaderProcesses()) as reader_processes:
+        yield reader_processes
+
+
+@pytest.fixture
+def app(parts, api_settings, reader_processes):
+    return create_app(parts, api_settings, reader_processes)
+
+
+@pytest.fixture
+def client(app):
+    """Nobody has made a token: this is anyone on the machine."""
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        yield client

@@ -1,0 +1,98 @@
+"""Who may call: tokens, scopes, and nobody from elsewhere before there are any."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from scheduler.api.app import create_app
+from scheduler.api.server import safe_host
+from scheduler.api.settings import ApiSettings
+from tests.api_data import token_for
+
+
+def test_before_there_is_a_token_this_machine_may_do_anything(client):
+    assert client.get("/v1/tokens").json() == []
+
+
+@pytest.mark.parametrize(
+    "headers", [{"host": "example.org"}, {"origin": "https://example.org"}, {"origin": "http://127.0.0.1:99"}]
+)
+def test_before_there_is_a_token_no_page_of_elsewhere_may_call(client, headers):
+    answer = client.get("/v1/jobs", headers=headers)
+
+    assert answer.status_code == 403
+
+
+def test_the_first_token_ends_free_access(client):
+    made = client.post("/v1/tokens", json={"tenant": "ops", "scopes": ["admin"]}).json()
+
+    assert client.get("/v1/tokens").status_code == 401
+    listed = client.get("/v1/tokens", headers={"Authorization": f"Bearer {made['token']}"})
+    assert [token["id"] for token in listed.json()] == [made["id"]]
+    assert made["token"] not in listed.text
+
+
+@pytest.mark.parametrize("header", [None, "Basic abc", "Bearer", "Bearer maabo_000000000000_" + "x" * 43, "Bearer ünï"])
+def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, parts, header):
+    token_for(parts)
+    answer = client.get("/v1/jobs", headers={"Authorization": header.encode()} if header else {})
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_revoked_or_expired_token_stops_at_once(client, parts):
+    admin = token_for(parts, scopes=("admin",))
+    short, other = token_for(parts, seconds=0.0), token_for(parts)
+    assert client.get("/v1/jobs", headers=short).status_code == 401
+    assert client.get("/v1/jobs", headers=other).status_code == 200
+
+    number = other["Authorization"].split("_")[1]
+    assert client.delete(f"/v1/tokens/{number}", headers=admin).status_code == 204
+    assert client.get("/v1/jobs", headers=other).status_code == 401
+    assert client.delete(f"/v1/tokens/{number}", headers=admin).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("scopes", "permitted"),
+    [(("read",), (True, False, False)), (("submit",), (True, True, False)), (("admin",), (False, False, True))],
+)
+def test_a_scope_permits_what_it_says(client, parts, scopes, permitted):
+    token = token_for(parts, scopes=scopes)
+    answers = [
+        client.get("/v1/jobs", headers=token),
+        client.post("/v1/jobs", json={"dataset": "none"}, headers=token),
+        client.get("/v1/tokens", headers=token),
+    ]
+
+    assert tuple(answer.status_code != 403 for answer in answers) == permitted
+
+
+def test_health_needs_no_token_and_readiness_names_what_is_missing(client, parts):
+    token_for(parts)
+
+    assert client.get("/healthz").json() == {"status": "ok"}
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["parts"] == {"ledger": "ok", "redis": "ok", "scheduler": "none is running", "store": "ok"}
+
+
+def test_unknown_places_and_methods_are_problems_too(client):
+    for answer, status in [(client.get("/v1/nothing"), 404), (client.put("/v1/jobs"), 405)]:
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["type"].startswith("https://")
+
+
+def test_without_tokens_only_loopback_is_listened_on():
+    assert safe_host("0.0.0.0", tokens=False) == "127.0.0.1"
+    assert safe_host("::1", tokens=False) == "::1"
+    assert safe_host("0.0.0.0", tokens=True) == "0.0.0.0"
+
+
+def test_where_tokens_are_required_nobody_may_call_before_there_is_one(parts, reader_processes):
+    app = create_app(parts, ApiSettings(require_token=True), reader_processes)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.get("/v1/about").json()["needs_token"]
+        assert client.get("/v1/jobs").status_code == 401
+        assert client.get("/v1/jobs", headers=token_for(parts)).status_code == 200

@@ -1,0 +1,490 @@
+"""Tables over HTTP: sent in each way, refused while they come, kept once, forgotten."""
+
+import asyncio
+import io
+import json
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from maabo_dist.data import prepare, read_table
+from maabo_dist.settings import TableSettings
+from scheduler.api.readers import TableReader
+from scheduler.api.settings import ApiSettings
+from scheduler.api.tables import Tables
+from scheduler.ledger.tenants import QuotaRow
+from tests import servers
+from tests.api_data import token_for
+
+PEOPLE = b"age,smokes,city\n61,yes,Bonn\n34,no,\n47,no,Rome\n"
+PARQUET = "application/vnd.apache.parquet"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """Where the server puts what it does not keep."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "place"
+    (folder / "sales").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def api_settings(place):
+    return ApiSettings(upload_bytes=2_000_000, tables_url=f"file://{place}", upload_columns=100)
+
+
+@pytest.fixture
+def nothing_left(parts, temporary):
+    def check():
+        assert list(temporary.iterdir()) == []
+        assert list(parts.store.list()) == []
+        assert parts.ledger.registry.datasets(None) == []
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def frame():
+    return load_breast_cancer(as_frame=True).frame.iloc[:, -8:]
+
+
+def send(client, body, media="text/csv", **more):
+    headers = {"content-type": media} | more.pop("headers", {})
+    return client.post("/v1/datasets", content=body, headers=headers, **more)
+
+
+def as_parquet(frame):
+    file = io.BytesIO()
+    frame.to_parquet(file)
+    return file.getvalue()
+
+
+def test_a_csv_table_is_kept_and_described(client, parts, temporary):
+    answer = send(client, PEOPLE, params={"name": "people.csv"})
+
+    assert answer.status_code == 201
+    made = answer.json()
+    details = client.get(answer.headers["location"]).json()
+    digest = sha256(PEOPLE).hexdigest()
+    facts = {"name": "people.csv", "format": "csv", "size": len(PEOPLE), "rows": 3, "columns": 3, "fingerprint": digest}
+    assert facts.items() <= made.items() <= details.items()
+    shown = ("name", "kind", "missing", "distinct", "levels", "smallest", "largest")
+    assert [tuple(feature[key] for key in shown) for feature in details["features"]] == [
+        ("age", "number", 0, 3, None, 34.0, 61.0),
+        ("smokes", "pair", 0, 2, ["no", "yes"], None, None),
+        ("city", "level", 1, 2, ["Bonn", "Rome"], None, None),
+    ]
+    assert [artifact.name for artifact in parts.store.list()] == [f"tables/{digest}"]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("media", "name"),
+    [
+        (PARQUET, None),
+        ("application/x-parquet", "a"),
+        ("application/octet-stream", "a.PARQUET"),
+        ("", "a.parquet"),
+    ],
+)
+def test_a_parquet_table_is_known_by_its_type_or_its_name(client, frame, media, name):
+    answer = send(client, as_parquet(frame), media, params={"name": name} if name else {})
+
+    made = answer.json()
+    assert (answer.status_code, made["format"], made["rows"], made["columns"]) == (201, "parquet", *frame.shape)
+    assert made["name"] == (name or "table.parquet")
+
+
+@pytest.mark.parametrize(
+    ("file_name", "media", "kind"),
+    [
+        ("C:\\data\\people.csv", "application/vnd.ms-excel", "csv"),
+        ("people", "text/csv", "csv"),
+        ("t.parquet", "application/octet-stream", "parquet"),
+    ],
+)
+def test_a_form_with_a_file_is_taken(client, frame, file_name, media, kind):
+    body = PEOPLE if kind == "csv" else as_parquet(frame)
+    answer = client.post("/v1/datasets", files={"file": (file_name, body, media)})
+
+    made = answer.json()
+    assert (answer.status_code, made["format"]) == (201, kind)
+    assert made["fingerprint"] == sha256(body).hexdigest()
+    assert made["name"] == file_name.rpartition("\\")[2]
+
+
+FORM = {"content-type": "multipart/form-data; boundary=x"}
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"files": {"other": ("a.csv", PEOPLE)}}, 422),
+        ({"files": [("file", ("a.csv", PEOPLE)), ("file", ("b.csv", PEOPLE))]}, 422),
+        ({"files": {"file": ("a.exe", PEOPLE)}}, 415),
+        ({"content": b"", "headers": FORM}, 422),
+        ({"content": b"--x--\r\n", "headers": FORM}, 422),
+        ({"content": b"junk", "headers": FORM}, 422),
+        ({"content": b"--x\r\n" + b"a: b\r\n" * 50, "headers": FORM}, 422),
+        ({"content": b"--x", "headers": {"content-type": "multipart/form-data"}}, 422),
+        ({"files": {"file": ("a.csv", b"a,b\n" + b"1,2\n" * 600_000)}}, 413),
+    ],
+)  # fmt: skip
+def test_a_form_that_is_no_table_is_refused(client, nothing_left, form, status):
+    answer = client.post("/v1/datasets", **form)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    nothing_left()
+
+
+def test_a_table_in_the_operators_place_is_named_by_its_path(client, place):
+    (place / "sales" / "2024.csv").write_bytes(PEOPLE)
+    answer = client.post("/v1/datasets", json={"path": "sales/2024.csv", "name": "Sales"})
+
+    assert (answer.status_code, answer.json()["name"]) == (201, "Sales")
+    assert answer.json()["fingerprint"] == sha256(PEOPLE).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("../outside.csv", 422),
+        ("sales/../../outside.csv", 422),
+        ("sales/./2024.csv", 422),
+        ("/etc/passwd.csv", 422),
+        ("sales//2024.csv", 422),
+        ("..\\outside.csv", 422),
+        ("%2e%2e/outside.csv", 422),
+        ("sales/2024.csv\n", 422),
+        ("sales/2024.csv\0", 422),
+        ("sales/2024.txt", 422),
+        ("", 422),
+        (7, 422),
+        ("sales", 422),
+        ("sales/none.csv", 404),
+        ("sales/folder.csv", 404),
+        ("link.csv", 404),
+        ("linked/outside.csv", 404),
+        ("pipe.csv", 404),
+        ("large.csv", 413),
+    ],
+)
+def test_no_path_leads_out_of_the_operators_place(client, place, nothing_left, path, status):
+    (place.parent / "outside.csv").write_bytes(PEOPLE)
+    (place / "link.csv").symlink_to("../outside.csv")
+    (place / "linked").symlink_to("..")
+    (place / "sales" / "folder.csv").mkdir()
+    (place / "large.csv").write_bytes(b"a,b\n" + b"1,2\n" * 600_000)
+    os.mkfifo(place / "pipe.csv")
+    answer = client.post("/v1/datasets", json={"path": path})
+
+    assert answer.status_code == status, answer.text
+    assert str(place) not in answer.text
+    nothing_left()
+
+
+@pytest.mark.parametrize("api_settings", [ApiSettings()])
+def test_without_a_place_no_path_can_be_named(client, nothing_left):
+    answer = client.post("/v1/datasets", json={"path": "a.csv"})
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "path")
+    assert "MAABO_TABLES" in answer.json()["remedy"]
+    nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("media", "headers", "name"),
+    [
+        ("text/plain", {}, None),
+        ("", {}, None),
+        ("application/octet-stream", {}, "a.xlsx"),
+        ("text/csv", {"content-encoding": "gzip"}, None),
+        ("text/csv; charset=utf-16", {}, None),
+        ("application/x-www-form-urlencoded", {}, None),
+    ],
+)
+def test_what_is_not_read_here_is_refused_before_it_comes(client, nothing_left, media, headers, name):
+    answer = send(client, PEOPLE, media, headers=headers, params={"name": name} if name else {})
+
+    assert answer.status_code == 415
+    assert answer.json()["remedy"]
+    nothing_left()
+
+
+def test_the_same_file_is_kept_once_under_its_first_name(client, parts):
+    first = send(client, PEOPLE, params={"name": "one"})
+    again = send(client, PEOPLE, params={"name": "two"})
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+
+
+def test_the_same_file_at_the_same_moment_is_kept_once(client):
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: send(client, PEOPLE), range(4)))
+
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 201]
+    assert len(client.get("/v1/datasets").json()["items"]) == 1
+
+
+def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, parts, frame):
+    made = send(client, frame.to_csv(index=False)).json()
+    parts.store.delete(f"tables/{made['fingerprint']}")
+    asked = {"dataset": made["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
+
+    assert client.post("/v1/jobs", json=asked).status_code == 404
+    assert send(client, frame.to_csv(index=False)).status_code == 200
+    assert client.post("/v1/jobs", json=asked).status_code == 202
+
+
+def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, parts):
+    ann, bob = token_for(parts, "ann"), token_for(parts, "bob")
+    first = send(client, PEOPLE, headers=ann).json()
+    second = send(client, PEOPLE, headers=bob)
+
+    assert second.status_code == 201
+    assert client.get(f"/v1/datasets/{first['id']}", headers=bob).status_code == 404
+    assert client.delete(f"/v1/datasets/{first['id']}", headers=bob).status_code == 404
+    assert [item["id"] for item in client.get("/v1/datasets", headers=bob).json()["items"]] == [second.json()["id"]]
+    name = f"tables/{first['fingerprint']}"
+    assert client.delete(f"/v1/datasets/{first['id']}", headers=ann).status_code == 204
+    assert parts.store.has(name)
+    assert client.delete(f"/v1/datasets/{second.json()['id']}", headers=bob).status_code == 204
+    assert not parts.store.has(name)
+
+
+def test_reading_needs_a_scope_and_sending_another(client, parts):
+    reader = token_for(parts, scopes=("read",))
+
+    assert client.get("/v1/datasets", headers=reader).status_code == 200
+    assert send(client, PEOPLE, headers=reader).status_code == 403
+    assert send(client, PEOPLE).status_code == 401
+
+
+def test_tables_are_paged_oldest_first(client):
+    ids = [send(client, PEOPLE + b"1,no,%d\n" % number).json()["id"] for number in range(3)]
+    first = client.get("/v1/datasets?limit=2").json()
+    second = client.get("/v1/datasets", params={"limit": 2, "cursor": first["next"]}).json()
+
+    assert [item["id"] for item in first["items"] + second["items"]] == ids
+    assert second["next"] is None
+
+
+def test_a_job_outlives_its_table(client, parts, frame):
+    table = send(client, frame.to_csv(index=False)).json()
+    asked = {"dataset": table["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
+    job = client.post("/v1/jobs", json=asked).json()["id"]
+    client.delete(f"/v1/datasets/{table['id']}")
+
+    row = parts.ledger.registry.job("default", job)
+    assert [item.name for item in parts.store.list()] == [f"columns/{row.spec.dataset.fingerprint}"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_are_those_that_one_process_would_prepare(client, parts, frame, tmp_path, kind):
+    frame = frame.assign(city=["Bonn", "Rome", None, "?"] * 142 + ["Bonn"])
+    path = tmp_path / f"table.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    settings = TableSettings(target="target", na_values=("?",), missing_indicator=True, exclude=("worst area",))
+    here = prepare(read_table(path, na_values=settings.na_values), settings)
+    made = send(client, path.read_bytes(), "text/csv" if kind == "csv" else PARQUET).json()
+    there = client.app.state.api.tables.prepared(parts.ledger.registry.dataset(None, made["id"]), settings)
+
+    assert (there.fingerprint, there.features) == (here.columns.fingerprint, here.columns.count)
+    assert there.notes == here.notes
+    parts.store.get(f"columns/{there.fingerprint}", tmp_path / "got")
+    here.columns.save(tmp_path / "own")
+    assert (tmp_path / "got").read_bytes() == (tmp_path / "own").read_bytes()
+
+
+class Counting(TableReader):
+    """TableReader that are counted."""
+
+    runs = 0
+
+    def run(self, *given, **more):
+        self.runs += 1
+        return super().run(*given, **more)
+
+
+def test_whoever_asks_for_the_same_columns_waits_for_one_child(client, parts, frame, reader_processes, api_settings):
+    row = parts.ledger.registry.dataset(None, send(client, frame.to_csv(index=False)).json()["id"])
+    counting = Counting(api_settings, reader_processes)
+    tables, settings = Tables(parts.store, counting), TableSettings(target="target")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: tables.prepared(row, settings), range(8)))
+    tables.prepared(row, settings)
+
+    assert len(set(found)) == 1
+    assert counting.runs == 1
+    parts.store.delete(f"columns/{found[0].fingerprint}")
+    assert tables.prepared(row, settings) == found[0]
+    assert counting.runs == 2
+
+
+def chunks(sent, most):
+    async def endless():
+        while len(sent) * 65536 < most:
+            sent.append(1)
+            yield b"1,2\n" * 16384
+
+    return endless()
+
+
+def streamed(app, body, **more):
+    async def post():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.post("/v1/datasets", content=body, **more)
+
+    return asyncio.run(post())
+
+
+def test_ten_gigabytes_are_cut_off_after_the_limit(app, nothing_left):
+    sent = []
+    answer = streamed(app, chunks(sent, 10 << 30), headers={"content-type": "text/csv"})
+
+    assert answer.status_code == 413
+    assert len(sent) * 65536 <= 2_000_000 + 2 * 65536
+    nothing_left()
+
+
+@pytest.mark.parametrize("media", ["text/csv", "multipart/form-data; boundary=x", "application/json"])
+def test_a_body_that_is_announced_or_comes_too_large_is_not_read(app, nothing_left, media):
+    sent = []
+    answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": media, "content-length": str(1 << 30)})
+
+    assert answer.status_code == 413
+    assert len(sent) <= 2
+    nothing_left()
+
+
+def test_a_quota_ends_an_upload_while_it_comes(app, parts, nothing_left):
+    parts.ledger.registry.set_quota(QuotaRow("default", bytes=100_000))
+    sent, announced = [], []
+    answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": "text/csv"})
+    early = streamed(
+        app, chunks(announced, 1 << 20), headers={"content-type": "text/csv", "content-length": str(1 << 20)}
+    )
+
+    assert (answer.status_code, early.status_code) == (429, 429)
+    assert answer.json()["type"].endswith("/quota-exceeded")
+    assert (len(sent), len(announced)) == (2, 0)
+    nothing_left()
+
+
+def test_a_quota_that_was_used_up_meanwhile_leaves_nothing_behind(client, parts, nothing_left, monkeypatch):
+    registry = parts.ledger.registry
+    described = TableReader.run
+
+    def lowered(*given, **more):
+        registry.set_quota(QuotaRow("default", bytes=10))
+        return described(*given, **more)
+
+    monkeypatch.setattr(TableReader, "run", lowered)
+
+    assert send(client, PEOPLE).status_code == 429
+    nothing_left()
+
+
+def test_a_client_that_goes_away_leaves_nothing_behind(app, nothing_left):
+    messages = [
+        {"type": "http.request", "body": b"a,b\n" * 400_000, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    heads = [(b"host", b"127.0.0.1"), (b"content-type", b"text/csv")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/datasets", "raw_path": b"/v1/datasets", "headers": heads}
+    scope |= {"query_string": b"", "scheme": "http", "server": ("127.0.0.1", 80), "http_version": "1.1"}
+
+    async def receive():
+        return messages.pop(0)
+
+    async def answer(_message):
+        pass
+
+    asyncio.run(app(scope, receive, answer))
+
+    assert messages == []
+    nothing_left()
+
+
+@pytest.mark.parametrize("api_settings", [ApiSettings(read_seconds=0.001)])
+def test_a_table_that_takes_too_long_is_refused(client, nothing_left):
+    answer = send(client, PEOPLE)
+
+    assert answer.status_code == 422
+    assert "0.001 seconds" in answer.json()["detail"]
+    nothing_left()
+
+
+def request_in(folder, file):
+    asked = {"act": "describe", "file": file, "columns": 100, "bytes": 1 << 28, "seconds": 60}
+    (folder / "request.json").write_text(json.dumps(asked))
+
+
+def readers_in(folder):
+    """Processes that work in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            found += [path] if path.readlink() == folder else []
+    return found
+
+
+def test_a_reader_whose_time_is_up_is_killed(reader_processes, tmp_path):
+    os.mkfifo(tmp_path / "table.csv")  # whoever opens it waits for ever
+    request_in(tmp_path, "table.csv")
+
+    assert not reader_processes.run(tmp_path, 0.5)
+    servers.wait_for(lambda: not readers_in(tmp_path), what="the end of the reader")
+    assert not (tmp_path / "answer.json").exists()
+
+
+def test_a_nursery_that_was_killed_is_started_again_and_knows_no_secret(reader_processes, tmp_path, monkeypatch):
+    monkeypatch.setenv("MAABO_REDIS", "redis://:secret@127.0.0.1")
+    (tmp_path / "table.csv").write_bytes(PEOPLE)
+    request_in(tmp_path, "table.csv")
+    reader_processes.run(tmp_path, 60)
+    reader_processes._process.kill()
+    reader_processes._process.wait()
+    (tmp_path / "answer.json").unlink()
+
+    assert reader_processes.run(tmp_path, 60)
+    assert json.loads((tmp_path / "answer.json").read_text())["found"]["rows"] == 3
+    assert b"secret" not in Path(f"/proc/{reader_processes._process.pid}/environ").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("../../etc/passwd", "../../etc/passwd"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("a\r\nb\0\u202ec\u2028", "a b c"),
+        (" \t", "table.csv"),
+        ("x" * 200, "x" * 200),
+    ],
+)
+def test_a_name_is_a_label_on_one_line_and_nothing_else(client, given, kept):
+    assert send(client, PEOPLE, params={"name": given}).json()["name"] == kept
+
+
+def test_a_name_that_is_too_long_is_refused(client, nothing_left):
+    assert send(client, PEOPLE, params={"name": "x" * 201}).status_code == 422
+    nothing_left()

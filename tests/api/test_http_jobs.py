@@ -1,0 +1,169 @@
+"""Jobs over HTTP: asked for, found again, refused, controlled."""
+
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from scheduler.ledger.tenants import QuotaRow
+from tests.api_data import stored_table, token_for
+
+MINING = {"trees": 20, "seed": 3}
+
+
+@pytest.fixture(scope="session")
+def frame():
+    return load_breast_cancer(as_frame=True).frame.iloc[:, -8:]
+
+
+@pytest.fixture
+def table(parts, tmp_path, frame):
+    return stored_table(parts, tmp_path, frame)
+
+
+@pytest.fixture
+def asked(table):
+    return {"dataset": table.id, "table": {"target": "target"}, "settings": MINING}
+
+
+def test_a_job_is_accepted_with_its_place(client, asked):
+    answer = client.post("/v1/jobs", json=asked)
+
+    assert answer.status_code == 202
+    job = answer.json()
+    assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert job["state"] == "queued"
+    assert job["dataset"] == asked["dataset"]
+    assert client.get(answer.headers["location"]).json()["settings"]["trees"] == 20
+
+
+def test_the_same_key_and_body_give_the_same_job(client, asked):
+    first = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+    again = client.post("/v1/jobs", json=asked | {"priority": "normal"}, headers={"Idempotency-Key": "one"})
+
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert again.json()["id"] == first.json()["id"]
+
+
+def test_a_key_outlives_its_table(client, asked):
+    first = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+    client.app.state.api.parts.ledger.registry.delete_dataset("default", asked["dataset"])
+    again = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+
+    assert again.json()["id"] == first.json()["id"]
+
+
+def test_the_same_key_with_another_body_is_refused(client, asked):
+    client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+    answer = client.post("/v1/jobs", json=asked | {"priority": "high"}, headers={"Idempotency-Key": "one"})
+
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith("/key-reused")
+
+
+def test_the_same_data_settings_and_seed_find_the_earlier_job_unless_it_is_to_be_fresh(client, asked):
+    first = client.post("/v1/jobs", json=asked).json()["id"]
+    same = client.post("/v1/jobs", json=asked)
+    fresh = client.post("/v1/jobs", json=asked | {"fresh": True})
+    other = client.post("/v1/jobs", json=asked | {"settings": MINING | {"seed": 4}})
+
+    assert (same.status_code, same.json()["id"]) == (200, first)
+    assert len({first, fresh.json()["id"], other.json()["id"]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "field"),
+    [
+        ({"dataset": "nowhere"}, 404, "dataset"),
+        ({"dataset": "../etc"}, 422, "dataset"),
+        ({"settings": {"trees": -1}}, 422, "settings.trees"),
+        ({"settings": {"subset_size": 100}}, 422, None),
+        ({"settings": {"colour": "red"}}, 422, "settings.colour"),
+        ({"table": {"target": "nope"}}, 422, None),
+        ({"callback": {"task": "theirs", "queue": "maabo.jobs"}}, 422, "callback.queue"),
+        ({"callback": {"url": "http://169.254.1.1/"}}, 422, None),
+        ({"surprise": 1}, 422, "surprise"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_with_the_field_and_leaves_nothing(client, asked, change, status, field):
+    answer = client.post("/v1/jobs", json=asked | change)
+
+    problem = answer.json()
+    assert (answer.status_code, problem["status"]) == (status, status)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["detail"]
+    if field:
+        assert problem["field"] == field
+    assert client.get("/v1/jobs").json() == {"items": [], "next": None}
+
+
+def test_jobs_are_paged_newest_first_and_filtered(client, asked):
+    ids = [client.post("/v1/jobs", json=asked | {"settings": {"seed": seed}}).json()["id"] for seed in range(5)]
+    client.post(f"/v1/jobs/{ids[0]}/cancel")
+
+    pages, cursor = [], None
+    while True:
+        page = client.get("/v1/jobs", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        pages.append([job["id"] for job in page["items"]])
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert pages == [ids[4:2:-1], ids[2:0:-1], ids[:1]]
+    assert [job["id"] for job in client.get("/v1/jobs?state=cancelled").json()["items"]] == ids[:1]
+    assert client.get("/v1/jobs?dataset=other").json()["items"] == []
+    assert client.get("/v1/jobs?cursor=bm9uZQ").status_code == 422
+
+
+def test_a_job_that_waits_is_paused_resumed_cancelled_and_forgotten(client, asked):
+    job = client.post("/v1/jobs", json=asked).json()["id"]
+
+    assert client.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
+    assert client.post(f"/v1/jobs/{job}/resume").json()["state"] == "queued"
+    assert client.delete(f"/v1/jobs/{job}").status_code == 409
+    assert client.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelled"
+    assert client.post(f"/v1/jobs/{job}/pause").status_code == 409
+    assert client.delete(f"/v1/jobs/{job}").status_code == 204
+    assert client.get(f"/v1/jobs/{job}").status_code == 404
+
+
+def test_quotas_are_kept(client, parts, asked):
+    parts.ledger.registry.set_quota(QuotaRow("default", queued=1, trees=30))
+
+    assert client.post("/v1/jobs", json=asked | {"settings": {"trees": 40}}).status_code == 429
+    assert client.post("/v1/jobs", json=asked).status_code == 202
+    refused = client.post("/v1/jobs", json=asked | {"fresh": True})
+    assert refused.status_code == 429
+    assert refused.json()["type"].endswith("/quota-exceeded")
+    assert client.get("/v1/quota").json()["queued"] == 1
+
+
+def test_a_tenant_finds_nothing_of_anothers(client, parts, asked, tmp_path, frame):
+    mine, theirs = token_for(parts, "default"), token_for(parts, "other")
+    job = client.post("/v1/jobs", json=asked, headers=mine).json()["id"]
+    copy = stored_table(parts, tmp_path, frame, "other")
+
+    for method, path in [
+        ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("POST", "/pause"), ("POST", "/resume")
+    ]:  # fmt: skip
+        assert client.request(method, f"/v1/jobs/{job}{path}", headers=theirs).status_code == 404
+    assert client.get("/v1/jobs", headers=theirs).json()["items"] == []
+    assert client.post("/v1/jobs", json=asked, headers=theirs).status_code == 404
+    own = client.post("/v1/jobs", json=asked | {"dataset": copy.id}, headers=theirs)
+    assert own.status_code == 202, "an equal table of theirs must not find our job"
+    assert own.json()["id"] != job
+
+
+def test_a_body_that_is_too_large_is_not_read_to_its_end(client):
+    answer = client.post(
+        "/v1/jobs", content=b"[" + b"1," * (5 << 20) + b"1]", headers={"content-type": "application/json"}
+    )
+
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_request_keeps_its_id_from_the_header_to_the_job(client, asked):
+    answer = client.post("/v1/jobs", json=asked, headers={"X-Request-ID": "order-7"})
+    forged = client.get("/healthz", headers={"X-Request-ID": "a b\tc"})
+
+    assert answer.headers["x-request-id"] == answer.json()["correlation"] == "order-7"
+    assert " " not in forged.headers["x-request-id"]

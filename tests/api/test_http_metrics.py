@@ -1,0 +1,37 @@
+"""/metrics: what Prometheus reads, and who may."""
+
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from scheduler.api.app import create_app
+from scheduler.api.settings import ApiSettings
+from tests.api_data import token_for
+
+
+def samples(answer):
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_requests_are_counted_by_their_route_and_not_by_their_path(client):
+    for number in range(3):
+        client.get(f"/v1/jobs/{number:032x}")
+    client.get("/no/such/place")
+
+    found = samples(client.get("/metrics"))
+    count = "maabo_http_request_duration_seconds_count"
+    assert found[count, (("method", "GET"), ("route", "/v1/jobs/{job}"), ("status", "404"))] == 3
+    assert found[count, (("method", "GET"), ("route", "none"), ("status", "404"))] == 1
+    assert found["maabo_up", (("part", "redis"),)] == 1
+
+
+def test_metrics_are_the_operators_unless_they_are_open(parts):
+    token, admin = token_for(parts), token_for(parts, scopes=("admin",))
+    for settings, expected in [(ApiSettings(), [401, 403, 200]), (ApiSettings(open_metrics=True), [200] * 3)]:
+        with TestClient(create_app(parts, settings), base_url="http://127.0.0.1") as client:
+            answers = [client.get("/metrics", headers=headers) for headers in ({}, token, admin)]
+
+        assert [answer.status_code for answer in answers] == expected

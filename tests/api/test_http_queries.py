@@ -1,0 +1,125 @@
+"""Every query of alerts and dashboard finds what it asks for in what a cluster really shows."""
+
+import json
+import subprocess
+import time
+from contextlib import closing
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from maabo_dist.data import load_bundled, prepare
+from scheduler.resources import Parts
+from tests import servers
+from tests.api_data import token_for
+from tests.cluster import ask, submit
+from tests.queries import MONITORING, OF_PROMETHEUS, needed, program, queries
+
+pytestmark = pytest.mark.xdist_group("http-standing")  # which has the same cluster
+
+
+@pytest.fixture(scope="module")
+def at_work(standing, tmp_path_factory):
+    """The cluster while it works on a job; gives a client of its server, with a token of Prometheus' kind."""
+    settings, address = standing
+    with closing(Parts.connected(settings)) as parts:
+        headers = token_for(parts, scopes=("admin",))
+    columns = prepare(*load_bundled("breast_cancer")).columns
+    endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 8}
+    job = submit(settings, tmp_path_factory.mktemp("table"), columns, **endless)
+    with httpx.Client(base_url=address, headers=headers) as client:
+        servers.wait_for(lambda: _value(client, "maabo_trees_observed_total") > 0, what="a tree")
+        servers.wait_for(lambda: _value(client, "maabo_worker_processes_busy") > 0, what="a busy worker")
+        yield client
+        ask(settings, "cancel", job)
+        servers.wait_for(lambda: _value(client, "maabo_tenant_jobs") == 0, what="the job's end")
+
+
+def shown(client):
+    """Labels of each sample, by its name."""
+    found = {}
+    for family in text_string_to_metric_families(client.get("/metrics").raise_for_status().text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((frozenset(sample.labels), sample.value))
+    return found
+
+
+def _value(client, name):
+    return sum(value for _labels, value in shown(client).get(name, []))
+
+
+def test_every_query_asks_for_metrics_and_labels_that_there_are(at_work):
+    found = {name: set().union(*(labels for labels, _ in samples)) for name, samples in shown(at_work).items()}
+
+    missing = [
+        (where, part.metric, sorted(part.labels - found.get(part.metric, set())))
+        for where, query in queries().items()
+        for part in needed(query)
+        if part.metric not in OF_PROMETHEUS and (part.metric not in found or part.labels - found[part.metric])
+    ]
+    assert missing == []
+
+
+def test_a_worker_that_works_is_counted_with_what_it_does(at_work):
+    assert [_value(at_work, f"maabo_{name}") for name in ("workers", "worker_processes")] == [1, 1]
+    assert _value(at_work, "maabo_tasks_wanted") >= _value(at_work, "maabo_worker_processes_busy")
+
+
+# With a real Prometheus.
+
+
+@pytest.fixture
+def prometheus(at_work, tmp_path):
+    """One that scrapes the cluster every second, with our rules; gives its address."""
+    host, port = at_work.base_url.netloc.decode(), servers.free_port()
+    token = at_work.headers["Authorization"].removeprefix("Bearer ")
+    configuration = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(MONITORING / "alerts.yml")],
+        "scrape_configs": [
+            {"job_name": "maabo-api", "static_configs": [{"targets": [host]}], "authorization": {"credentials": token}}
+        ],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
+    command = [
+        program("prometheus"),
+        f"--config.file={tmp_path}/prometheus.yml",
+        f"--storage.tsdb.path={tmp_path}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (tmp_path / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        servers.wait_for(lambda: _ready(address), what="a Prometheus that is ready")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ready(address):
+    try:
+        return httpx.get(f"{address}/-/ready").is_success
+    except httpx.TransportError:
+        return False
+
+
+def asked(address, query):
+    answer = httpx.get(f"{address}/api/v1/query", params={"query": query}).json()
+    assert answer["status"] == "success", (query, answer)
+    return answer["data"]["result"]
+
+
+@pytest.mark.soak
+def test_prometheus_evaluates_every_query_and_panels_have_something_to_show(prometheus):
+    servers.wait_for(lambda: asked(prometheus, "max(maabo_trees_observed_total)"), what="a scrape")
+    time.sleep(8)  # rates need some samples
+    results = {where: asked(prometheus, query) for where, query in queries().items()}
+
+    empty = {where for where, found in results.items() if where.startswith("panel") and not found}
+    assert empty <= {"panel Refused for quotas and load A"}  # nobody was refused
+    assert {where: found for where, found in results.items() if where.startswith("alert") and found} == {}
+    rules = httpx.get(f"{prometheus}/api/v1/rules").json()["data"]["groups"]
+    assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}

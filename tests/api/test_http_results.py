@@ -1,0 +1,388 @@
+"""What a job found, over HTTP: rules in every format, trees, explanations, the page and the difference of two jobs."""
+
+import csv
+import io
+import json
+from contextlib import closing
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator
+from sklearn.datasets import load_breast_cancer
+
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobSpec
+from maabo_dist.data import prepare, read_table
+from maabo_dist.mining.local import mine, split_for
+from maabo_dist.report import dump_exhibits, exhibits_of, load_schema, to_csv, to_markdown, to_sql
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.wire import pack_forest
+from scheduler.api import tree_reader
+from scheduler.api.app import create_app
+from scheduler.api.problems import NotAcceptableError
+from scheduler.api.results import RulesFormat, wanted_format
+from scheduler.api.settings import ApiSettings
+from scheduler.api.tree_reader import TreeReader
+from scheduler.ledger.ledger import BatchRow, ResultRow
+from scheduler.messaging.status import MOST_RULES
+from scheduler.resources import Parts
+from tests import factories, servers
+from tests.api_data import stored_table, token_for
+from tests.api_events import a_server, following
+from tests.cluster import a_scheduler, cluster_settings, ended, store_table
+
+pytestmark = pytest.mark.xdist_group("http-results")  # one cluster for all of them
+
+MINING = {"trees": 60, "seed": 3, "min_samples": 15, "subset_size": 2, "holdout": 0.1, "probes": 2, "preset": "paper"}
+
+
+def table():
+    """Numbers, levels and missing cells."""
+    frame = load_breast_cancer(as_frame=True).frame.copy()
+    draw = np.random.default_rng(1)
+    frame["site"] = np.where(frame["worst area"] > 700, "north", draw.choice(["east", "west", "?"], len(frame)))
+    frame.loc[draw.random(len(frame)) < 0.1, "worst area"] = np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def cluster(redis_url, tmp_path_factory):
+    """A cluster with a worker: one job that is done, and one that rests in the middle of its search."""
+    path = tmp_path_factory.mktemp("cluster")
+    settings = cluster_settings(redis_url, path, prefix=f"{uuid4().hex[:8]}:", partial_seconds=0.1, task_seconds=0.1)
+    with (
+        TemporaryDirectory(prefix="maabo-worker-") as directory,
+        servers.worker(settings, directory, "-c", "1"),
+        a_scheduler(settings),
+        closing(Parts.connected(settings)) as parts,
+        TestClient(create_app(parts, ApiSettings()), base_url="http://127.0.0.1") as client,
+    ):
+        frame = table()
+        data = stored_table(parts, path, frame)
+        asked = {"dataset": data.id, "table": {"target": "target", "na_values": ["?"]}, "settings": MINING}
+        done = client.post("/v1/jobs", json=asked).json()["id"]
+        ended(parts.ledger, done)
+        slow = {"settings": MINING | {"trees": 100_000, "subset_size": "2-5"}, "priority": "low"}
+        resting = client.post("/v1/jobs", json=asked | slow).json()["id"]
+        key = settings.key(f"{names.JOB_DOCUMENT}:{resting}")
+        servers.wait_for(lambda: parts.redis.exists(key), what="rules so far")
+        client.post(f"/v1/jobs/{resting}/pause")
+        servers.wait_for(lambda: parts.ledger.job(resting).state.value == "paused", what="a pause")
+        yield SimpleNamespace(parts=parts, client=client, done=done, resting=resting, frame=frame, asked=asked)
+
+
+def get(cluster, job, path, **more):
+    return cluster.client.get(f"/v1/jobs/{job}/{path}", **more)
+
+
+def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluster):
+    answer = get(cluster, cluster.done, "rules")
+
+    document = answer.json()
+    assert answer.headers["maabo-partial"] == "false"
+    assert document == json.loads(cluster.parts.ledger.document(cluster.done)) | {"partial": False}
+    assert document["rules"]
+    Draft202012Validator(load_schema()).validate(document)
+
+
+def test_exhibits_are_those_of_one_process(cluster, tmp_path):
+    settings = TableSettings.parse(cluster.asked["table"])
+    cluster.frame.to_csv(tmp_path / "table.csv", index=False)
+    columns = prepare(read_table(tmp_path / "table.csv", na_values=settings.na_values), settings).columns
+    mined = mine(columns, MiningSettings.parse(MINING), keep_records=True)
+
+    exhibits = get(cluster, cluster.done, "exhibits").json()
+    assert exhibits == json.loads(dump_exhibits(exhibits_of(mined, columns)))
+    assert get(cluster, cluster.resting, "exhibits").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("params", "accept", "media_type"),
+    [
+        ({}, "text/csv", "text/csv"),
+        ({}, "text/markdown;q=0.9, text/csv;q=0.2", "text/markdown"),
+        ({}, "application/*;q=0.5, application/json;q=0.1", "application/sql"),
+        ({"format": "markdown"}, "image/png", "text/markdown"),
+        ({"format": "sql"}, "*/*", "application/sql"),
+        ({}, "text/html, */*;q=0.1", "application/json"),
+    ],
+)
+def test_rules_come_in_the_format_that_is_asked_for(cluster, params, accept, media_type):
+    answer = get(cluster, cluster.done, "rules", params=params, headers={"Accept": accept})
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].split(";")[0] == media_type
+    assert answer.headers["vary"].startswith("Accept")
+
+
+def test_each_format_is_that_of_the_library(cluster):
+    document = get(cluster, cluster.done, "rules").json()
+    found = {form: get(cluster, cluster.done, f"rules?format={form}").text for form in ("csv", "markdown", "sql")}
+
+    assert found == {"csv": to_csv(document), "markdown": to_markdown(document), "sql": to_sql(document)}
+    named = get(cluster, cluster.done, "rules?format=sql&table_name=patients").text
+    assert named == to_sql(document, "patients")
+    assert get(cluster, cluster.done, "rules?format=sql&table_name=a;b").status_code == 422
+
+
+def test_a_format_that_is_not_there_is_refused(cluster):
+    answer = get(cluster, cluster.done, "rules", headers={"Accept": "image/png, text/csv;q=0"})
+
+    assert answer.status_code == 406
+    assert answer.json()["type"].endswith("/not-acceptable")
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        (None, "json"),
+        ("", "json"),
+        ("nonsense, text/csv", "csv"),
+        ("*/*;q=0.2, text/*", "csv"),
+        ("TEXT/CSV ; Q=1", "csv"),
+    ],
+)
+def test_accept_is_read_as_it_is_sent(accept, chosen):
+    assert wanted_format(accept) == RulesFormat(chosen)
+
+
+@pytest.mark.parametrize("accept", ["nonsense", "*/*;q=0", "text/csv;q=2.5", "text/csv;q=high"])
+def test_accept_that_takes_nothing_is_refused(accept):
+    with pytest.raises(NotAcceptableError):
+        wanted_format(accept)
+
+
+def test_final_rules_that_the_client_has_are_not_sent_again(cluster):
+    for path in ("rules", "rules?format=csv", "report"):
+        tag = get(cluster, cluster.done, path).headers["etag"]
+        again = get(cluster, cluster.done, path, headers={"If-None-Match": f'"other", W/{tag}'})
+
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert get(cluster, cluster.done, path, headers={"If-None-Match": '"other"'}).status_code == 200
+    tags = {get(cluster, cluster.done, f"rules?format={form.value}").headers["etag"] for form in RulesFormat}
+    assert len(tags) == len(RulesFormat)
+
+
+def test_rules_so_far_say_so_in_every_format(cluster):
+    document = get(cluster, cluster.resting, "rules")
+
+    assert document.headers["maabo-partial"] == "true"
+    assert document.json()["partial"] is True
+    assert "etag" not in document.headers
+    assert get(cluster, cluster.resting, "rules?format=sql").text.startswith("-- partial")
+    assert "Rules so far" in get(cluster, cluster.resting, "rules?format=markdown").text.splitlines()[0]
+    assert "so far for target" in get(cluster, cluster.resting, "report").text
+    rows = csv.DictReader(io.StringIO(get(cluster, cluster.resting, "rules?format=csv").text))
+    assert len(list(rows)) == len(document.json()["rules"])
+
+
+def test_before_anyone_has_looked_there_is_a_time_to_ask_again(client, parts, tmp_path, cluster):
+    data = stored_table(parts, tmp_path, cluster.frame)
+    job = client.post("/v1/jobs", json=cluster.asked | {"dataset": data.id}).json()["id"]
+    waiting = [client.get(f"/v1/jobs/{job}/{path}") for path in ("rules", "report", f"diff/{job}")]
+    trees = client.get(f"/v1/jobs/{job}/trees")
+    client.post(f"/v1/jobs/{job}/cancel")
+    over = client.get(f"/v1/jobs/{job}/rules")
+
+    assert [(answer.status_code, answer.headers["retry-after"]) for answer in waiting] == [(409, "5")] * 3
+    assert waiting[0].json()["type"].endswith("/no-rules-yet")
+    assert trees.json() == {"items": [], "next": None}
+    assert over.json()["type"].endswith("/conflict")
+    assert "retry-after" not in over.headers
+
+
+def pages(cluster, job, most=10**9, **params):
+    found, cursor = [], None
+    while len(found) < most:
+        page = get(cluster, job, "trees", params=params | ({"cursor": cursor} if cursor else {})).json()
+        found += page["items"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    return found
+
+
+def test_trees_are_paged_in_the_order_of_the_search(cluster):
+    trees = pages(cluster, cluster.done, limit=7)
+
+    assert [tree["number"] for tree in trees] == list(range(60))
+    assert {feature for tree in trees for feature in tree["features"]} <= {
+        *cluster.frame.columns, "site = east", "site = north", "site = west", "(probe 1)", "(probe 2)"
+    }  # fmt: skip
+    assert all(1 <= tree["depth"] <= 5 and 0 <= tree["score"] <= 1 for tree in trees)
+    assert all(len(tree["features"]) == 2 and tree["leaves"] >= 2 for tree in trees)
+
+
+def test_rules_name_the_trees_that_they_are_from(cluster):
+    trees = pages(cluster, cluster.done, limit=200)
+
+    for rule in get(cluster, cluster.done, "rules").json()["rules"]:
+        tree, source = trees[rule["source"]["tree"]], rule["source"]
+        assert (tree["features"], tree["depth"], tree["score"]) == (source["subset"], source["depth"], source["score"])
+
+
+def test_trees_are_paged_by_their_scores_too(cluster):
+    trees = pages(cluster, cluster.done, limit=200)
+    best = pages(cluster, cluster.done, order="best", limit=9)
+
+    assert best == sorted(trees, key=lambda tree: (-tree["score"], tree["number"]))
+
+
+def test_the_trees_of_a_job_that_goes_on_come_from_the_ledger(cluster):
+    trees = pages(cluster, cluster.resting, most=600, limit=200)
+
+    assert [tree["number"] for tree in trees] == list(range(len(trees)))
+    assert len(trees) > 20
+    assert {len(tree["features"]) for tree in trees} <= {2, 3, 4, 5}
+    assert get(cluster, cluster.resting, "trees?order=best&limit=1").json()["items"][0]["score"] > 0.8
+    assert get(cluster, cluster.resting, "trees?cursor=bm9uZQ").status_code == 422
+
+
+def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(tree_reader, "BATCHES", 1)
+    columns = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
+    store_table(parts.settings, tmp_path, columns)
+    subsets = factories.every_subset(6, 2)
+    training = TrainingTable.build(columns, split_for(columns, MiningSettings()))
+    job, document = uuid4().hex, {"fingerprint": columns.fingerprint}
+    spec = JobSpec.model_validate({"id": job, "dataset": document, "settings": {"subset_size": 2, "max_depth": 3}})
+    parts.ledger.add([spec], 0.0)
+    (lease,) = parts.ledger.acquire("one", parts.clock(), 60, 1)
+
+    def result(batch, start, stop):
+        rows = subsets[5 * batch + start : 5 * batch + stop]
+        return ResultRow(batch, start, stop, pack_forest(depth_search(training, rows, 3)))
+
+    batches = [BatchRow(number, subsets[5 * number : 5 * number + 5].tobytes()) for number in range(3)]
+    results = [
+        result(0, 0, 3),
+        ResultRow(0, 3, 4, b"", "It never ends."),
+        result(0, 4, 5),
+        result(1, 0, 2),
+        result(2, 0, 5),
+    ]
+    parts.ledger.write(lease, 0.0, new_batches=batches, new_results=results)
+    trees = TreeReader(parts, parts.ledger.job(job))
+
+    assert [(tree.number, tree.score is None) for tree in trees.in_order(0, 100)] == [(n, n == 3) for n in range(7)]
+    assert [tree.number for tree in trees.in_order(4, 2)] == [4, 5]
+    assert [tree.number for tree in trees.in_order(7, 5)] == []
+    assert sorted(tree.number for tree in trees.best(None, 100)) == [0, 1, 2, 4, 5, 6]
+    parts.ledger.write(lease, 0.0, new_results=[result(1, 2, 5)])
+    assert [tree.number for tree in trees.in_order(6, 100)] == list(range(6, 15))
+
+
+@pytest.mark.parametrize("state", ["done", "resting"])
+def test_the_course_of_a_search_is_told_by_trees_from_all_over_it(cluster, state, monkeypatch):
+    job = getattr(cluster, state)
+    trees = pages(cluster, job, most=10_000, limit=200)
+    monkeypatch.setattr(tree_reader, "STRETCHES", 5)
+    parts, row = cluster.parts, cluster.parts.ledger.job(job)
+    course = get(cluster, job, "course").json()
+
+    assert course["trees"] == row.trees
+    expected = [tree for tree in trees if tree["score"] is not None]
+    if row.trees <= 1000:
+        assert (course["numbers"], course["scores"]) == (
+            [tree["number"] for tree in expected],
+            [tree["score"] for tree in expected],
+        )
+    some = [tree.number for tree in TreeReader(parts, row).spread(15)]
+    assert some == [row.trees * stretch // 5 + step for stretch in range(5) for step in range(3)]
+    assert [tree.number for tree in TreeReader(parts, row).spread(2)] == [0, row.trees // 2]
+
+
+def test_exactly_the_rows_of_a_rule_fire_it(cluster):
+    document = get(cluster, cluster.done, "rules").json()
+    frame = cluster.frame.drop(columns="target").astype(object)
+    rows = frame.where(frame.notna(), None).to_dict("records")
+    answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
+
+    explained = answer.json()
+    parts = ("train", "validation", "holdout")
+    for rule in document["rules"]:
+        fires = sum(rule["id"] in row["rules"] for row in explained["rows"])
+        assert fires == sum(rule[part]["n"] for part in parts)
+        assert explained["rules"][rule["id"]]["predicts"] == rule["class"]
+    assert all((row["predicts"] is None) == (not row["rules"]) for row in explained["rows"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "said"),
+    [
+        ([], "rows", "at least 1"),
+        ([{}] * 1001, "rows", "at most 1000"),
+        ([{"worst area": 1}], "rows.0", "lacks"),
+        ([{"a": [1]}], None, "a"),
+        ("no", "rows", "list"),
+    ],
+)
+def test_rows_that_cannot_be_explained_are_refused(cluster, rows, field, said):
+    answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
+
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+    if field:
+        assert answer.json()["field"] == field
+
+
+def test_the_page_comes_with_a_policy_that_lets_nothing_in(cluster):
+    answer = get(cluster, cluster.done, "report")
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert get(cluster, cluster.done, "rules").json()["digest"] in answer.text
+
+
+def test_two_jobs_are_compared_by_their_rules(cluster):
+    same = get(cluster, cluster.done, f"diff/{cluster.done}").json()
+    other = get(cluster, cluster.done, f"diff/{cluster.resting}").json()
+
+    count = len(get(cluster, cluster.done, "rules").json()["rules"])
+    assert (same["same"], same["only_in_one"], same["one"]["job"]) == (count, [], cluster.done)
+    assert (other["one"]["partial"], other["other"]["partial"]) == (False, True)
+    assert other["same"] + sum(len(other[name]) for name in ("changed", "moved", "only_in_one")) == count
+
+
+def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
+    with a_server(cluster.parts) as (url, _):
+        job = cluster.client.post("/v1/jobs", json=cluster.asked | {"fresh": True}).json()["id"]
+        with following(url, job) as events:
+            heard = [next(events)]
+            early = get(cluster, job, "rules")  # whoever comes late reads what is there, and hears what is new
+            heard += events
+
+    kinds = [event.kind for event in heard]
+    assert (kinds[0], kinds[-2:]) == ("state", ["state", "end"])
+    assert "rules" in kinds
+    final = get(cluster, job, "rules").json()
+    assert heard[-1].data == {"id": job, "state": "done", "digest": final["digest"], "reason": None}
+    news = [event.data for event in heard if event.kind == "rules"]
+    assert (news[-1]["digest"], news[-1]["rules"]) == (final["digest"], len(final["rules"]))
+    known = {rule["text"] for rule in early.json()["rules"]} if early.is_success else set()
+    told = {rule["text"] for each in news for rule in each["new"]}
+    left_out = sum(each["new_total"] - len(each["new"]) for each in news)  # an event tells of 20 at most
+    assert all(len(each["new"]) == min(MOST_RULES, each["new_total"]) for each in news)
+    assert len({rule["text"] for rule in final["rules"]} - known - told) <= left_out
+
+
+def test_nothing_of_a_job_is_there_for_another_tenant(client, parts, tmp_path, cluster):
+    ours, theirs = token_for(parts), token_for(parts, "other")
+    asked = cluster.asked | {"dataset": stored_table(parts, tmp_path, cluster.frame).id}
+    job = client.post("/v1/jobs", json=asked, headers=ours).json()["id"]
+    copy = cluster.asked | {"dataset": stored_table(parts, tmp_path, cluster.frame, "other").id}
+    own = client.post("/v1/jobs", json=copy, headers=theirs).json()["id"]
+
+    for path in ("rules", "trees", "report", "events", f"diff/{own}"):
+        assert client.get(f"/v1/jobs/{job}/{path}", headers=theirs).status_code == 404
+    assert client.post(f"/v1/jobs/{job}/explain", headers=theirs, json={"rows": [{}]}).status_code == 404
+    assert "no job" in client.get(f"/v1/jobs/{own}/diff/{job}", headers=ours).json()["detail"]

@@ -1,0 +1,68 @@
+"""The OpenAPI document against the running server: no answer that it does not tell of, and none of 5xx."""
+
+import subprocess
+import sys
+from contextlib import closing
+
+import httpx
+import pytest
+
+from maabo_dist.data import load_bundled
+from scheduler.resources import Parts
+from tests.api_data import stored_table, token_for
+from tests.cluster import ended
+
+pytestmark = pytest.mark.xdist_group("http-standing")
+
+# A cursor that no page gave or a table of another place is a valid string, and refused all the same.
+LEFT_OUT = "positive_data_acceptance"
+
+
+@pytest.fixture(scope="module")
+def fuzzed(standing, tmp_path_factory):
+    """The server's address, a token for everything, and two jobs that are done."""
+    settings, address = standing
+    frame, table = load_bundled("diabetes")
+    with closing(Parts.connected(settings)) as parts:
+        admin = token_for(parts, "fuzz", ("read", "submit", "admin"))
+        data = stored_table(parts, tmp_path_factory.mktemp("fuzz"), frame, "fuzz")
+        document = {"dataset": data.id, "table": table.model_dump(mode="json", exclude_unset=True)}
+        jobs = [
+            httpx.post(f"{address}/v1/jobs", json=document | {"settings": {"trees": 20, "seed": seed}}, headers=admin)
+            for seed in (1, 2)
+        ]
+        ids = [job.json()["id"] for job in jobs]
+        for job in ids:
+            ended(parts.ledger, job)
+    return address, admin["Authorization"], data.id, ids
+
+
+def schemathesis(address, token, tmp_path, config, *options):
+    (tmp_path / "schemathesis.toml").write_text(config)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run"]
+    command += [f"{address}/v1/openapi.json", "-H", f"Authorization: {token}", "--seed", "1", "--no-color"]
+    command += ["--request-timeout", "30", "--exclude-checks", LEFT_OUT, *options]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.parametrize(
+    "examples", [pytest.param(2, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
+)
+def test_every_answer_is_one_that_the_document_tells_of(fuzzed, tmp_path, examples):
+    address, token, dataset, (job, other) = fuzzed
+    config = f'[parameters]\njob = "{job}"\nother = "{other}"\n"path.dataset" = "{dataset}"\n'
+
+    # What deletes would leave the rest with nothing to be asked about.
+    run = schemathesis(address, token, tmp_path, config, "--max-examples", str(examples), "--exclude-method", "DELETE")
+
+    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_deleting_what_is_not_there_is_answered_as_told(fuzzed, tmp_path):
+    address, token, _, _ = fuzzed
+
+    options = ("--include-method", "DELETE", "--max-examples", "5", "--phases", "examples,coverage,fuzzing")
+    run = schemathesis(address, token, tmp_path, "", *options)
+
+    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]

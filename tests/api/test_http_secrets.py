@@ -1,0 +1,56 @@
+"""Tokens and secrets of webhooks: in no log, no answer, no key of Redis, and in no file but hashed."""
+
+import httpx
+import redis
+
+from maabo_dist.data import load_bundled
+from scheduler.resources import Parts
+from tests import servers
+from tests.api_data import stored_table, token_for
+
+SECRET = "a-secret-of-a-webhook"
+
+
+def test_no_token_is_written_down_anywhere(settings, tmp_path):
+    parts = Parts.connected(settings)
+    frame, table_settings = load_bundled("diabetes")
+    table = stored_table(parts, tmp_path, frame)
+    header = token_for(parts, scopes=("submit", "admin"))["Authorization"]
+    parts.close()
+    document = {
+        "dataset": table.id,
+        "table": table_settings.model_dump(mode="json", exclude_unset=True),
+        "settings": {"trees": 10},
+        "callback": {"url": "https://example.org/hook", "secret": SECRET},
+    }
+    with (
+        servers.http_server(settings, tmp_path, MAABO_LOG="json") as url,
+        httpx.Client(base_url=url, headers={"Authorization": header}, timeout=30) as client,
+    ):
+        made = client.post("/v1/tokens", json={"scopes": ["read"]}).json()["token"]
+        answers = [
+            client.post("/v1/jobs", json=document),
+            client.post("/v1/jobs", json=document | {"callback": {"url": "http://10.0.0.1/", "secret": SECRET}}),
+            client.post("/v1/jobs", json=document | {"callback": {"url": "nowhere", "secret": SECRET}}),
+            client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}"}),
+            client.post("/v1/jobs", json=document, headers={"Authorization": f"Bearer {made}"}),
+            client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}x"}),
+            client.get("/v1/jobs", headers={"Authorization": f"Basic {made}"}),
+            client.get("/v1/tokens"),
+            client.get("/v1/nothing"),
+        ]
+
+    assert [answer.status_code for answer in answers] == [202, 422, 422, 200, 403, 401, 401, 200, 404]
+    secrets = [header.split("_", 2)[2], made.split("_", 2)[2]]
+    kept = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert kept["http.log"].count(b"POST '/v1/jobs'") == 4
+    for secret in secrets:
+        assert [name for name, content in kept.items() if secret.encode() in content] == []
+    assert SECRET.encode() not in kept["http.log"]
+    shown = "".join(answer.text for answer in answers) + _everything_in_redis(settings)
+    assert not any(secret in shown for secret in (*secrets, SECRET))
+
+
+def _everything_in_redis(settings):
+    with redis.Redis.from_url(settings.redis_url) as client:
+        return "".join(str(client.dump(key)) for key in client.scan_iter(match=f"{settings.prefix}*"))

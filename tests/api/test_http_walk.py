@@ -1,0 +1,109 @@
+"""The walk of docs/http-api.md, pasted into a shell as it stands, on a table of our own."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from maabo_dist.contract.problem import KINDS
+from maabo_dist.report.firing import fired
+from scheduler.resources import Parts
+from tests import servers
+from tests.api_data import token_for
+
+pytestmark = pytest.mark.xdist_group("http-standing")
+
+DOCUMENT = (servers.ROOT / "docs" / "http-api.md").read_text()
+
+
+def passengers():
+    """Columns as Titanic has them, with rules to find and cells that are missing."""
+    draw = np.random.default_rng(0)
+    count = 1309
+    frame = pd.DataFrame(
+        {
+            "pclass": draw.integers(1, 4, count),
+            "sex": draw.choice(["female", "male"], count),
+            "age": draw.integers(1, 80, count).astype(float),
+            "sibsp": draw.integers(0, 4, count),
+            "parch": draw.integers(0, 4, count),
+            "fare": draw.gamma(2, 16, count).round(4),
+            "embarked": draw.choice(["S", "C", "Q"], count),
+        }
+    )
+    women = (frame["sex"] == "female") & (frame["pclass"] < 3)
+    rich = (frame["fare"] > 40) & (frame["embarked"] == "C")
+    likely = np.where(women | rich, 0.97, 0.1)
+    frame["survived"] = (draw.random(count) < likely).astype(int)
+    frame.loc[draw.random(count) < 0.2, "age"] = np.nan
+    return frame
+
+
+def test_the_walk_can_be_pasted_and_its_sql_gives_exactly_the_rows_of_each_rule(standing, tmp_path):
+    missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"the walk needs {', '.join(missing)}, which is not installed")
+    settings, address = standing
+    with closing(Parts.connected(settings)) as parts:
+        header = token_for(parts, "walk")["Authorization"]
+    (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
+    passengers().to_csv(tmp_path / "titanic.csv", index=False)
+    blocks = re.findall(r"<!-- walk -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
+    place = {
+        "MAABO_SERVER": address,
+        "CURL_HOME": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+    script = "set -euo pipefail\n" + "echo '-----'\n".join(blocks)
+    run = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | place,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    uploaded, queued, events, rules, rows = run.stdout.split("-----\n")
+    assert json.loads(uploaded)["rows"] == 1309
+    assert json.loads(queued)["state"] == "queued"
+    assert re.search(r"^event: (\w+)$", events, re.MULTILINE)[1] == "state"
+    assert events.rstrip().splitlines()[-2] == "event: end"
+    assert rules.count("\n") == rows.count("\n") >= 2
+    _check_rows(settings, tmp_path)
+
+
+def _check_rows(settings, folder):
+    """Each query gives the rows for which its rule fires, as many as the document says."""
+    with closing(Parts.connected(settings)) as parts:
+        document = json.loads(parts.ledger.document(json.loads((folder / "job.json").read_text())["id"]))
+    rows = (
+        pd.read_csv(folder / "titanic.csv").astype(object).where(lambda frame: frame.notna(), None).to_dict("records")
+    )
+    expected = fired(document, rows)
+    queries = (folder / "rules.sql").read_text().split(";")[:-1]
+    assert len(queries) == len(document["rules"])
+    with closing(sqlite3.connect(folder / "titanic.db")) as database:
+        for place, (rule, query) in enumerate(zip(document["rules"], queries, strict=True)):
+            numbered = query.replace("AS rule, *", "AS rule, rowid - 1", 1)
+            found = {number for _, number in database.execute(numbered)}
+            assert found == {number for number, rules in enumerate(expected) if place in rules}
+            assert len(found) == sum(rule[part]["n"] for part in ("train", "validation", "holdout"))
+
+
+def test_every_kind_of_problem_is_in_the_document():
+    told = re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", DOCUMENT, re.MULTILINE)
+
+    assert {name: int(status) for name, status in told} == {name: status for name, (status, _) in KINDS.items()}

@@ -1,0 +1,74 @@
+"""The commands of docs/operations.md, pasted into a shell as they stand."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scheduler.resources import Parts
+from tests import servers
+from tests.api_data import token_for
+from tests.cluster import ended
+from tests.ledgers import opened
+
+pytestmark = pytest.mark.xdist_group("http-standing")
+
+DOCUMENT = (servers.ROOT / "docs" / "operations.md").read_text()
+
+
+def blocks(mark):
+    return re.findall(rf"<!-- {mark} -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+def run(script, directory, environment):
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=directory,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def place(standing, tmp_path):
+    """What an operator's shell knows."""
+    missing = [program for program in ("bash", "curl") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"the commands need {', '.join(missing)}, which is not installed")
+    settings, address = standing
+    with closing(Parts.connected(settings)) as parts:
+        header = token_for(parts, "operator")["Authorization"]
+    (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
+    return settings.environment() | {
+        "MAABO_SERVER": address,
+        "MAABO_TOKEN": header.removeprefix("Bearer "),
+        "CURL_HOME": str(tmp_path),
+        "PYTHONPATH": str(servers.ROOT),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+
+def test_the_commands_of_an_operator_can_be_pasted(standing, place, tmp_path):
+    asked = run("maabo submit --dataset diabetes --trees 30 --seed 3", tmp_path, place)
+    job = asked.stdout.strip()
+    with opened(standing[0].ledger_url) as ledger:
+        digest = ended(ledger, job).digest
+    other = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/other.db", "MAABO_STORE": f"file://{tmp_path}/other"}
+
+    here = run("\n".join(blocks("run")), tmp_path, place | {"JOB": job})
+    there = run("\n".join(blocks("run elsewhere")), tmp_path, place | other)
+
+    assert (here.returncode, there.returncode) == (0, 0), here.stderr + there.stderr
+    assert "Wrote 1 job" in here.stdout
+    assert re.search(r"Token \w+ is revoked", here.stdout)
+    for url in (other["MAABO_LEDGER"], f"sqlite:///{tmp_path}/ledger-backup.db"):
+        with opened(url) as ledger:
+            assert ledger.job(job).digest == digest

@@ -1,0 +1,26 @@
+"""What tests of the HTTP server share: tables that are there, and tokens."""
+
+from hashlib import sha256
+from uuid import uuid4
+
+from scheduler.api.auth import make_token
+from scheduler.ledger.tenants import DatasetRow
+
+
+def stored_table(parts, path, frame, tenant="default", name="table.csv"):
+    """A raw table in the store and in the ledger, as an upload leaves it."""
+    file = path / f"{uuid4().hex}.csv"
+    frame.to_csv(file, index=False)
+    digest = sha256(file.read_bytes()).hexdigest()
+    parts.store.put(f"tables/{digest}", file)
+    size = file.stat().st_size
+    row = DatasetRow(uuid4().hex[:12], tenant, name, digest, "csv", size, *frame.shape, {}, parts.clock())
+    parts.ledger.registry.add_dataset(row)
+    return row
+
+
+def token_for(parts, tenant="default", scopes=("read", "submit"), seconds=None):
+    """Headers with a new token."""
+    made = make_token(tenant, frozenset(scopes), parts.clock(), name="test", seconds=seconds)
+    parts.ledger.registry.add_token(made.row)
+    return {"Authorization": f"Bearer {made.text}"}
