@@ -1,4 +1,4 @@
-"""`Split`: which rows are trained on, which choose the depth, and which the search never sees."""
+"""`Split`: the rows that trees are trained on, those that choose the depth, and those that the search never sees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from maabo_dist._util.text import counted, quoted
 from maabo_dist.errors import DatasetError
 
 Rows = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +24,7 @@ class Split:
 
 
 def split_rows(
-    labels: npt.NDArray[np.integer],
+    labels: Labels,
     *,
     test_size: float,
     seed: int,
@@ -31,63 +32,89 @@ def split_rows(
     stratify: bool = False,
     classes: Sequence[str] = (),
 ) -> Split:
-    """The rows that scikit-learn's `train_test_split` picks for this seed.
+    """Return the rows that scikit-learn's `train_test_split` picks for this seed, without importing scikit-learn.
 
-    The holdout is cut off all rows first; `test_size` is a share of what it leaves. Both cuts take the same seed, each
-    over the rows in the order in which the cut before returned them, so that two calls of `train_test_split` repeat it.
-    `classes` are the labels' names, for messages.
+    The holdout is cut off all rows first; `test_size` is a share of the rest. Both cuts use the same seed, the second
+    one on the rows in the order in which the first returned them, so that two calls of `train_test_split` give the same
+    split. `classes` are the labels' names, for messages.
     """
     names = list(classes) or [str(label) for label in range(int(np.max(labels, initial=0)) + 1)]
-    held, rest = np.empty(0, np.int64), np.arange(len(labels), dtype=np.int64)
+    held_out, rest = np.empty(0, np.int64), np.arange(len(labels), dtype=np.int64)
     if holdout > 0:
-        rest, held = _cut(rest, labels, holdout, seed, names if stratify else None, option="--holdout")
+        rest, held_out = _cut(rest, labels, holdout, seed, names if stratify else None, option="--holdout")
     train, validation = _cut(rest, labels, test_size, seed, names if stratify else None, option="--test-size")
     _check_classes(labels[train], seed, names)
-    return Split(np.sort(train), np.sort(validation), np.sort(held))
+    return Split(np.sort(train), np.sort(validation), np.sort(held_out))
 
 
 def _cut(
-    rows: Rows, labels: npt.NDArray[np.integer], share: float, seed: int, stratified: list[str] | None, *, option: str
+    rows: Rows, labels: Labels, share: float, seed: int, stratified: list[str] | None, *, option: str
 ) -> tuple[Rows, Rows]:
-    """The rows that stay and the share cut off, shuffled; stratified if class names are given."""
+    """Return the rows that stay and the share cut off, shuffled; stratified if class names are given."""
     count = ceil(share * len(rows))
     if not 0 < count < len(rows):
         raise DatasetError(
             f"{option} {share:g} takes {count:,} of {counted(len(rows), 'row')} and leaves {len(rows) - count:,}; "
             f"no part may be empty. Give another {option} or more rows."
         )
-    if stratified is not None:
-        return _stratified_cut(rows, labels[rows], share, seed, stratified, option=option)
-    # What ShuffleSplit does, without the second that importing scikit-learn takes.
-    order = np.random.RandomState(seed).permutation(len(rows))
-    return rows[order[count:]], rows[order[:count]]
+    rng = np.random.RandomState(seed)
+    if stratified is None:  # as ShuffleSplit
+        order = rng.permutation(len(rows))
+        return rows[order[count:]], rows[order[:count]]
+    _check_strata(labels[rows], count, share, stratified, option=option)
+    return _stratified_cut(rows, labels[rows], count, rng)
 
 
-def _stratified_cut(
-    rows: Rows, labels: npt.NDArray[np.integer], share: float, seed: int, names: list[str], *, option: str
-) -> tuple[Rows, Rows]:
-    from sklearn.model_selection import train_test_split
-
-    single = [name for name, size in zip(names, np.bincount(labels, minlength=len(names)), strict=True) if size == 1]
+def _check_strata(labels: Labels, count: int, share: float, names: list[str], *, option: str) -> None:
+    sizes = np.bincount(labels, minlength=len(names))
+    single = [name for name, size in zip(names, sizes, strict=True) if size == 1]
     if single:
         raise DatasetError(
             f"--stratify needs 2 rows of every class at {option}; there is only 1 of {quoted(single)}. "
             "Leave --stratify out, or leave out the rows of that class."
         )
-    try:
-        kept, cut = train_test_split(rows, test_size=share, random_state=seed, stratify=labels)
-    except ValueError as error:
+    smaller, classes = min(count, len(labels) - count), np.count_nonzero(sizes)
+    if smaller < classes:
         raise DatasetError(
-            f"--stratify cannot cut {option} {share:g} off {counted(len(rows), 'row')}: {error}. "
+            f"--stratify cannot cut {option} {share:g} off {counted(len(labels), 'row')}: a part of "
+            f"{counted(smaller, 'row')} cannot hold {classes} classes. "
             f"Leave --stratify out or give another {option}."
-        ) from error
-    return kept, cut
+        )
 
 
-def _check_classes(labels: npt.NDArray[np.integer], seed: int, names: list[str]) -> None:
-    found = np.unique(labels)
-    if len(found) < 2:
+def _stratified_cut(rows: Rows, labels: Labels, count: int, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """StratifiedShuffleSplit, with its random draws in their order."""
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    stay_sizes = _apportion(sizes, len(rows) - count, rng)
+    cut_sizes = _apportion(sizes - stay_sizes, count, rng)
+    stay, cut = [], []
+    for indices, stay_size, cut_size in zip(members, stay_sizes, cut_sizes, strict=True):
+        shuffled = indices[rng.permutation(len(indices))]
+        stay.append(shuffled[:stay_size])
+        cut.append(shuffled[stay_size : stay_size + cut_size])
+    return rows[rng.permutation(np.concatenate(stay))], rows[rng.permutation(np.concatenate(cut))]
+
+
+def _apportion(sizes: npt.NDArray[np.int64], count: int, rng: np.random.RandomState) -> npt.NDArray[np.int64]:
+    """Divide `count` among classes in proportion to their sizes; the largest remainders are rounded up, ties drawn."""
+    quotas = sizes / sizes.sum() * count
+    parts: npt.NDArray[np.float64] = np.floor(quotas)
+    remainders, missing = quotas - parts, int(count - parts.sum())
+    for remainder in np.unique(remainders)[::-1]:
+        if missing <= 0:
+            break
+        tied = np.flatnonzero(remainders == remainder)
+        rounded_up = rng.choice(tied, size=min(len(tied), missing), replace=False)
+        parts[rounded_up] += 1
+        missing -= len(rounded_up)
+    return parts.astype(np.int64)
+
+
+def _check_classes(labels: Labels, seed: int, names: list[str]) -> None:
+    present = np.unique(labels)
+    if len(present) < 2:
         raise DatasetError(
-            f"All {counted(len(labels), 'training row')} are of class {names[found[0]]!r} with split seed {seed}. "
+            f"All {counted(len(labels), 'training row')} are of class {names[present[0]]!r} with split seed {seed}. "
             "Use --stratify, another --split-seed or more rows."
         )

@@ -1,7 +1,9 @@
-"""The split is scikit-learn's, row for row, and says when it cannot be made."""
+"""The split is scikit-learn's, row for row, with clear errors where it cannot be made."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from maabo_dist.data import split_rows
@@ -23,6 +25,59 @@ def test_the_rows_are_those_of_train_test_split(rows, test_size, seed):
     assert split.train.tolist() == sorted(train)
     assert split.validation.tolist() == sorted(validation)
     assert split.holdout.tolist() == []
+
+
+@given(
+    class_sizes=st.lists(st.integers(0, 40), min_size=1, max_size=7),
+    test_size=st.floats(0.01, 0.99),
+    seed=st.integers(0, 2**32 - 1),
+    stratify=st.booleans(),
+    shuffled=st.randoms(use_true_random=False),
+)
+def test_any_split_is_that_of_scikit_learn(class_sizes, test_size, seed, stratify, shuffled):
+    labels = np.repeat(np.arange(len(class_sizes)), class_sizes).astype(np.int32)
+    shuffled.shuffle(labels)
+    try:
+        train, validation = train_test_split(
+            np.arange(len(labels)), test_size=test_size, random_state=seed, stratify=labels if stratify else None
+        )
+    except ValueError:  # empty parts, classes of one row, more classes than rows in a part
+        with pytest.raises(DatasetError):
+            split_rows(labels, test_size=test_size, seed=seed, stratify=stratify)
+        return
+    if len(np.unique(labels[train])) < 2:
+        with pytest.raises(DatasetError, match="training row"):
+            split_rows(labels, test_size=test_size, seed=seed, stratify=stratify)
+        return
+
+    split = split_rows(labels, test_size=test_size, seed=seed, stratify=stratify)
+
+    assert split.train.tolist() == sorted(train)
+    assert split.validation.tolist() == sorted(validation)
+
+
+@given(
+    class_size=st.integers(2, 12),
+    classes=st.integers(2, 9),
+    shares=st.tuples(st.floats(0.1, 0.6), st.floats(0.1, 0.6)),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_ties_between_classes_of_one_size_are_broken_as_scikit_learn_does(class_size, classes, shares, seed):
+    labels = np.tile(np.arange(classes), class_size).astype(np.int32)
+    holdout, test_size = shares
+    try:
+        rest, held_out = train_test_split(np.arange(len(labels)), test_size=holdout, random_state=seed, stratify=labels)
+        train, validation = train_test_split(rest, test_size=test_size, random_state=seed, stratify=labels[rest])
+    except ValueError:
+        with pytest.raises(DatasetError):
+            split_rows(labels, test_size=test_size, seed=seed, holdout=holdout, stratify=True)
+        return
+
+    split = split_rows(labels, test_size=test_size, seed=seed, holdout=holdout, stratify=True)
+
+    assert split.holdout.tolist() == sorted(held_out)
+    assert split.train.tolist() == sorted(train)
+    assert split.validation.tolist() == sorted(validation)
 
 
 @pytest.mark.parametrize("stratify", [False, True])
@@ -84,5 +139,8 @@ def test_a_class_of_one_row_cannot_be_stratified():
 def test_a_part_too_small_to_be_stratified_is_refused():
     labels = np.repeat(np.arange(5), 4).astype(np.int32)
 
-    with pytest.raises(DatasetError, match=r"--stratify cannot cut --test-size 0\.1 off 20 rows"):
+    with pytest.raises(
+        DatasetError,
+        match=r"--stratify cannot cut --test-size 0\.1 off 20 rows: a part of 2 rows cannot hold 5 classes",
+    ):
         split_rows(labels, test_size=0.1, seed=0, stratify=True)
