@@ -37,7 +37,7 @@ EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", 
 WORKERS = f"{names.WORKERS}:*"
 ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
-QUEUES = f"{names.OWN_QUEUES}*"
+QUEUES = f"{names.QUEUE_PREFIX}*"
 PRIORITIES = "??[369]"
 """kombu looks into four lists for a queue: one of its name, and three that go on with two control characters."""
 MAILBOXES = tuple(f"{name}{end}" for name in ("*.celery.pidbox", "celeryev.*") for end in ("", PRIORITIES))

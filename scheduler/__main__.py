@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from maabo_dist.cli.exit_codes import exit_code
-from maabo_dist.cluster.address import check_access
+from maabo_dist.cluster.address import check_redis
 from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
@@ -108,7 +108,7 @@ def _parts(name: str) -> Iterator["Parts"]:
 
 def _check_access(parts: "Parts") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
-    problem = check_access(parts.settings.redis_url, parts.redis.ping)
+    problem = check_redis(parts.settings.redis_url, parts.redis.ping)
     if problem is not None:
         logger.warning("Redis cannot be reached yet", reason=problem)
     problem = check_broker(parts.settings, parts.celery)

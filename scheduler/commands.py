@@ -25,7 +25,7 @@ from maabo_dist.cli.access import (
     token_number,
 )
 from maabo_dist.cli.jobs import json_option
-from maabo_dist.cluster.address import reaching
+from maabo_dist.cluster.address import redis_errors
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
@@ -162,7 +162,7 @@ def check_scheduler(settings: ClusterSettings) -> str:
     """
     # Without retries: a Redis that is not there is an answer, too.
     with (
-        reaching(settings.redis_url),
+        redis_errors(settings.redis_url),
         redis.Redis.from_url(settings.redis_url, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)) as client,
     ):
         found = _turning(client, settings)

@@ -10,7 +10,7 @@ third         3        3
 import shutil
 from pathlib import Path
 
-from maabo_dist.contract.messages import OLDEST, VERSION, WRITTEN
+from maabo_dist.contract.messages import OLDEST_VERSION, VERSION, WRITTEN_VERSION
 from scheduler.ledger import schema
 from tests import servers
 
@@ -20,9 +20,9 @@ WORKER = "tests/faults/held_app.py"
 
 
 VERSIONS = {
-    "next": {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION + 1},
-    "after next": {"OLDEST": OLDEST, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
-    "third": {"OLDEST": VERSION + 1, "WRITTEN": VERSION + 1, "VERSION": VERSION + 1},
+    "next": {"OLDEST_VERSION": OLDEST_VERSION, "WRITTEN_VERSION": WRITTEN_VERSION, "VERSION": VERSION + 1},
+    "after next": {"OLDEST_VERSION": OLDEST_VERSION, "WRITTEN_VERSION": VERSION + 1, "VERSION": VERSION + 1},
+    "third": {"OLDEST_VERSION": VERSION + 1, "WRITTEN_VERSION": VERSION + 1, "VERSION": VERSION + 1},
 }
 
 
@@ -33,7 +33,7 @@ def later_release(directory, name):
         shutil.copytree(servers.ROOT / package, root / package)
     (root / WORKER).parent.mkdir(parents=True)
     shutil.copy2(servers.ROOT / WORKER, root / WORKER)
-    known = {"OLDEST": OLDEST, "WRITTEN": WRITTEN, "VERSION": VERSION}
+    known = {"OLDEST_VERSION": OLDEST_VERSION, "WRITTEN_VERSION": WRITTEN_VERSION, "VERSION": VERSION}
     changes = [(f"\n{key} = {known[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
     _edit(root / "maabo_dist/contract/messages.py", *changes)
     _add_a_column(root / "scheduler/ledger/schema.py", schema.VERSION)

@@ -13,7 +13,7 @@ import redis
 from maabo_dist.cluster.redis_store import CHUNK_BYTES, LIFETIME, FallbackStore, RedisStore, open_store
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import (
-    ABANDONED,
+    ABANDONED_SECONDS,
     FileStore,
     MemoryStore,
     MissingArtifactError,
@@ -125,7 +125,7 @@ def test_garbage_is_what_is_old_and_unreferenced(store, tmp_path):
 
 
 def test_putting_what_is_there_makes_it_young(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("maabo_dist.cluster.store.RENEWAL", 0.0)
+    monkeypatch.setattr("maabo_dist.cluster.store.RENEWAL_SECONDS", 0.0)
     store.put(NAME, a_file(tmp_path))
     before = [item.modified for item in store.list()]
     time.sleep(0.05)
@@ -208,7 +208,7 @@ def test_what_killed_writers_left_goes_with_the_next_write(tmp_path):
     old, young = (tmp_path / "store" / "columns" / f".{age}.tmp" for age in ("old", "young"))
     for path in (old, young):
         path.write_bytes(b"half")
-    os.utime(old, (0, time.time() - ABANDONED - 60))
+    os.utime(old, (0, time.time() - ABANDONED_SECONDS - 60))
 
     store.put(NAME, a_file(tmp_path))
 

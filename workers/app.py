@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from celery import Celery, signals
 from celery.app.backends import by_url
 
-from maabo_dist.cluster.address import check_access, verifying
-from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT, check_broker, make_celery, over_amqp
+from maabo_dist.cluster.address import check_redis, require_certificate
+from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT_FACTOR, check_broker, make_celery, uses_amqp
 from maabo_dist.cluster.logs import StructuredLogger, log_handler
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings
@@ -56,7 +56,7 @@ def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
     """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
     options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
     application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
-    backend, url = by_url(verifying(settings.celery_url), application.loader)
+    backend, url = by_url(require_certificate(settings.celery_url), application.loader)
     application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
 
@@ -73,12 +73,12 @@ def _check(settings: ClusterSettings, application: Celery) -> None:
     """End a worker that would be refused for ever; Celery would go on knocking."""
     try:
         with open_redis(settings) as client:
-            check_access(settings.redis_url, client.ping)
+            check_redis(settings.redis_url, client.ping)
         check_broker(settings, application)
     except MaaboError as error:
         _leave(error)
-    longest = settings.task_limit * HARD_LIMIT
-    if over_amqp(settings) and longest > CONSUMER_TIMEOUT:
+    longest = settings.task_limit * HARD_LIMIT_FACTOR
+    if uses_amqp(settings) and longest > CONSUMER_TIMEOUT:
         logger.warning(
             "tasks may run longer than RabbitMQ waits by default; raise its consumer_timeout", seconds=longest
         )

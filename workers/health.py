@@ -4,7 +4,7 @@ import os
 import socket
 import sys
 
-from maabo_dist.cluster.broker import ERRORS, make_celery
+from maabo_dist.cluster.broker import BROKER_ERRORS, make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import MaaboError
 
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
         # A broker that is not there is an answer, too: at once, not after many attempts.
         with application.connection_for_write(connect_timeout=PATIENCE, transport_options=_once(application)) as link:
             found = application.control.inspect(destination=[node], timeout=PATIENCE, connection=link).ping()
-    except (MaaboError, *ERRORS) as error:
+    except (MaaboError, *BROKER_ERRORS) as error:
         return _said(f"{node} cannot be asked: {error}", 1)
     return _said(f"{node} is well.", 0) if found else _said(f"{node} does not answer.", 1)
 

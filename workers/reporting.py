@@ -39,7 +39,7 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         """Returns one line for people, shown by Flower."""
         with self._tracing.span(self.name, trace_of(message), "consumer", **facts_of(message)) as span:
             line = self.work(message)
-            span.note(outcome=line)
+            span.annotate(outcome=line)
         return line
 
     def work(self, message: dict[str, Any]) -> str:

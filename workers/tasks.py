@@ -7,20 +7,20 @@ from hashlib import sha256
 from typing import Any
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.cluster.store import StoreError, keep_exhibits
-from maabo_dist.cluster.streams import send_answer, send_mined, send_request, send_screened
-from maabo_dist.cluster.table_cache import split_of
+from maabo_dist.cluster.store import StoreError, store_figures
+from maabo_dist.cluster.streams import send_evaluation_answer, send_request, send_rules_answer, send_screen_answer
+from maabo_dist.cluster.table_cache import make_split
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import (
-    Answer,
-    Evaluate,
-    Mine,
-    Mined,
+    EvaluateMessage,
+    EvaluationAnswer,
     Outcome,
     Request,
-    Screen,
-    Screened,
+    RulesAnswer,
+    RulesMessage,
+    ScreenAnswer,
+    ScreenMessage,
     TableSplit,
     unpack_subsets,
 )
@@ -46,7 +46,7 @@ class EvaluateTask(ClusterTask):
     def work(self, message: dict[str, Any]) -> str:
         """Returns one line for people, shown by Flower."""
         try:
-            task = Evaluate.read(message)
+            task = EvaluateMessage.read(message)
             table = self._cache.training(task.columns, task.split)
             subsets = unpack_subsets(task.subsets, task.stop - task.start, task.subset_size)
         except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
@@ -80,10 +80,12 @@ class EvaluateTask(ClusterTask):
         """Say what became of a message, even of one of another version, if it says who asked."""
         key = {name: message.get(name) for name in ("job", "batch", "start", "stop", "attempt")}
         try:
-            answer = Answer.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+            answer = EvaluationAnswer.read(
+                key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more
+            )
         except FormatError:
             return f"refused: {reason}"
-        self.deliver(send_answer, message, answer, trees)
+        self.deliver(send_evaluation_answer, message, answer, trees)
         return f"{kind}: {reason}"
 
 
@@ -95,7 +97,7 @@ class ScreenTask(ClusterTask):
     def work(self, message: dict[str, Any]) -> str:
         """Returns one line for people, shown by Flower."""
         try:
-            task = Screen.read(message)
+            task = ScreenMessage.read(message)
             table = self._cache.bits(task.columns, task.split)
         except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
             return self._answer(message, "unavailable", reason_of(error))
@@ -108,7 +110,7 @@ class ScreenTask(ClusterTask):
         self._answer(message, "done", pairs=packed, seconds=seconds)
         return f"{count_pairs(task.start, task.stop, table.features):,} pairs · {seconds * 1000:.0f} ms"
 
-    def screen(self, table: BitTable, task: Screen) -> Pairs:
+    def screen(self, table: BitTable, task: ScreenMessage) -> Pairs:
         """The work itself."""
         if not task.start < task.stop < table.features:  # the last feature is nobody's first
             raise FormatError(f"Features {task.start} to {task.stop - 1} are no block of {table.features} features.")
@@ -124,10 +126,10 @@ class ScreenTask(ClusterTask):
         """Say what became of a message, even of one of another version, if it says who asked."""
         key = {name: message.get(name) for name in ("job", "start", "stop", "attempt")}
         try:
-            answer = Screened.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+            answer = ScreenAnswer.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
         except FormatError:
             return f"refused: {reason}"
-        self.deliver(send_screened, message, answer, pairs)
+        self.deliver(send_screen_answer, message, answer, pairs)
         return f"{kind}: {reason}"
 
 
@@ -143,7 +145,7 @@ class RulesTask(ClusterTask):
         """Returns one line for people, shown by Flower."""
         started = time.perf_counter()
         try:
-            task = Mine.read(message)
+            task = RulesMessage.read(message)
         except MaaboError as error:
             return self._answer(message, "unavailable", str(error))
         try:
@@ -171,14 +173,14 @@ class RulesTask(ClusterTask):
         """Called in the worker's main process when the one that ran the task is gone."""
         self._answer(message, "lost", reason)
 
-    def _keep(self, task: Mine, exhibits: Exhibits) -> None:
+    def _keep(self, task: RulesMessage, exhibits: Exhibits) -> None:
         """The rules are what counts: a store that cannot be reached now costs the report its pictures."""
         try:
-            keep_exhibits(self._cache.store, task.spec.id, exhibits)
+            store_figures(self._cache.store, task.spec.id, exhibits)
         except (StoreError, OSError) as error:
             logger.warning("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
 
-    def _mined(self, task: Mine) -> tuple[MiningResult, Exhibits | None]:
+    def _mined(self, task: RulesMessage) -> tuple[MiningResult, Exhibits | None]:
         """The result and, at the end of a job, what its report shows."""
         settings, fingerprint = task.spec.settings, task.spec.dataset.fingerprint
         columns = self._cache.columns(fingerprint, TableSplit.of(settings))
@@ -188,7 +190,7 @@ class RulesTask(ClusterTask):
         for digest in task.segments:
             for forest in read_segment(self._cache.segment_file(digest), settings.max_depth, len(columns.classes)):
                 pool.add(forest)
-        split = split_of(columns, TableSplit.of(settings))
+        split = make_split(columns, TableSplit.of(settings))
         result = conclude(columns, split, table, settings, plan, pool, SearchEnd(task.stopped, task.seconds))
         exhibits = make_exhibits(result, columns, split, table) if task.final else None
         notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
@@ -202,20 +204,20 @@ class RulesTask(ClusterTask):
         key = {"job": spec.get("id") if isinstance(spec, dict) else None}
         key |= {name: message.get(name) for name in ("attempt", "final")}
         try:
-            answer = Mined.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
+            answer = RulesAnswer.read(key | {"kind": kind, "worker": worker_name(), "reason": shown(reason)} | more)
         except FormatError:
             return f"refused: {reason}"
-        self.deliver(send_mined, message, answer, document)
+        self.deliver(send_rules_answer, message, answer, document)
         return f"{kind}: {reason}"
 
 
-def _dataset(task: Mine) -> dict[str, Any]:
+def _dataset(task: RulesMessage) -> dict[str, Any]:
     reference = task.spec.dataset
     table = reference.settings
     return {"name": reference.name} | ({} if table is None else {"settings": table.model_dump(mode="json")})
 
 
-def _failures(task: Mine, columns: Columns) -> list[str]:
+def _failures(task: RulesMessage, columns: Columns) -> list[str]:
     return [
         f"The tree on {', '.join(columns.features[index].name for index in failure.subset if index < columns.count)} "
         f"could not be had: {failure.reason}"

@@ -16,7 +16,7 @@ from bench import tables
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import BODY, HEADER, open_redis, results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer
+from maabo_dist.contract.messages import EvaluationAnswer
 from maabo_dist.trees import depth_search
 from maabo_dist.trees.wire import pack_forest
 
@@ -27,7 +27,7 @@ BUSY = "bench:busy"
 def main(workers: int, seconds: float, size: int) -> None:
     settings = ClusterSettings.from_environment(os.environ)
     client, queue = open_redis(settings), settings.key(names.EVALUATE_QUEUE)
-    busy: list[tuple[float, int, Answer, float]] = []
+    busy: list[tuple[float, int, EvaluationAnswer, float]] = []
     taken = 0
     while True:
         now = monotonic()
@@ -54,11 +54,11 @@ def _send_due(client, settings, busy, now: float, size: int) -> bool:
     return bool(due)
 
 
-def _answer(message: bytes, seconds: float) -> tuple[Answer, float]:
+def _answer(message: bytes, seconds: float) -> tuple[EvaluationAnswer, float]:
     _, task, _ = json.loads(b64decode(json.loads(message)["body"]))
     key = {name: task[name] for name in ("job", "batch", "start", "stop", "attempt")}
     work = (task["stop"] - task["start"]) * seconds
-    return Answer(kind="done", worker="simulated", seconds=work, **key), work
+    return EvaluationAnswer(kind="done", worker="simulated", seconds=work, **key), work
 
 
 @cache

@@ -11,7 +11,7 @@ from redis.retry import Retry
 
 from deploy.local.processes import LOOPBACK, Part, Plan, worker_node
 from deploy.local.supervisor import Running
-from maabo_dist.cluster.broker import ERRORS, make_celery
+from maabo_dist.cluster.broker import BROKER_ERRORS, make_celery
 from maabo_dist.contract import names
 
 PING_SECONDS = 0.25
@@ -33,7 +33,7 @@ class HealthChecks:
         """Of the parts given, the names of those that are healthy."""
         healthy = {part.name for part, _ in unsure if part.role == "flower" and self._flower_answers()}
         healthy |= {part.name for part, p in unsure if part.role == "service" and self._service_answers(p)}
-        with suppress(*ERRORS):
+        with suppress(*BROKER_ERRORS):
             self._redis.ping()  # without Redis nobody else can be
             healthy |= {part.name for part, _ in unsure if part.role == "redis"}
             healthy |= {part.name for part, p in unsure if part.role == "scheduler" and self._scheduler_ready(p)}

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from maabo_dist.cli.source import Source
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord, Wish
+from maabo_dist.contract.record import JobCommand, JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Cluster(Protocol):
     def follow(self, job: str) -> Iterator[JobRecord]:
         """The record now, whenever it changes, and when the job has ended."""
 
-    def ask(self, job: str, wish: Wish) -> JobRecord:
+    def ask(self, job: str, wish: JobCommand) -> JobRecord:
         """Ask for a change; the record once it shows, or once the job has ended in another way."""
 
     def document(self, job: str) -> str | None:

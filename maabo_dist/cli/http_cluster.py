@@ -13,9 +13,9 @@ from maabo_dist.cli.repeats import repeats_of
 from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.uploads import MOST_NAME
-from maabo_dist.cluster.ids import DIGITS, checked_prefix, only_id, shown_id
+from maabo_dist.contract.ids import DIGITS, match_one, parse_prefix, short_id
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import PAST, JobRecord, Wish, heeded
+from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord, is_applied
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -60,10 +60,12 @@ class HttpCluster:
 
     def find(self, prefix: str) -> JobRecord:
         """The job of this id, or the only one whose id begins so, for which all are looked through."""
-        digits = checked_prefix(prefix)
+        digits = parse_prefix(prefix)
         if len(digits) == DIGITS:
             return self.record(digits)
-        return self.record(only_id(digits, sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)})))
+        return self.record(
+            match_one(digits, sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)}))
+        )
 
     def listing(self, state: JobState | None, most: int) -> Listing:
         """Jobs, the newest first; more than are shown are not counted, as that would take a call for each 200."""
@@ -84,17 +86,17 @@ class HttpCluster:
                 yield record
         yield self.record(job)
 
-    def ask(self, job: str, wish: Wish) -> JobRecord:
+    def ask(self, job: str, wish: JobCommand) -> JobRecord:
         """Ask, and look until it shows."""
         found = self.client.job(job)
         if found.state.ended:
-            raise InputError(f"Job {shown_id(job)} is {found.state.value}; it cannot be {PAST[wish]}.")
+            raise InputError(f"Job {short_id(job)} is {found.state.value}; it cannot be {PAST_TENSE[wish]}.")
         status = {"pause": found.pause, "resume": found.resume, "cancel": found.cancel}[wish]()
         end = time.monotonic() + EFFECT_SECONDS
-        while not heeded(status, wish):
+        while not is_applied(status, wish):
             if time.monotonic() > end:
                 silence = "No scheduler is running." if self.idle() else "The schedulers have not answered."
-                raise MaaboError(f"{silence} Job {shown_id(job)} is not {PAST[wish]} yet; the request is noted.")
+                raise MaaboError(f"{silence} Job {short_id(job)} is not {PAST_TENSE[wish]} yet; the request is noted.")
             time.sleep(LOOK_PAUSE)
             status = found.status()
         return self.named(status)
@@ -180,7 +182,7 @@ class HttpOrder:
     def _sent(self, dataset: "Dataset", settings: dict[str, Any], options: dict[str, Any]) -> JobRecord:
         job = self.cluster.client.submit(dataset, **settings, **options)
         if not job.created:
-            self.cluster.say(f"job {shown_id(job.id)} mines the same, and is used; --fresh mines anew")
+            self.cluster.say(f"job {short_id(job.id)} mines the same, and is used; --fresh mines anew")
         return self.cluster.named(job.known)
 
     def _prepared(self) -> "PreparedTable":

@@ -10,9 +10,9 @@ from maabo_dist.cli.output import Output, format_options
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import note
 from maabo_dist.cli.remote import check_not_failed, connect, job_argument, warn_if_idle
-from maabo_dist.cluster.ids import shown_id
+from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord, Wish
+from maabo_dist.contract.record import JobCommand, JobRecord
 from maabo_dist.errors import MaaboError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def rules_command(job: str, place: Place, **given: Any) -> int:
     document = json.loads(rules_text(cluster, record))
     output.show(document)
     if document["search"]["stopped"] == "running":
-        output.say(f"job {shown_id(record.id)} is {record.state.value}; these are the rules it has found so far.")
+        output.say(f"job {short_id(record.id)} is {record.state.value}; these are the rules it has found so far.")
     return 0
 
 
@@ -90,11 +90,11 @@ def rules_text(cluster: "Cluster", record: JobRecord) -> str:
     text = cluster.document(record.id)
     if text is None:
         check_not_failed(record)
-        raise MaaboError(f"There are no rules yet: job {shown_id(record.id)} is {record.state.value}.")
+        raise MaaboError(f"There are no rules yet: job {short_id(record.id)} is {record.state.value}.")
     return text
 
 
-def _wishing(wish: Wish, wanted: frozenset[JobState], help_text: str) -> click.Command:
+def _wishing(wish: JobCommand, wanted: frozenset[JobState], help_text: str) -> click.Command:
     """A command that asks for a change; `wanted` are the states in which it has come about."""
 
     @click.command(wish, help=help_text)
@@ -103,7 +103,7 @@ def _wishing(wish: Wish, wanted: frozenset[JobState], help_text: str) -> click.C
     def command(job: str, place: Place) -> int:
         cluster = connect(place)
         record = cluster.ask(cluster.find(job).id, wish)
-        sentence = f"Job {shown_id(record.id)} is {record.state.value}"
+        sentence = f"Job {short_id(record.id)} is {record.state.value}"
         if record.state not in wanted:
             raise MaaboError(f"{sentence}: it ended before the request was heard.")
         click.echo(f"{sentence}.")

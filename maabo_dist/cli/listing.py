@@ -12,7 +12,7 @@ from rich.text import Text
 
 from maabo_dist.cli.progress import duration_text
 from maabo_dist.cli.remote import printable
-from maabo_dist.cluster.ids import SHOWN_DIGITS, shown_id
+from maabo_dist.contract.ids import SHORT_DIGITS, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 
@@ -34,7 +34,7 @@ def print_jobs(records: Iterable[JobRecord], now: float) -> None:
     """A line for each job; `now` in seconds since the epoch."""
     table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
     # On a narrow terminal names are broken; an id must stay whole, to be given back.
-    table.add_column("job", no_wrap=True, min_width=SHOWN_DIGITS)
+    table.add_column("job", no_wrap=True, min_width=SHORT_DIGITS)
     table.add_column("state", no_wrap=True, min_width=max(map(len, JobState)))
     table.add_column("dataset", overflow="fold", max_width=30)
     for title in ("trees", "best F1", "rules", "age", "ran"):
@@ -85,7 +85,7 @@ def moment_text(moment: float) -> str:
 
 
 def _cells(record: JobRecord, now: float) -> Iterator[str | Text]:
-    yield shown_id(record.id)
+    yield short_id(record.id)
     yield _state(record)
     yield _named(record.name)
     yield _trees_text(record)

@@ -9,7 +9,7 @@ import click
 
 from maabo_dist.cli.place import Place
 from maabo_dist.cli.progress import INTERRUPTED, note
-from maabo_dist.cluster.ids import shown_id
+from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
@@ -80,7 +80,7 @@ def goes_on(jobs: Sequence[str], standing: str | None = None) -> str:
     """What becomes of jobs that nobody waits for, and what can be done about them."""
     if not jobs:
         return f"the job {standing or 'goes on'}. `maabo jobs` lists it if so."
-    first, *others = map(shown_id, jobs)
+    first, *others = map(short_id, jobs)
     if not others:
         left = f"job {first} {standing or 'goes on'}. `maabo watch {first}` follows it, `maabo cancel {first}` ends it."
     else:
@@ -96,7 +96,7 @@ def check_not_failed(record: JobRecord) -> None:
     if record.state in {JobState.FAILED, JobState.CANCELLED}:
         verb = "failed" if record.state is JobState.FAILED else "was cancelled"
         reason = f": {printable(record.reason)}" if record.reason else "."
-        raise MaaboError(f"Job {shown_id(record.id)} {verb}{reason}")
+        raise MaaboError(f"Job {short_id(record.id)} {verb}{reason}")
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.remote import check_not_failed, connect, goes_on, left_running
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.cli.watch import wait_for_end
-from maabo_dist.cluster.ids import shown_id
+from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState, Priority
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
@@ -128,4 +128,4 @@ def _documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> 
 
 def _show(record: JobRecord, output: Output) -> None:
     click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
-    output.say(f"job submitted; `maabo watch {shown_id(record.id)}` follows it.")
+    output.say(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")

@@ -10,7 +10,7 @@ import click
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, repeat_text, shown_progress
 from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, printable, warn_if_idle
-from maabo_dist.cluster.ids import shown_id
+from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 
@@ -114,4 +114,4 @@ def _conclusion(record: JobRecord) -> str:
     found = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
     digest = f", digest {record.digest[:16]}" if record.digest else ""
     trees, time = counted(record.trees, "tree"), duration_text(record.seconds)
-    return f"Job {shown_id(record.id)} is done: {found}{trees} in {time}{digest}"
+    return f"Job {short_id(record.id)} is done: {found}{trees} in {time}{digest}"

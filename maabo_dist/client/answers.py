@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from maabo_dist.client.errors import ServerUnreachableError, problem_error
 from maabo_dist.client.steps import Answer, Failure
-from maabo_dist.contract.problem import MEDIA_TYPE, TYPES, Problem
+from maabo_dist.contract.problem import MEDIA_TYPE, TYPE_PREFIX, Problem
 from maabo_dist.errors import MaaboError
 
 
@@ -73,7 +73,7 @@ def missing_answer(failure: Failure) -> ServerUnreachableError:
 def is_refusal_of_quota(answer: Answer) -> bool:
     """Whether the server says that its caller has as much as it may have."""
     problem = _problem(answer)
-    return problem is not None and problem.type == f"{TYPES}quota-exceeded"
+    return problem is not None and problem.type == f"{TYPE_PREFIX}quota-exceeded"
 
 
 def _problem(answer: Answer) -> Problem | None:

@@ -9,7 +9,7 @@ MaaboError
     └── ServerUnreachableError   no server answers there, or something that is none
 """
 
-from maabo_dist.contract.problem import TYPES, Problem
+from maabo_dist.contract.problem import TYPE_PREFIX, Problem
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 _REMEDIES = {
@@ -32,7 +32,7 @@ class ProblemError(MaaboError):
     @property
     def name(self) -> str:
         """The end of the type, as `quota-exceeded`."""
-        return self.type.removeprefix(TYPES)
+        return self.type.removeprefix(TYPE_PREFIX)
 
 
 class RefusedError(ProblemError, InputError):

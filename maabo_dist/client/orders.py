@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from maabo_dist.contract.job import AnyCallback, Priority, with_secrets
+from maabo_dist.contract.job import AnyCallback, Priority, dump_with_secrets
 from maabo_dist.contract.problem import document_error
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, SettingsModel, TableSettings
@@ -35,7 +35,7 @@ class Order:
             "priority": self.priority.value,
             "fresh": self.fresh,
         }
-        return asked if self.callback is None else asked | {"callback": with_secrets(self.callback)}
+        return asked if self.callback is None else asked | {"callback": dump_with_secrets(self.callback)}
 
 
 def order_of(

@@ -9,14 +9,14 @@ import redis
 
 from maabo_dist.errors import SettingsError
 
-EXAMPLE = "redis://127.0.0.1:6379/0"
+EXAMPLE_URL = "redis://127.0.0.1:6379/0"
 
 
 class UnreachableError(SettingsError):
     """The Redis cannot be used as it was given."""
 
 
-def shown_url(url: str) -> str:
+def redact_url(url: str) -> str:
     """The URL without user, password and query. Where it cannot be told what is secret in it, nothing is shown."""
     scheme, separator, _ = url.partition("://")
     try:
@@ -31,7 +31,7 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{place}" if separator else url.partition("?")[0]
 
 
-def verifying(url: str) -> str:
+def require_certificate(url: str) -> str:
     """The URL that also makes kombu verify a server's certificate, as redis-py does without being told."""
     if not url.startswith("rediss://") or "ssl_cert_reqs=" in url:
         return url
@@ -42,36 +42,38 @@ def check_url(url: str) -> None:
     """Refuse what is no URL of a Redis, in a sentence."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
         problem = "begins with none of redis://, rediss:// and unix://"
-    elif shown_url(url).endswith("…"):
+    elif redact_url(url).endswith("…"):
         problem = "does not read: its port is a number, and # / ? @ in a password are written %23 %2F %3F %40"
     else:
         return
-    raise UnreachableError(f"The address of the Redis, {shown_url(url)!r}, {problem}. One such as {EXAMPLE} is right.")
+    raise UnreachableError(
+        f"The address of the Redis, {redact_url(url)!r}, {problem}. One such as {EXAMPLE_URL} is right."
+    )
 
 
-def lasting(error: redis.RedisError) -> bool:
+def is_permanent(error: redis.RedisError) -> bool:
     """Whether to wait would be of no use: the password, the user or a certificate is refused."""
     return isinstance(error, redis.AuthenticationError) or "certificate" in str(error).lower()
 
 
-def check_access(url: str, ping: Callable[[], object]) -> str | None:
+def check_redis(url: str, ping: Callable[[], object]) -> str | None:
     """None if the Redis answers, else what is wrong with it now; what will stay wrong is raised."""
     try:
         ping()
     except redis.RedisError as error:
-        if lasting(error):
-            raise UnreachableError(f"Redis at {shown_url(url)} {_problem(error)}") from error
-        return f"Redis at {shown_url(url)} {_problem(error)}"
+        if is_permanent(error):
+            raise UnreachableError(f"Redis at {redact_url(url)} {_problem(error)}") from error
+        return f"Redis at {redact_url(url)} {_problem(error)}"
     return None
 
 
 @contextmanager
-def reaching(url: str) -> Iterator[None]:
+def redis_errors(url: str) -> Iterator[None]:
     """Errors of Redis in the block become one that says what failed and what to do."""
     try:
         yield
     except redis.RedisError as error:
-        raise UnreachableError(f"Redis at {shown_url(url)} {_problem(error)}") from error
+        raise UnreachableError(f"Redis at {redact_url(url)} {_problem(error)}") from error
 
 
 def _problem(error: redis.RedisError) -> str:
@@ -93,10 +95,10 @@ def _problem(error: redis.RedisError) -> str:
             return f"refuses a command ({said}). Check its rights, its memory and its version."
 
 
-LONGEST = 1000
+MAX_SECRET_LENGTH = 1000
 
 
-def with_password(url: str, path: str, address: str, variable: str) -> str:
+def add_password(url: str, path: str, address: str, variable: str) -> str:
     """The URL with the password in the file. `address` and `variable` are what messages call the two."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")
@@ -113,11 +115,13 @@ def read_secret(path: str, variable: str) -> str:
     """The one line in the file. Messages name the file and never what is in it."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            text = file.read(LONGEST + 3).rstrip("\r\n")
+            text = file.read(MAX_SECRET_LENGTH + 3).rstrip("\r\n")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{variable} = {path!r} cannot be read: {_why(error)}.") from None
-    if not text or len(text) > LONGEST or not text.isprintable():
-        raise SettingsError(f"{variable} = {path!r}: a file with one line of 1 to {LONGEST:,} characters is needed.")
+    if not text or len(text) > MAX_SECRET_LENGTH or not text.isprintable():
+        raise SettingsError(
+            f"{variable} = {path!r}: a file with one line of 1 to {MAX_SECRET_LENGTH:,} characters is needed."
+        )
     return text
 
 

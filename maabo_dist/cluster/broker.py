@@ -22,16 +22,16 @@ from kombu.entity import Queue
 from kombu.exceptions import KombuError, OperationalError
 from redis import RedisError
 
-from maabo_dist.cluster.address import shown_url, verifying
+from maabo_dist.cluster.address import redact_url, require_certificate
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
-ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OSError)
+BROKER_ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OSError)
 """All that can be raised while one talks to a broker."""
 
-HEARTBEAT = 10
+HEARTBEAT_SECONDS = 10
 """Seconds. A worker whose RabbitMQ is gone without a word notices after two of them, and so does RabbitMQ."""
 
 CHECK_SECONDS = 3.0
@@ -42,33 +42,33 @@ _CERT_REQS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "non
 _SSL_OPTIONS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 
 
-def over_amqp(settings: ClusterSettings) -> bool:
+def uses_amqp(settings: ClusterSettings) -> bool:
     """Whether tasks travel by RabbitMQ."""
     return bool(settings.broker_url)
 
 
-def shown_broker(settings: ClusterSettings) -> str:
+def broker_address(settings: ClusterSettings) -> str:
     """The broker as people name it, without what is secret."""
-    return shown_url(settings.broker_url or settings.redis_url)
+    return redact_url(settings.broker_url or settings.redis_url)
 
 
 def celery_options(settings: ClusterSettings) -> dict[str, Any]:
     """What Celery has to know of the broker."""
-    return _amqp_options(settings) if over_amqp(settings) else _redis_options(settings)
+    return _amqp_options(settings) if uses_amqp(settings) else _redis_options(settings)
 
 
 def check_broker(settings: ClusterSettings, celery: Celery) -> str | None:
     """None if a RabbitMQ answers, or there is none; else what is wrong with it now. What will stay wrong is raised."""
-    if not over_amqp(settings):
+    if not uses_amqp(settings):
         return None
-    said = f"RabbitMQ at {shown_broker(settings)}"
+    said = f"RabbitMQ at {broker_address(settings)}"
     try:
         with celery.connection_for_write(connect_timeout=CHECK_SECONDS) as connection:
             connection.ensure_connection(max_retries=0)
     except (AccessRefused, NotAllowed) as error:
         remedy = "Check the user, the password and the virtual host in MAABO_BROKER."
         raise SettingsError(f"{said} refuses us ({error.reply_text}). {remedy}") from error
-    except ERRORS as error:
+    except BROKER_ERRORS as error:
         if isinstance(error.__cause__ or error, ssl.SSLError):
             remedy = "Name the authority that signed its certificate as amqps://…?ssl_ca_certs=FILE."
             raise SettingsError(f"{said} cannot be trusted, or does not trust us ({error}). {remedy}") from error
@@ -101,7 +101,7 @@ def _redis_tls(url: str) -> tuple[str, dict[str, Any] | None]:
     """
     if not url.startswith("rediss://"):
         return url, None
-    place, _, query = verifying(url).partition("?")
+    place, _, query = require_certificate(url).partition("?")
     given = parse_qsl(query)
     tls = {name: _tls_value(name, value) for name, value in given if name.startswith("ssl_")}
     rest = urlencode([(name, value) for name, value in given if not name.startswith("ssl_")])
@@ -128,7 +128,7 @@ def _amqp_options(settings: ClusterSettings) -> dict[str, Any]:
     return {
         "broker_url": url,
         "broker_use_ssl": _ssl_options(url, query),
-        "broker_heartbeat": HEARTBEAT,
+        "broker_heartbeat": HEARTBEAT_SECONDS,
         "broker_connection_timeout": SOCKET_SECONDS,
         "broker_transport_options": {},
     }
@@ -140,18 +140,18 @@ def _ssl_options(url: str, query: str) -> dict[str, Any] | None:
     unknown = given.keys() - _SSL_OPTIONS.keys() - {"ssl_cert_reqs"}
     if unknown or (given and not url.startswith("amqps://")):
         raise SettingsError(
-            f"MAABO_BROKER at {shown_url(url)}: {', '.join(sorted(unknown or given))} cannot be given. "
+            f"MAABO_BROKER at {redact_url(url)}: {', '.join(sorted(unknown or given))} cannot be given. "
             f"amqps:// takes {', '.join(_SSL_OPTIONS)}; amqp:// takes nothing."
         )
     if given.get("ssl_cert_reqs", "required") != "required":
-        raise SettingsError(f"MAABO_BROKER at {shown_url(url)}: ssl_cert_reqs is always required.")
+        raise SettingsError(f"MAABO_BROKER at {redact_url(url)}: ssl_cert_reqs is always required.")
     if not url.startswith("amqps://"):
         return None
     options = {ours: given[name] for name, ours in _SSL_OPTIONS.items() if name in given}
     return options | {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(url).hostname}
 
 
-HARD_LIMIT = 1.25
+HARD_LIMIT_FACTOR = 1.25
 """A task that does not heed its time limit is ended after this many times as long."""
 
 
@@ -179,7 +179,7 @@ def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         task_soft_time_limit=settings.task_limit,
-        task_time_limit=settings.task_limit * HARD_LIMIT,
+        task_time_limit=settings.task_limit * HARD_LIMIT_FACTOR,
         worker_max_memory_per_child=settings.worker_memory >> 10,
         worker_max_tasks_per_child=5000,
         task_send_sent_event=False,

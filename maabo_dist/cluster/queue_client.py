@@ -12,16 +12,16 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from maabo_dist.cluster.address import UnreachableError, check_url, reaching, shown_url
-from maabo_dist.cluster.ids import DIGITS, NoSuchJobError, checked_prefix, only_id, shown_id
+from maabo_dist.cluster.address import UnreachableError, check_url, redact_url, redis_errors
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
+from maabo_dist.contract.ids import DIGITS, NoSuchJobError, match_one, parse_prefix, short_id
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Request
-from maabo_dist.contract.record import PAST, ClusterRecord, JobRecord, Wish, heeded
+from maabo_dist.contract.record import PAST_TENSE, ClusterRecord, JobCommand, JobRecord, is_applied
 from maabo_dist.errors import FormatError, InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ class QueueClient:
         """A client whose Redis has answered: a wrong address is met before a table is read."""
         check_url(settings.redis_url)
         client = open_redis(settings)
-        with reaching(settings.redis_url):
+        with redis_errors(settings.redis_url):
             client.ping()
         return cls(settings, client, say=say)
 
     @property
     def address(self) -> str:
         """Of the Redis, without its password."""
-        return shown_url(self._settings.redis_url)
+        return redact_url(self._settings.redis_url)
 
     def cluster(self) -> ClusterRecord | None:
         """What the schedulers say of the cluster; None when none is running."""
@@ -138,7 +138,7 @@ class QueueClient:
         the reason.
         """
         if columns is not None:
-            with reaching(self._settings.redis_url):
+            with redis_errors(self._settings.redis_url):
                 deliver(columns, self._settings, self.cluster(), self._redis, self._say)
         request = Request(kind="submit", job=spec.id, document=spec.to_json())
         for _ in range(ATTEMPTS):
@@ -153,16 +153,16 @@ class QueueClient:
             f"looks there; `maabo watch {spec.id}` then follows it."
         )
 
-    def ask(self, job: str, wish: Wish) -> JobRecord:
+    def ask(self, job: str, wish: JobCommand) -> JobRecord:
         """Ask for a change to a job. Its record once the change shows, or once the job has ended in another way."""
         record = self.record(job)
         if record.state.ended:
-            raise InputError(f"Job {shown_id(job)} is {record.state.value}; it cannot be {PAST[wish]}.")
+            raise InputError(f"Job {short_id(job)} is {record.state.value}; it cannot be {PAST_TENSE[wish]}.")
         self._send(Request(kind=wish, job=job))
         changed = self._wait_for(lambda: self._changed(job, wish), EFFECT_SECONDS)
         if changed is None:
             raise UnansweredError(
-                f"{self._silence()} Job {shown_id(job)} is not {PAST[wish]} yet; the request waits in the queue."
+                f"{self._silence()} Job {short_id(job)} is not {PAST_TENSE[wish]} yet; the request waits in the queue."
             )
         return changed
 
@@ -174,17 +174,17 @@ class QueueClient:
             record = self._wait_for(lambda: self._read(job), ANSWER_SECONDS)
         if record is None:
             silent = "" if self.cluster() else " No scheduler is running that could look further."
-            raise NoSuchJobError(f"There is no job {shown_id(job)} at {self.address}.{silent}")
+            raise NoSuchJobError(f"There is no job {short_id(job)} at {self.address}.{silent}")
         return record
 
     def find(self, prefix: str) -> JobRecord:
         """The job of this id, or the only one whose id begins so."""
-        digits = checked_prefix(prefix)
-        return self.record(digits if len(digits) == DIGITS else only_id(digits, self._ids(digits)))
+        digits = parse_prefix(prefix)
+        return self.record(digits if len(digits) == DIGITS else match_one(digits, self._ids(digits)))
 
     def jobs(self) -> list[JobRecord]:
         """All jobs that have a record, newest first."""
-        with reaching(self._settings.redis_url):
+        with redis_errors(self._settings.redis_url):
             ids = self._redis.zrevrange(self._settings.key(names.JOB_LIST), 0, -1)
             keys = [self._settings.key(f"{names.JOB_RECORD}:{job.decode()}") for job in ids]
             parts = [keys[start : start + RECORDS_AT_ONCE] for start in range(0, len(keys), RECORDS_AT_ONCE)]
@@ -204,7 +204,7 @@ class QueueClient:
             text = self._wait_for(lambda: self._final(job), ANSWER_SECONDS)
         if text is None:
             raise UnansweredError(
-                f"{self._silence()} Job {shown_id(job)} is done, but its rules are not at {self.address}."
+                f"{self._silence()} Job {short_id(job)} is done, but its rules are not at {self.address}."
             )
         return text
 
@@ -228,14 +228,14 @@ class QueueClient:
 
     def _ids(self, prefix: str) -> list[str]:
         key = self._settings.key(names.JOB_LIST)
-        with reaching(self._settings.redis_url):
+        with redis_errors(self._settings.redis_url):
             # A scan may give an id twice.
             return sorted({name.decode() for name, _ in self._redis.zscan_iter(key, match=f"{prefix}*", count=1000)})
 
-    def _changed(self, job: str, wish: Wish) -> JobRecord | None:
+    def _changed(self, job: str, wish: JobCommand) -> JobRecord | None:
         """The record if the wish has come true, or no longer can."""
         record = self._read(job)
-        return record if record is not None and heeded(record, wish) else None
+        return record if record is not None and is_applied(record, wish) else None
 
     def _final(self, job: str) -> str | None:
         text = self.document(job)
@@ -248,12 +248,12 @@ class QueueClient:
         return _parsed(JobRecord, self._get(f"{names.JOB_RECORD}:{job}"))
 
     def _get(self, name: str) -> bytes | None:
-        with reaching(self._settings.redis_url):
+        with redis_errors(self._settings.redis_url):
             text: bytes | None = self._redis.get(self._settings.key(name))
             return text
 
     def _send(self, request: Request) -> None:
-        with reaching(self._settings.redis_url):
+        with redis_errors(self._settings.redis_url):
             send_request(self._redis, self._settings, request)
 
     def _wait_for(self, look: Callable[[], Found | None], seconds: float) -> Found | None:

@@ -27,7 +27,7 @@ from maabo_dist.cluster.store import (
     FileStore,
     MissingArtifactError,
     StoreError,
-    checked_name,
+    check_name,
 )
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.errors import SettingsError
@@ -93,7 +93,7 @@ class RedisStore:
                 yield Artifact(name, head.size, head.modified)
 
     def _key(self, name: str) -> str:
-        return f"{self._prefix}{KEY}:{checked_name(name)}"
+        return f"{self._prefix}{KEY}:{check_name(name)}"
 
     def _head(self, key: str) -> "_Head | None":
         text = self._client.get(key)

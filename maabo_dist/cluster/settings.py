@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.cluster.address import with_password
+from maabo_dist.cluster.address import add_password
 from maabo_dist.errors import SettingsError
 
 _VARIABLES = {
@@ -80,7 +80,7 @@ class EnvironmentSettings(BaseModel):
         if not path:
             return {}
         address = found.get(name, cls.model_fields[name].default)
-        return {name: with_password(address, path, cls.variables[name], variable)}
+        return {name: add_password(address, path, cls.variables[name], variable)}
 
 
 class ClusterSettings(EnvironmentSettings):

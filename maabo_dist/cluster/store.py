@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
 """All of a name, as for `fullmatch`."""
 
-RENEWAL = 3600.0
+RENEWAL_SECONDS = 3600.0
 """Seconds. A bucket cannot touch a file: what is older than this is sent again by `put`, to make it young."""
 
-ABANDONED = 86400.0
+ABANDONED_SECONDS = 86400.0
 """Seconds without a write after which a temporary file belongs to a process that was killed."""
 
 
@@ -66,7 +66,7 @@ class ArtifactStore(Protocol):
 
         If the name is there already, its content stays and its age starts anew: garbage collection by age must not take
         a table that somebody has just found present. So call this always, not only where `has` says no. (A bucket's
-        files get young again when they are older than `RENEWAL`.)
+        files get young again when they are older than `RENEWAL_SECONDS`.)
         """
 
     def get(self, name: str, target: Path) -> None:
@@ -79,7 +79,7 @@ class ArtifactStore(Protocol):
         """Everything that is stored."""
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Names never become paths unless they look like `columns/<hex digest>`."""
     if not ARTIFACT_NAME.fullmatch(name):
         raise SettingsError(f"{name!r} is not the name of an artifact; names look like columns/<hex digest>.")
@@ -104,7 +104,7 @@ class FileStore:
             self._reached(lambda: _put_in_directory(source, Path(path)))
             return
         found = self._info(name)
-        if found is None or time.time() - _modified(found) > RENEWAL:
+        if found is None or time.time() - _modified(found) > RENEWAL_SECONDS:
             # An object store shows an upload when it is complete.
             self._reached(lambda: self._files.put_file(str(source), path))
 
@@ -157,7 +157,7 @@ class FileStore:
         return self._opened
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{checked_name(name)}"
+        return f"{self._root}/{check_name(name)}"
 
     def _info(self, name: str) -> Any:
         """What the file system says of the artifact; None if there is none."""
@@ -190,11 +190,11 @@ class MemoryStore:
 
     def has(self, name: str) -> bool:
         """Whether an artifact of that name is there."""
-        return checked_name(name) in self._content
+        return check_name(name) in self._content
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file's content."""
-        data, _ = self._content.get(checked_name(name)) or (source.read_bytes(), 0.0)
+        data, _ = self._content.get(check_name(name)) or (source.read_bytes(), 0.0)
         self._content[name] = (data, time.time())
 
     def get(self, name: str, target: Path) -> None:
@@ -206,7 +206,7 @@ class MemoryStore:
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
-        self._content.pop(checked_name(name), None)
+        self._content.pop(check_name(name), None)
 
     def list(self) -> Iterator[Artifact]:
         """Everything that is stored."""
@@ -235,7 +235,7 @@ def _put_in_directory(source: Path, target: Path) -> None:
 def _remove_abandoned(directory: Path) -> None:
     for path in directory.glob(".*.tmp"):
         with suppress(OSError):  # somebody else's, or somebody else was quicker
-            if time.time() - path.stat().st_mtime > ABANDONED:
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 path.unlink()
 
 
@@ -245,33 +245,33 @@ def _modified(info: dict[str, Any]) -> float:
     return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)
 
 
-LARGEST = 64 << 20
+MAX_FIGURE_BYTES = 64 << 20
 """Bytes of text; exhibits are bounded far below it."""
 
 
-def artifact(job: str) -> str:
+def figures_name(job: str) -> str:
     """The name in the store."""
     return f"exhibits/{job}"
 
 
-def keep_exhibits(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
+def store_figures(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
     """Store what belongs to a job's final rules."""
     from maabo_dist.report import dump_exhibits  # pandas and numba with it, which the ledger does not need
 
     with TemporaryDirectory(prefix="maabo-") as folder:
         path = Path(folder) / "exhibits"
         path.write_bytes(gzip.compress(dump_exhibits(exhibits).encode(), mtime=0))
-        store.put(artifact(job), path)
+        store.put(figures_name(job), path)
 
 
-def kept_exhibits(store: ArtifactStore, job: str) -> "Exhibits | None":
+def load_figures(store: ArtifactStore, job: str) -> "Exhibits | None":
     """The exhibits of a job, if it has any."""
     with TemporaryDirectory(prefix="maabo-") as folder:
         path = Path(folder) / "exhibits"
         try:
-            store.get(artifact(job), path)
+            store.get(figures_name(job), path)
         except MissingArtifactError:
             return None
         with gzip.open(path) as file:
-            found: Exhibits = json.loads(file.read(LARGEST))
+            found: Exhibits = json.loads(file.read(MAX_FIGURE_BYTES))
     return found

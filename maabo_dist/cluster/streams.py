@@ -11,11 +11,10 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer, Mined, Request, Screened
+from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer
 
-HEADER, MINED, SCREENED, BODY = b"header", b"mined", b"screened", b"body"
-"""Fields of an entry: the header of an `Answer` or a `Request`, of a `Mined` or of a `Screened`, and what stands beside
-it."""
+HEADER, RULES_HEADER, SCREEN_HEADER, BODY = b"header", b"mined", b"screened", b"body"
+"""Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data."""
 
 SOCKET_SECONDS = 5
 """A process has several connections, and finds out one after the other that they are dead."""
@@ -38,19 +37,21 @@ def open_redis(settings: ClusterSettings) -> redis.Redis:
     )
 
 
-def send_answer(client: Any, settings: ClusterSettings, answer: Answer, trees: bytes = b"") -> None:
+def send_evaluation_answer(
+    client: Any, settings: ClusterSettings, answer: EvaluationAnswer, trees: bytes = b""
+) -> None:
     """Put an answer on the job's stream. A lost reply may put it there twice; the scheduler drops the second."""
     _add(client, results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
 
 
-def send_mined(client: Any, settings: ClusterSettings, answer: Mined, document: bytes = b"") -> None:
+def send_rules_answer(client: Any, settings: ClusterSettings, answer: RulesAnswer, document: bytes = b"") -> None:
     """Put the answer to a request for rules on the job's stream."""
-    _add(client, results_stream(settings, answer.job), {MINED: answer.model_dump_json(), BODY: document})
+    _add(client, results_stream(settings, answer.job), {RULES_HEADER: answer.model_dump_json(), BODY: document})
 
 
-def send_screened(client: Any, settings: ClusterSettings, answer: Screened, pairs: bytes = b"") -> None:
+def send_screen_answer(client: Any, settings: ClusterSettings, answer: ScreenAnswer, pairs: bytes = b"") -> None:
     """Put the answer to a block of a screen on the job's stream."""
-    _add(client, results_stream(settings, answer.job), {SCREENED: answer.model_dump_json(), BODY: pairs})
+    _add(client, results_stream(settings, answer.job), {SCREEN_HEADER: answer.model_dump_json(), BODY: pairs})
 
 
 def _add(client: Any, stream: str, fields: dict[bytes, Any]) -> None:

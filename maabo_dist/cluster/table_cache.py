@@ -172,7 +172,7 @@ class TableCache:
                 path.unlink(missing_ok=True)
 
 
-def split_of(columns: Columns, split: TableSplit) -> Split:
+def make_split(columns: Columns, split: TableSplit) -> Split:
     """The rows of each part."""
     return split_rows(
         columns.labels,
@@ -189,13 +189,13 @@ def _layout_key(fingerprint: str, split: TableSplit) -> str:
 
 
 def _bit_table(columns: Columns, split: TableSplit) -> BitTable:
-    return BitTable.build(columns, split_of(columns, split))
+    return BitTable.build(columns, make_split(columns, split))
 
 
 def _training_table(columns: Columns, split: TableSplit) -> TrainingTable:
     return TrainingTable.build(
         columns,
-        split_of(columns, split),
+        make_split(columns, split),
         class_weight=split.class_weight,
         min_samples_leaf=split.min_samples_leaf,
     )

@@ -25,7 +25,7 @@ class Span:
         self.traceparent = traceparent
         """For whoever goes on with it; None if there is nothing to go on with."""
 
-    def note(self, **facts: object) -> None:
+    def annotate(self, **facts: object) -> None:
         """Say more about it."""
 
     def end(self) -> None:
@@ -38,7 +38,7 @@ class Span:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self.note(error=repr(error))
+            self.annotate(error=repr(error))
         self.end()
 
 
@@ -54,19 +54,19 @@ class Tracing:
         if wanted != "otlp" and not re.fullmatch(r"file:.+", wanted):
             raise SettingsError(f"{VARIABLE} = {wanted!r}: give otlp or file:PATH, or leave it out.")
         try:
-            from maabo_dist.cluster.recording import Recording
+            from maabo_dist.cluster.opentelemetry import OpenTelemetryTracing
         except ImportError as error:
             raise SettingsError(f"{VARIABLE} needs the extra `tracing`: pip install 'maabo-dist[tracing]'.") from error
-        return Recording(wanted, environment.get("OTEL_SERVICE_NAME", service_name))
+        return OpenTelemetryTracing(wanted, environment.get("OTEL_SERVICE_NAME", service_name))
 
     def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **facts: object) -> Span:  # noqa: ARG002
         """A span that begins now, under a `traceparent` from elsewhere; without a parent it begins a trace."""
-        return Span(checked(parent))
+        return Span(valid_traceparent(parent))
 
     def close(self) -> None:
         """Send what is not sent yet."""
 
 
-def checked(traceparent: str | None) -> str | None:
+def valid_traceparent(traceparent: str | None) -> str | None:
     """A `traceparent` from outside if it is one; else nothing, as W3C asks."""
     return traceparent if traceparent is not None and _TRACEPARENT.fullmatch(traceparent) else None

@@ -18,7 +18,7 @@ from pydantic import (
     field_serializer,
 )
 
-from maabo_dist.contract.names import OWN_QUEUES
+from maabo_dist.contract.names import QUEUE_PREFIX
 from maabo_dist.contract.problem import invalid_document
 from maabo_dist.settings import MiningSettings, TableSettings
 
@@ -92,8 +92,8 @@ class DatasetRef(_Document):
 
 
 def _checked_queue(queue: str) -> str:
-    if queue.startswith(OWN_QUEUES):
-        raise ValueError(f"a queue of another service is needed; those that begin with {OWN_QUEUES} are ours")
+    if queue.startswith(QUEUE_PREFIX):
+        raise ValueError(f"a queue of another service is needed; those that begin with {QUEUE_PREFIX} are ours")
     return queue
 
 
@@ -126,7 +126,7 @@ class Webhook(_Document):
     """For HMAC-SHA256; without one, nothing is signed. It stands in the ledger and in what `to_json` gives only."""
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """Scheme and host, for logs: a path may be as good as a password."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
@@ -180,9 +180,9 @@ class JobSpec(_Document):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as `parse` takes them: with the secret of a webhook, which other ways of writing leave out."""
-        return with_secrets(self)
+        return dump_with_secrets(self)
 
 
-def with_secrets(document: BaseModel) -> dict[str, Any]:
+def dump_with_secrets(document: BaseModel) -> dict[str, Any]:
     """Plain values, with the secret of a webhook in them."""
     return document.model_dump(mode="json", context={_REVEAL: True})

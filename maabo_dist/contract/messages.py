@@ -22,9 +22,9 @@ from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
 VERSION = 2
 """The newest version that is read."""
-WRITTEN = 2
+WRITTEN_VERSION = 2
 """The version that is written: the newest that the release before reads."""
-OLDEST = 2
+OLDEST_VERSION = 2
 """The oldest version that is read: at most what the release before writes."""
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
@@ -41,7 +41,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    version: int = WRITTEN
+    version: int = WRITTEN_VERSION
 
     @classmethod
     def read(cls, data: object) -> Self:
@@ -67,15 +67,15 @@ def _version_of(data: object) -> object:
 
 
 def _check_version(kind: str, found: object) -> None:
-    if found is None or (isinstance(found, int) and OLDEST <= found <= VERSION):
+    if found is None or (isinstance(found, int) and OLDEST_VERSION <= found <= VERSION):
         return
-    spoken = f"version {VERSION}" if OLDEST == VERSION else f"versions {OLDEST} and {VERSION}"
-    older = isinstance(found, int) and found < OLDEST
+    spoken = f"version {VERSION}" if OLDEST_VERSION == VERSION else f"versions {OLDEST_VERSION} and {VERSION}"
+    older = isinstance(found, int) and found < OLDEST_VERSION
     remedy = f"Upgrade {'whoever sent it' if older else 'this program'}."
     raise FormatError(f"A {kind} message of contract version {found!r} came; this program speaks {spoken}. {remedy}")
 
 
-class _Task(_Message):
+class _TaskMessage(_Message):
     """What asks a worker for something."""
 
     # Left out where there is none: workers that do not know them yet read all other tasks.
@@ -117,7 +117,7 @@ class TableSplit(_Message):
         )
 
 
-class Evaluate(_Task):
+class EvaluateMessage(_TaskMessage):
     """Grow the trees of subsets `start` … `stop` − 1 of a batch."""
 
     job: JobId
@@ -147,7 +147,7 @@ class Evaluate(_Task):
         return _with_correlation(line, self.correlation)
 
 
-class Answer(_Message):
+class EvaluationAnswer(_Message):
     """The header of a worker's answer; the packed trees of a `done` one stand beside it."""
 
     kind: Outcome
@@ -161,7 +161,7 @@ class Answer(_Message):
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
-class Screen(_Task):
+class ScreenMessage(_TaskMessage):
     """Look at all pairs whose first feature is one of `start` … `stop` − 1, and answer with the strongest."""
 
     job: JobId
@@ -184,8 +184,8 @@ class Screen(_Task):
         return _with_correlation(line, self.correlation)
 
 
-class Screened(_Message):
-    """The header of the answer to `Screen`; the packed pairs of a `done` one stand beside it."""
+class ScreenAnswer(_Message):
+    """The header of the answer to `ScreenMessage`; the packed pairs of a `done` one stand beside it."""
 
     kind: Outcome
     job: JobId
@@ -206,7 +206,7 @@ class Failure(BaseModel):
     reason: Annotated[str, Field(max_length=MAX_REASON)]
 
 
-class Mine(_Message):
+class RulesMessage(_Message):
     """Run GS-MRM over the trees in these segments of the store: at the end of a job, or on what is there so far."""
 
     spec: JobSpec
@@ -227,8 +227,8 @@ class Mine(_Message):
         return _with_correlation(line, self.spec.correlation)
 
 
-class Mined(_Message):
-    """The header of the answer to `Mine`; the document of a `done` one stands beside it."""
+class RulesAnswer(_Message):
+    """The header of the answer to `RulesMessage`; the document of a `done` one stands beside it."""
 
     kind: Outcome
     job: JobId

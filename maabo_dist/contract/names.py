@@ -12,7 +12,7 @@ SUBMIT = "maabo.submit"
 EVALUATE_QUEUE = "maabo.evaluate"
 RULES_QUEUE = "maabo.rules"
 JOBS_QUEUE = "maabo.jobs"
-OWN_QUEUES = "maabo."
+QUEUE_PREFIX = "maabo."
 """How all of these begin."""
 
 RESULTS_STREAM = "maabo:results"
@@ -29,7 +29,7 @@ JOB_EVENTS = "maabo:events"
 """Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.status`)."""
 EVENTS_EPOCH = "maabo:events-epoch"
 """Redis key of no meaning: when it is gone or another, Redis was emptied and events may be missing."""
-OF_A_JOB = (JOB_RECORD, JOB_DOCUMENT, JOB_EVENTS)
+JOB_KEYS = (JOB_RECORD, JOB_DOCUMENT, JOB_EVENTS)
 """Beginnings of all the keys that go with a job."""
 JOB_LIST = "maabo:jobs"
 """Redis sorted set: ids of the jobs that have a record, by the time they were taken in."""

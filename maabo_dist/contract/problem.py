@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
-TYPES = "https://maabo.dev/problems/"
+TYPE_PREFIX = "https://maabo.dev/problems/"
 MEDIA_TYPE = "application/problem+json"
-HIDDEN = "…"
+REDACTED = "…"
 
 KINDS: dict[str, tuple[int, str]] = {
     "invalid-document": (422, "The document is not valid"),
@@ -54,7 +54,7 @@ class Problem(BaseModel):
     def of(cls, kind: str, detail: str, **more: str | None) -> "Problem":
         """A problem of one of the KINDS."""
         status, title = KINDS[kind]
-        return cls(type=f"{TYPES}{kind}", title=title, status=status, detail=detail, **more)
+        return cls(type=f"{TYPE_PREFIX}{kind}", title=title, status=status, detail=detail, **more)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what there is not."""
@@ -90,12 +90,12 @@ def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
     return DocumentError("\n".join(dict.fromkeys(lines)), field=_path(first["loc"]), remedy=_remedy(first))
 
 
-def without_secrets(value: Any) -> Any:
+def redact_secrets(value: Any) -> Any:
     """The same document, with … for every value that is called `secret`."""
     if isinstance(value, Mapping):
-        return {key: HIDDEN if _is_secret(key, item) else without_secrets(item) for key, item in value.items()}
+        return {key: REDACTED if _is_secret(key, item) else redact_secrets(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_secrets(item) for item in value]
+        return [redact_secrets(item) for item in value]
     return value
 
 
@@ -118,8 +118,8 @@ def _said(problem: Mapping[str, Any]) -> str:
 def _shown(problem: Mapping[str, Any]) -> str:
     """The value, unless it may be a secret, as whatever stands in a callback may."""
     if problem["loc"][:1] == ("callback",):
-        return HIDDEN
-    return repr(without_secrets(problem["input"]))[:200]
+        return REDACTED
+    return repr(redact_secrets(problem["input"]))[:200]
 
 
 def _remedy(problem: Mapping[str, Any]) -> str:

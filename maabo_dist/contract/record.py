@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.job import JobId, JobState, Name, Priority
 
-Wish = Literal["pause", "resume", "cancel"]
+JobCommand = Literal["pause", "resume", "cancel"]
 """What anyone may ask of a job."""
-PAST: dict[Wish, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+PAST_TENSE: dict[JobCommand, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class _Record(BaseModel):
@@ -51,7 +51,7 @@ class JobRecord(_Record):
     """Of a failure, or of an end before the budget."""
 
 
-def heeded(record: JobRecord, wish: Wish) -> bool:
+def is_applied(record: JobRecord, wish: JobCommand) -> bool:
     """Whether what was asked of a job shows, or no longer can."""
     paused = record.state is JobState.PAUSED
     return record.state.ended or (wish != "cancel" and paused == (wish == "pause"))

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
-from maabo_dist.cluster.tracing import checked
+from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
-from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, with_secrets
+from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
 from maabo_dist.contract.messages import Request as Wish
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.settings import SearchPlan
@@ -64,7 +64,7 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 def submit(request: Request, response: Response, asked: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job. The same key and body give the same job; the same data and settings find the earlier result."""
     api = api_state(request)
-    with api.parts.tracing.span("submit", checked(request.headers.get("traceparent")), "server") as span:
+    with api.parts.tracing.span("submit", valid_traceparent(request.headers.get("traceparent")), "server") as span:
         submitted = _submitted(api, asked, caller, key, Origin(correlation_of(request), span.traceparent))
     if submitted.created:
         _tell(api, submitted.job)
@@ -129,7 +129,7 @@ def delete_job(request: Request, job: JobPath, caller: Submitter) -> None:
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
     settings = api.parts.settings
     with suppress(RedisError):  # what is mirrored expires by itself
-        api.parts.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.OF_A_JOB))
+        api.parts.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
         api.parts.redis.zrem(settings.key(names.JOB_LIST), job)
 
 
@@ -162,7 +162,7 @@ class Origin:
 
 def _submitted(api: ApiState, asked: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submitted:
     registry = api.parts.ledger.registry
-    body = sha256(json.dumps(with_secrets(asked), sort_keys=True).encode()).hexdigest()
+    body = sha256(json.dumps(dump_with_secrets(asked), sort_keys=True).encode()).hexdigest()
     if key is not None and (known := registry.job_of_key(caller.tenant, key, body)) is not None:
         return Submitted(known, created=False)
     _check_callback(api, asked, caller)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from maabo_dist.cluster.store import kept_exhibits
+from maabo_dist.cluster.store import load_figures
 from maabo_dist.report import diff_documents, dump_document, fired, report_page, to_csv, to_markdown, to_sql
 from maabo_dist.report.firing import predicted
 from maabo_dist.report.html import content_policy
@@ -231,7 +231,7 @@ def get_report(request: Request, job: JobPath, caller: Reader, known: Known = No
     }
     if "ETag" in headers and _knows(known, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    exhibits = kept_exhibits(api.parts.store, row.id) if result.final else None
+    exhibits = load_figures(api.parts.store, row.id) if result.final else None
     page = report_page(result.document, exhibits)
     return Response(page, media_type="text/html", headers=headers)
 
@@ -242,7 +242,7 @@ def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, An
     api = api_state(request)
     row = owned(api, caller, job)
     _result(api, row)
-    exhibits = kept_exhibits(api.parts.store, row.id)
+    exhibits = load_figures(api.parts.store, row.id)
     if exhibits is None:
         raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
     return exhibits

@@ -8,7 +8,7 @@ from typing import Any
 from maabo_dist._util.subset_rows import members
 from maabo_dist.cluster.tracing import Span, Tracing
 from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.contract.messages import MAX_REASON, Evaluate, Failure, Screen, TableSplit, pack_subsets
+from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.settings import SearchPlan
 from scheduler.core.machine import JobMachine, Task, TaskKey
@@ -157,9 +157,9 @@ class ScreeningJob(HeldJob):
         """A block from `next_task` could not be sent after all."""
         self.screening.unsent(task.key, task.attempt)
 
-    def message(self, task: BlockTask) -> Screen:
+    def message(self, task: BlockTask) -> ScreenMessage:
         """What a worker is told."""
-        return Screen(
+        return ScreenMessage(
             job=self.lease.job,
             number=self.screening.number(task.key),
             blocks=self.screening.blocks,
@@ -249,9 +249,9 @@ class ActiveJob(HeldJob):
         self.failed += 1
         return self.machine.give_up(key)
 
-    def message(self, task: Task) -> Evaluate:
+    def message(self, task: Task) -> EvaluateMessage:
         """What a worker is told."""
-        return Evaluate(
+        return EvaluateMessage(
             job=self.lease.job,
             batch=task.key.batch,
             start=task.key.start,
@@ -318,7 +318,7 @@ class JobSpans:
         """The job has ended."""
         span = self._open.pop(job.lease.job, None)
         if span is not None:
-            span.note(state=job.state.value, trees=job.trees)
+            span.annotate(state=job.state.value, trees=job.trees)
             span.end()
 
     def settle(self, held: Collection[str]) -> None:

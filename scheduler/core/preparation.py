@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
 
-from maabo_dist.cluster.table_cache import TableCache, split_of
+from maabo_dist.cluster.table_cache import TableCache, make_split
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
@@ -50,7 +50,7 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
     columns = cache.columns(fingerprint, layout)
     plan = SearchPlan.settle(settings, columns.count)
     table = cache.training(fingerprint, layout)
-    split = split_of(columns, layout)
+    split = make_split(columns, layout)
     seconds = count_pairs(0, columns.count, columns.count) * pair_seconds(len(split.train), len(columns.classes))
     small = plan.screened and seconds < screen_seconds
     return Prepared(columns, split, table, plan, screen(columns, split, table.root_scores) if small else None)

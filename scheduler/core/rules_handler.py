@@ -10,7 +10,7 @@ from maabo_dist._util.backoff import backoff_delay
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import Mine, Mined
+from maabo_dist.contract.messages import RulesAnswer, RulesMessage
 from maabo_dist.trees.wire import Frame, write_segment
 from scheduler import metrics
 from scheduler.core.job import ActiveJob, RulesRequest
@@ -58,7 +58,7 @@ class RulesDesk:
             job.rules_silences += 1
             job.request = None
 
-    def accepted(self, job: ActiveJob, answer: Mined, now: float) -> bool:
+    def accepted(self, job: ActiveJob, answer: RulesAnswer, now: float) -> bool:
         """Take an answer; whether the document beside it is to be shown."""
         if answer.kind == "done":
             return self._done(job, answer, now)
@@ -76,7 +76,7 @@ class RulesDesk:
             job.rules_strikes += 1
         return False
 
-    def _done(self, job: ActiveJob, answer: Mined, now: float) -> bool:
+    def _done(self, job: ActiveJob, answer: RulesAnswer, now: float) -> bool:
         if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
             self._meters.count(metrics.DROPPED, "rules")
             return False
@@ -106,7 +106,7 @@ class RulesDesk:
         run = job.machine.run
         # Without what is no concern of a worker; its span belongs under the job's.
         spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
-        message = Mine(
+        message = RulesMessage(
             spec=spec,
             attempt=job.requests,
             final=final,

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.contract.messages import Screened
+from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, pack_screen, unpack_pairs
 from scheduler import metrics
@@ -35,7 +35,7 @@ class ScreenDesk:
         self._post.screen([job.message(task) for task in tasks])
         self._meters.count(metrics.TASKS_SENT, "screen", len(tasks))
 
-    def accepted(self, job: ScreeningJob, answer: Screened, body: bytes, now: float) -> str | None:
+    def accepted(self, job: ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> str | None:
         """Take an answer; the reason if there can be no screen."""
         block = job.screening.block(answer.start, answer.stop)
         if block is None:
@@ -77,7 +77,7 @@ class ScreenDesk:
         logger.info("pairs screened", **job.named, **facts)
         return True
 
-    def _done(self, job: ScreeningJob, block: Block, answer: Screened, body: bytes) -> None:
+    def _done(self, job: ScreeningJob, block: Block, answer: ScreenAnswer, body: bytes) -> None:
         screening = job.screening
         if not screening.is_open(block):
             logger.debug("answer dropped: another one came first", **job.named, block=screening.number(block))

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.contract.messages import Answer
+from maabo_dist.contract.messages import EvaluationAnswer
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
 from scheduler.core.job import ActiveJob
@@ -34,7 +34,7 @@ class SearchDesk:
         self._post.evaluate([job.message(task) for task in tasks])
         self._meters.count(metrics.TASKS_SENT, "evaluate", len(tasks))
 
-    def accept(self, job: ActiveJob, answer: Answer, body: bytes, now: float) -> None:
+    def accept(self, job: ActiveJob, answer: EvaluationAnswer, body: bytes, now: float) -> None:
         """Take an answer; the ledger has it after `advance`."""
         key = TaskKey(answer.batch, answer.start, answer.stop)
         if answer.kind == "done":
@@ -67,7 +67,7 @@ class SearchDesk:
             logger.warning("nothing heard; sent again", **job.named, tasks=len(silent))
             self._meters.count(metrics.RESENT, "silent", len(silent))
 
-    def _done(self, job: ActiveJob, key: TaskKey, answer: Answer, body: bytes) -> None:
+    def _done(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer, body: bytes) -> None:
         if not job.machine.is_open(key):
             logger.debug("answer dropped: another one came first", **job.named, batch=key.batch)
             self._meters.count(metrics.DROPPED, "evaluate")
@@ -78,7 +78,7 @@ class SearchDesk:
         job.stuck_since = None
         self._meters.observe(metrics.TASK_SECONDS, answer.seconds, "evaluate")
 
-    def _not_done(self, job: ActiveJob, key: TaskKey, answer: Answer, now: float) -> None:
+    def _not_done(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer, now: float) -> None:
         facts = job.named | {"batch": key.batch, "subsets": key.size, "worker": answer.worker}
         logger.warning(f"task {answer.kind}", **facts, reason=answer.reason)
         self._count(job, key, answer)
@@ -91,7 +91,7 @@ class SearchDesk:
             job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
             logger.warning("subset given up", **job.named, batch=key.batch, subset=key.start, reason=answer.reason)
 
-    def _count(self, job: ActiveJob, key: TaskKey, answer: Answer) -> None:
+    def _count(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer) -> None:
         if answer.kind == "lost":
             self._meters.count(metrics.LOST, "evaluate")
         given_up = answer.kind != "unavailable" and key.size == 1 and answer.attempt + 1 >= MOST_STRIKES

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, LargeBinary, Table, insert, select
 
 from maabo_dist._util.files import replacing
 from maabo_dist._version import __version__
-from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError, artifact, checked_name
+from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError, check_name, figures_name
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, InputError
 from maabo_dist.trees.wire import file_digest
@@ -150,7 +150,7 @@ def _needed(connection: Connection, jobs: tuple[str, ...]) -> set[str]:
         found.add(f"columns/{json.loads(row['spec'])['dataset']['fingerprint']}")
         found |= {f"trees/{digest}" for digest, _ in json.loads(row["segments"])}
         found |= {f"tables/{json.loads(line)['digest']}" for line in written_rows(connection, job, schema.datasets)}
-        found.add(artifact(job))
+        found.add(figures_name(job))
     return found
 
 
@@ -235,7 +235,7 @@ def _refuse_known(ledger: Ledger, jobs: tuple[str, ...]) -> None:
 
 
 def _restore_artifact(archive: tarfile.TarFile, member: tarfile.TarInfo, store: ArtifactStore, scratch: Path) -> None:
-    name = checked_name(member.name.removeprefix(STORE))
+    name = check_name(member.name.removeprefix(STORE))
     with TemporaryDirectory(dir=scratch, prefix=".restore-") as directory:
         path = Path(directory) / "artifact"
         with path.open("wb") as file:

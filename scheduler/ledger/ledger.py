@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from maabo_dist.cluster.store import artifact
+from maabo_dist.cluster.store import figures_name
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from scheduler.ledger.database import Database, DuplicateError
 from scheduler.ledger.jobs import (
@@ -337,7 +337,7 @@ class Ledger:
             raw = {f"tables/{digest}" for digest in connection.execute(select(datasets.c.digest)).scalars()}
         tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
         trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
-        return raw | tables | trees | {artifact(row.id) for row in rows}
+        return raw | tables | trees | {figures_name(row.id) for row in rows}
 
     def snapshot(self) -> AbstractContextManager[Connection]:
         """To read several tables as they were at one moment."""

@@ -1,8 +1,8 @@
 """`Answers`: what workers answer is read, checked and handed to the desk that asked; some answers end their job.
 
-entry of the job's stream ─► Screened ─► ScreenDesk ─┐
-                             Mined ────► RulesDesk ──┼─► nothing, or the job's Ending
-                             Answer ───► SearchDesk ─┘
+entry of the job's stream ─► ScreenAnswer ─► ScreenDesk ─┐
+                             RulesAnswer ────► RulesDesk ──┼─► nothing, or the job's Ending
+                             EvaluationAnswer ───► SearchDesk ─┘
 """
 
 import json
@@ -14,9 +14,9 @@ from typing import Any
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import Answer, Mined, Screened
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.core.job import ActiveJob, ScreeningJob
@@ -89,20 +89,20 @@ class Answers:
     def _judged(
         self, job: ActiveJob | ScreeningJob, fields: Mapping[bytes, bytes], body: bytes, now: float
     ) -> Ending | None:
-        if SCREENED in fields:
-            return self._screened(job, Screened.read(fields[SCREENED]), body, now)
+        if SCREEN_HEADER in fields:
+            return self._screened(job, ScreenAnswer.read(fields[SCREEN_HEADER]), body, now)
         if isinstance(job, ScreeningJob):
             raise FormatError("It is an answer to a search that has not begun.")
-        if MINED in fields:
-            return self._mined(job, Mined.read(fields[MINED]), body, now)
-        return self._answered(job, Answer.read(fields.get(HEADER, b"")), body, now)
+        if RULES_HEADER in fields:
+            return self._mined(job, RulesAnswer.read(fields[RULES_HEADER]), body, now)
+        return self._answered(job, EvaluationAnswer.read(fields.get(HEADER, b"")), body, now)
 
-    def _answered(self, job: ActiveJob, answer: Answer, body: bytes, now: float) -> Ending | None:
+    def _answered(self, job: ActiveJob, answer: EvaluationAnswer, body: bytes, now: float) -> Ending | None:
         self._raise_horizon(job.machine.sent_at(TaskKey(answer.batch, answer.start, answer.stop)))
         self._desks.search.accept(job, answer, body, now)
         return self._made_available(job, answer.reason, now) if answer.kind == "unavailable" else None
 
-    def _screened(self, job: ActiveJob | ScreeningJob, answer: Screened, body: bytes, now: float) -> Ending | None:
+    def _screened(self, job: ActiveJob | ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> Ending | None:
         if isinstance(job, ActiveJob):
             logger.debug("answer dropped: the screen is made", **job.named)
             self._parts.meters.count(metrics.DROPPED, "screen")
@@ -115,7 +115,7 @@ class Answers:
             return Ending.failure(reason)
         return self._made_available(job, answer.reason, now) if answer.kind == "unavailable" else None
 
-    def _mined(self, job: ActiveJob, answer: Mined, document: bytes, now: float) -> Ending | None:
+    def _mined(self, job: ActiveJob, answer: RulesAnswer, document: bytes, now: float) -> Ending | None:
         if answer.kind == "done":
             _check_document(document)
         if self._desks.rules.accepted(job, answer, now):

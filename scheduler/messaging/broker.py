@@ -14,7 +14,7 @@ from amqp.exceptions import NotFound  # type: ignore[import-untyped]  # ships no
 from celery import Celery
 from kombu.messaging import Producer
 
-from maabo_dist.cluster.broker import ERRORS, over_amqp, shown_broker
+from maabo_dist.cluster.broker import BROKER_ERRORS, broker_address, uses_amqp
 from maabo_dist.cluster.settings import ClusterSettings
 
 PATIENCE = 3.0
@@ -50,7 +50,7 @@ class Broker(Protocol):
 
 def open_broker(settings: ClusterSettings, redis: Any, celery: Celery) -> Broker:
     """The broker that the settings name. It is not asked anything yet."""
-    return AmqpBroker(settings, celery) if over_amqp(settings) else RedisBroker(settings, redis, celery)
+    return AmqpBroker(settings, celery) if uses_amqp(settings) else RedisBroker(settings, redis, celery)
 
 
 class RedisBroker:
@@ -126,11 +126,11 @@ class AmqpBroker:
             try:
                 self._connection = self._connection or self._connect()
                 yield self._connection
-            except (*ERRORS, AttributeError) as error:  # the latter from py-amqp, when a connection is lost
+            except (*BROKER_ERRORS, AttributeError) as error:  # the latter from py-amqp, when a connection is lost
                 self._drop()
                 lost = self._clock() - started
                 self._rest_until = self._clock() + max(SHORTEST_PAUSE, 2 * lost)
-                self._reason = f"RabbitMQ at {shown_broker(self._settings)}: {type(error).__name__}: {error}"
+                self._reason = f"RabbitMQ at {broker_address(self._settings)}: {type(error).__name__}: {error}"
                 raise BrokerError(self._reason) from error
 
     def _connect(self) -> Any:
@@ -145,5 +145,5 @@ class AmqpBroker:
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(*ERRORS, AttributeError):
+            with suppress(*BROKER_ERRORS, AttributeError):
                 connection.collect(socket_timeout=0.1)

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from kombu.entity import Queue
 from kombu.messaging import Producer
 
-from maabo_dist.cluster.broker import ERRORS
+from maabo_dist.cluster.broker import BROKER_ERRORS
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback
-from maabo_dist.contract.messages import Evaluate, Mine, Screen
+from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage
 from scheduler.messaging.broker import BrokerError
 from scheduler.resources import Parts
 
@@ -49,17 +49,17 @@ class Post:
         self._room, self._used = self._ahead - waiting, 0
         return self._room
 
-    def evaluate(self, messages: Sequence[Evaluate]) -> None:
+    def evaluate(self, messages: Sequence[EvaluateMessage]) -> None:
         """Send `maabo.evaluate` tasks."""
         self._used += len(messages)
         self._send([(names.EVALUATE, names.EVALUATE_QUEUE, message) for message in messages])
 
-    def screen(self, messages: Sequence[Screen]) -> None:
+    def screen(self, messages: Sequence[ScreenMessage]) -> None:
         """Send `maabo.screen` tasks, to the same workers."""
         self._used += len(messages)
         self._send([(names.SCREEN, names.EVALUATE_QUEUE, message) for message in messages])
 
-    def mine(self, message: Mine) -> None:
+    def mine(self, message: RulesMessage) -> None:
         """Send a `maabo.rules` task."""
         self._send([(names.RULES, names.RULES_QUEUE, message)])
 
@@ -70,7 +70,7 @@ class Post:
                 callback.task, kwargs=values, queue=Queue(callback.queue), producer=producer, retry=False
             )
 
-    def _send(self, letters: Sequence[tuple[str, str, Evaluate | Screen | Mine]]) -> None:
+    def _send(self, letters: Sequence[tuple[str, str, EvaluateMessage | ScreenMessage | RulesMessage]]) -> None:
         with self._sending() as producer:
             for name, queue, message in letters:
                 self._celery.send_task(
@@ -92,5 +92,5 @@ class Post:
                 yield producer
         except BrokerError as error:
             raise PostError(str(error)) from error
-        except ERRORS as error:
+        except BROKER_ERRORS as error:
             raise PostError(f"{type(error).__name__}: {error}") from error

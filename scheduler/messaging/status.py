@@ -21,7 +21,7 @@ from redis import RedisError
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
-from maabo_dist.contract.problem import Problem, without_secrets
+from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.contract.record import ClusterRecord, JobRecord
 from scheduler.core.job import HeldJob
 from scheduler.metrics import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, Meter
@@ -172,7 +172,7 @@ class Mirror:
         """Take away what is mirrored of jobs."""
         with self._redis.pipeline(transaction=False) as pipe:
             for job in jobs:
-                pipe.delete(*(self._key(kind, job) for kind in names.OF_A_JOB))
+                pipe.delete(*(self._key(kind, job) for kind in names.JOB_KEYS))
                 pipe.zrem(self._settings.key(names.JOB_LIST), job)
                 self._news.forget(job)
             pipe.execute()
@@ -221,7 +221,7 @@ def _without_secrets(request: bytes) -> bytes:
         read = json.loads(request)
     except (ValueError, RecursionError):  # it is nothing of ours
         return request
-    clean = without_secrets(read)
+    clean = redact_secrets(read)
     return request if clean == read else json.dumps(clean).encode()
 
 

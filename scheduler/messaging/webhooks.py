@@ -81,7 +81,7 @@ class Webhooks:
                 del self._under_way[row.id]
 
     def _attempt(self, row: JobRow, webhook: Webhook) -> None:
-        facts = {"job": row.id, "to": webhook.place, "attempt": row.calls + 1, "correlation": row.spec.correlation}
+        facts = {"job": row.id, "to": webhook.origin, "attempt": row.calls + 1, "correlation": row.spec.correlation}
         try:
             post(webhook, event_of(row), self._settings, self._parts.clock)
         except ForbiddenAddressError as error:

@@ -1,6 +1,6 @@
 import pytest
 
-from maabo_dist.cluster.address import UnreachableError, check_url, shown_url
+from maabo_dist.cluster.address import UnreachableError, check_url, redact_url
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from maabo_dist.cluster.address import UnreachableError, check_url, shown_url
 def test_an_address_is_shown_without_its_secrets(url, shown):
     check_url(url)
 
-    assert shown_url(url) == shown
+    assert redact_url(url) == shown
 
 
 @pytest.mark.parametrize(

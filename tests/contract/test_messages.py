@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from maabo_dist.contract import messages
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import (
-    Answer,
-    Evaluate,
-    Mine,
-    Mined,
+    EvaluateMessage,
+    EvaluationAnswer,
     Request,
-    Screen,
-    Screened,
+    RulesAnswer,
+    RulesMessage,
+    ScreenAnswer,
+    ScreenMessage,
     TableSplit,
     pack_subsets,
     unpack_subsets,
@@ -45,30 +45,30 @@ def an_evaluation(**changes):
 
 
 def test_a_message_comes_back_from_json_as_it_was():
-    message = Evaluate.read(an_evaluation())
+    message = EvaluateMessage.read(an_evaluation())
 
-    again = Evaluate.read(message.model_dump_json())
+    again = EvaluateMessage.read(message.model_dump_json())
 
     assert again == message
     assert isinstance(again.split, TableSplit)
 
 
 def test_a_task_reads_well_to_a_person():
-    assert Evaluate.read(an_evaluation()).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
-    assert Evaluate.read(an_evaluation(smallest_size=3)).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
-    assert Evaluate.read(an_evaluation(smallest_size=2)).argsrepr == "job 0123 · batch 12 · 256 subsets of 2–3"
+    assert EvaluateMessage.read(an_evaluation()).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
+    assert EvaluateMessage.read(an_evaluation(smallest_size=3)).argsrepr == "job 0123 · batch 12 · 256 subsets of 3"
+    assert EvaluateMessage.read(an_evaluation(smallest_size=2)).argsrepr == "job 0123 · batch 12 · 256 subsets of 2–3"
 
 
 def test_a_task_shows_the_correlation_of_its_job_at_the_end():
     spec = JobSpec.parse({"id": JOB, "dataset": {"fingerprint": TABLE}, "correlation": "order 7"})
-    mine = Mine(spec=spec, attempt=1, final=True, segments=(), seconds=0.0, stopped="trees")
+    mine = RulesMessage(spec=spec, attempt=1, final=True, segments=(), seconds=0.0, stopped="trees")
 
-    assert Evaluate.read(an_evaluation(correlation="order 7")).argsrepr.endswith(" subsets of 3 · order 7")
+    assert EvaluateMessage.read(an_evaluation(correlation="order 7")).argsrepr.endswith(" subsets of 3 · order 7")
     assert mine.argsrepr == "job 0123 · rules · order 7"
 
 
 def test_a_task_without_correlation_and_trace_reads_as_it_always_did():
-    assert not {"correlation", "trace"} & set(Evaluate.read(an_evaluation()).model_dump(mode="json"))
+    assert not {"correlation", "trace"} & set(EvaluateMessage.read(an_evaluation()).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("correlation", ["", "x" * 201, "a\nb", "a\x1b[2Jb", "a\u2028b", "a\x00b"])
@@ -84,12 +84,12 @@ def test_a_trace_that_is_no_traceparent_is_refused(trace):
 
 
 def test_what_only_a_person_reads_of_a_task_is_not_sent():
-    assert "smallest_size" not in Evaluate.read(an_evaluation(smallest_size=2)).model_dump(mode="json")
+    assert "smallest_size" not in EvaluateMessage.read(an_evaluation(smallest_size=2)).model_dump(mode="json")
 
 
 def test_another_version_is_refused_by_its_number():
     with pytest.raises(FormatError, match="contract version 3 came; this program speaks version 2"):
-        Evaluate.read(an_evaluation(version=3, something_new=True))
+        EvaluateMessage.read(an_evaluation(version=3, something_new=True))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_another_version_is_refused_by_its_number():
 )
 def test_a_malformed_message_is_refused(changes):
     with pytest.raises(FormatError, match="does not read"):
-        Evaluate.read(an_evaluation(**changes))
+        EvaluateMessage.read(an_evaluation(**changes))
 
 
 @given(st.one_of(st.text(), st.binary(), st.none(), st.integers(), st.lists(st.integers())))
 def test_whatever_comes_is_refused_without_a_crash(data):
     with pytest.raises(FormatError):
-        Answer.read(data)
+        EvaluationAnswer.read(data)
 
 
 @given(st.integers(1, 6), st.integers(0, 50), st.sampled_from([10, 65_535, 65_536, 2_000_000]))
@@ -151,19 +151,19 @@ def a_screen(**changes):
 
 
 def test_a_block_of_a_screen_comes_back_from_json_as_it_was_and_reads_well():
-    message = Screen.read(a_screen())
+    message = ScreenMessage.read(a_screen())
 
-    assert Screen.read(message.model_dump_json()) == message
+    assert ScreenMessage.read(message.model_dump_json()) == message
     assert message.argsrepr == "job 0123 · screen 3 of 40 · features 512–1023"
-    assert Screen.read(a_screen(stop=513)).argsrepr == "job 0123 · screen 3 of 40 · feature 512"
+    assert ScreenMessage.read(a_screen(stop=513)).argsrepr == "job 0123 · screen 3 of 40 · feature 512"
 
 
 @pytest.mark.parametrize(
     "changes", [{"job": "x"}, {"start": -1}, {"most": 0}, {"most": 10**9}, {"columns": "../x"}, {"split": {}}]
 )
 def test_a_block_of_a_screen_that_makes_no_sense_is_refused(changes):
-    with pytest.raises(FormatError, match="A Screen message does not read"):
-        Screen.read(a_screen(**changes))
+    with pytest.raises(FormatError, match="A ScreenMessage message does not read"):
+        ScreenMessage.read(a_screen(**changes))
 
 
 def a_request_for_rules(**changes):
@@ -179,9 +179,9 @@ def a_request_for_rules(**changes):
 
 
 def test_a_request_for_rules_comes_back_from_json_as_it_was():
-    message = Mine.read(a_request_for_rules(failures=[{"subset": [1, 2], "reason": "It hung."}]))
+    message = RulesMessage.read(a_request_for_rules(failures=[{"subset": [1, 2], "reason": "It hung."}]))
 
-    assert Mine.read(message.model_dump_json()) == message
+    assert RulesMessage.read(message.model_dump_json()) == message
     assert message.argsrepr == "job 0123 · rules"
 
 
@@ -196,11 +196,13 @@ def test_a_request_for_rules_comes_back_from_json_as_it_was():
     ],
 )
 def test_a_request_for_rules_that_makes_no_sense_is_refused(changes):
-    with pytest.raises(FormatError, match="A Mine message does not read"):
-        Mine.read(a_request_for_rules(**changes))
+    with pytest.raises(FormatError, match="A RulesMessage message does not read"):
+        RulesMessage.read(a_request_for_rules(**changes))
 
 
-@pytest.mark.parametrize("kind", [Answer, Mined, Mine, Evaluate, Screen, Screened, Request])
+@pytest.mark.parametrize(
+    "kind", [EvaluationAnswer, RulesAnswer, RulesMessage, EvaluateMessage, ScreenMessage, ScreenAnswer, Request]
+)
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200), st.dictionaries(st.text(max_size=9), st.integers())))
 def test_whatever_comes_instead_of_a_message_is_refused_with_a_reason(kind, data):
     with pytest.raises(FormatError):
@@ -243,17 +245,17 @@ def next_release(monkeypatch):
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_release_that_brings_a_version_reads_it_and_the_one_before(next_release, version):
-    assert Evaluate.read(an_evaluation(version=version)).version == version
+    assert EvaluateMessage.read(an_evaluation(version=version)).version == version
 
 
 def test_what_is_written_is_what_the_release_before_reads(next_release):
-    assert Evaluate.read(an_evaluation()).model_dump()["version"] == messages.WRITTEN == 2
+    assert EvaluateMessage.read(an_evaluation()).model_dump()["version"] == messages.WRITTEN_VERSION == 2
 
 
 @pytest.mark.parametrize(("version", "remedy"), [(1, "Upgrade whoever sent it."), (4, "Upgrade this program.")])
 def test_other_versions_are_refused_with_the_versions_that_are_read_and_the_remedy(next_release, version, remedy):
     with pytest.raises(FormatError, match=f"version {version} came; this program speaks versions 2 and 3. {remedy}"):
-        Evaluate.read(an_evaluation(version=version))
+        EvaluateMessage.read(an_evaluation(version=version))
 
 
 def test_a_text_of_another_version_is_refused_by_its_number_whatever_it_holds():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from maabo_dist.contract.job import Callback, JobSpec, Webhook
-from maabo_dist.contract.problem import KINDS, DocumentError, problem_of, without_secrets
+from maabo_dist.contract.problem import KINDS, DocumentError, problem_of, redact_secrets
 from maabo_dist.errors import DatasetError, InputError, MaaboError, SearchError, SettingsError
 
 JOB, TABLE = "0123456789abcdef" * 2, "0123456789abcdef" * 4
@@ -97,7 +97,7 @@ def test_a_secret_is_shown_to_nobody():
     spec = JobSpec.parse(a_document(callback={"url": f"{HOOK}/path", "secret": SECRET}))
 
     assert SECRET not in repr(spec) + str(spec) + spec.model_dump_json() + str(spec.model_dump())
-    assert spec.callback.place == "https://other.example"
+    assert spec.callback.origin == "https://other.example"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_callback_that_cannot_be_is_refused_without_repeating_it(callback, fie
 
 def test_a_misplaced_secret_is_not_repeated():
     assert SECRET not in str(refused(callbak={"url": HOOK, "secret": SECRET}))
-    assert without_secrets({"a": [{"secret": SECRET, "b": 1}], "secret": None}) == {
+    assert redact_secrets({"a": [{"secret": SECRET, "b": 1}], "secret": None}) == {
         "a": [{"secret": "…", "b": 1}],
         "secret": None,
     }

@@ -7,7 +7,7 @@ NAME = "maabo_dist.contract.messages"
 
 spec = find_spec(NAME)
 source = spec.loader.get_source(NAME)
-for name in ("VERSION", "WRITTEN", "OLDEST"):
+for name in ("VERSION", "WRITTEN_VERSION", "OLDEST_VERSION"):
     assert f"\n{name} = 2\n" in source
     source = source.replace(f"\n{name} = 2\n", f"\n{name} = 3\n")
 module = module_from_spec(spec)

@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from maabo_dist.cluster.broker import make_celery
-from maabo_dist.cluster.streams import BODY, HEADER, MINED
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import MAX_SUBSETS, Answer, Evaluate, Mined, TableSplit, pack_subsets
+from maabo_dist.contract.messages import (
+    MAX_SUBSETS,
+    EvaluateMessage,
+    EvaluationAnswer,
+    RulesAnswer,
+    TableSplit,
+    pack_subsets,
+)
 from maabo_dist.settings import MiningSettings
 from tests import servers
 from tests.faults.world import MINING, table
@@ -27,7 +34,7 @@ def celery(world):
 
 def evaluate(job, **changes):
     """A message such as the scheduler sends."""
-    message = Evaluate(
+    message = EvaluateMessage(
         job=job,
         batch=0,
         start=0,
@@ -130,7 +137,7 @@ def test_a_truncated_answer_is_refused(world, damage):
     job, before = world.submit(), len(world.first_scheduler.log)
     task = servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")[0]
     key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
-    header = Answer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
+    header = EvaluationAnswer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
     world.client.xadd(world.stream(job), {HEADER: header, BODY: damage(bytes(range(256)) * 8)})
     said(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
@@ -142,8 +149,8 @@ def test_a_truncated_document_is_refused(world):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = world.submit(), len(world.first_scheduler.log)
     servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")
-    header = Mined.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
-    world.client.xadd(world.stream(job), {MINED: header.model_dump_json(), BODY: '{"a": "–'.encode()[:-1]})
+    header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
+    world.client.xadd(world.stream(job), {RULES_HEADER: header.model_dump_json(), BODY: '{"a": "–'.encode()[:-1]})
     said(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 

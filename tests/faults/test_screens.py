@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from maabo_dist.cluster.streams import BODY, SCREENED
+from maabo_dist.cluster.streams import BODY, SCREEN_HEADER
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import Screened
+from maabo_dist.contract.messages import ScreenAnswer
 from tests import servers
 
 pytestmark = pytest.mark.xdist_group("faults")
@@ -129,8 +129,8 @@ def test_an_answer_that_is_no_block_s_is_refused(world):
     block = servers.wait_for(lambda: world.ledger.blocks(job), 20, what="blocks")[0]
     header = {"kind": "done", "job": job, "attempt": 0, "worker": "nobody"}
     for start, stop, body in [(block.start, block.stop, b"short"), (0, 1000, b"")]:
-        answer = Screened.read(header | {"start": start, "stop": stop})
-        world.client.xadd(world.stream(job), {SCREENED: answer.model_dump_json(), BODY: body})
+        answer = ScreenAnswer.read(header | {"start": start, "stop": stop})
+        world.client.xadd(world.stream(job), {SCREEN_HEADER: answer.model_dump_json(), BODY: body})
     servers.wait_for(lambda: world.first_scheduler.log[before:].count("answer refused") >= 2, 15, what="two refusals")
     world.first_worker.signal(signal.SIGCONT)
 

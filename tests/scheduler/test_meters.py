@@ -16,10 +16,10 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
+from maabo_dist.cluster.streams import HEADER, results_stream, send_evaluation_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
-from maabo_dist.contract.messages import Answer
+from maabo_dist.contract.messages import EvaluationAnswer
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import FormatError
 from scheduler import metrics
@@ -242,8 +242,8 @@ class OneTask:
     def answer(self, kind):
         ((key, sent),) = self.sent.items()
         where = {"job": self._job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
-        answer = Answer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
-        send_answer(self._parts.redis, self._parts.settings, answer)
+        answer = EvaluationAnswer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
+        send_evaluation_answer(self._parts.redis, self._parts.settings, answer)
         self.scheduler.turn()
         return answer
 
@@ -262,7 +262,7 @@ def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_ar
     for _ in range(MOST_STRIKES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
-    send_answer(parts.redis, parts.settings, last)  # once more, and too late
+    send_evaluation_answer(parts.redis, parts.settings, last)  # once more, and too late
     world.turn_until(lambda: parts.meters.amount(metrics.LOST, "evaluate") == MOST_STRIKES + 1)
 
     assert parts.meters.amount(metrics.RESENT, "lost") == MOST_STRIKES - 1

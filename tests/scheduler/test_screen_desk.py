@@ -7,10 +7,10 @@ from threading import Event
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.streams import BODY, SCREENED, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, SCREEN_HEADER, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import Screened
+from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.data import prepare
 from maabo_dist.mining.local import split_for
 from maabo_dist.research.synthetic import Recipe, generate
@@ -78,9 +78,9 @@ class Worker:
 
     def say(self, block, kind, body=b"", reason=""):
         key = {"job": self.job, "start": block.start, "stop": block.stop, "attempt": block.attempt}
-        header = Screened.read(key | {"kind": kind, "reason": reason, "worker": "the test"})
+        header = ScreenAnswer.read(key | {"kind": kind, "reason": reason, "worker": "the test"})
         with open_redis(self.cluster) as client:
-            client.xadd(results_stream(self.cluster, self.job), {SCREENED: header.model_dump_json(), BODY: body})
+            client.xadd(results_stream(self.cluster, self.job), {SCREEN_HEADER: header.model_dump_json(), BODY: body})
 
     def answer(self, block):
         self.say(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MOST_PAIRS)))

@@ -14,9 +14,9 @@ import pytest
 from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import FileStore
-from maabo_dist.cluster.streams import BODY, HEADER, MINED, SCREENED, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, open_redis, results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import Answer, Mined, Request, Screened, pack_subsets
+from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, pack_subsets
 from maabo_dist.data.split import split_rows
 from maabo_dist.mining.local import mine, split_for
 from maabo_dist.report import result_document
@@ -73,7 +73,7 @@ class Cluster:
         return [fields for _, fields in entries]
 
     def answers(self, count):
-        return [(Answer.read(fields[HEADER]), fields[BODY]) for fields in self.entries(count)]
+        return [(EvaluationAnswer.read(fields[HEADER]), fields[BODY]) for fields in self.entries(count)]
 
 
 @pytest.fixture(scope="module", params=["prefork", pytest.param("threads", marks=pytest.mark.soak)])
@@ -144,7 +144,7 @@ def test_a_worker_screens_as_one_process_does(cluster):
     cluster.screen(1, 3)
 
     (fields,) = cluster.entries(1)
-    answer, pairs = Screened.read(fields[SCREENED]), unpack_pairs(fields[BODY], 1, 3, cluster.columns.count, 4)
+    answer, pairs = ScreenAnswer.read(fields[SCREEN_HEADER]), unpack_pairs(fields[BODY], 1, 3, cluster.columns.count, 4)
     assert (answer.kind, answer.job, answer.start, answer.stop) == ("done", JOB, 1, 3)
     assert np.array_equal(pairs.features, expected.features)
     assert np.array_equal(pairs.strengths, expected.strengths)
@@ -163,7 +163,7 @@ def test_a_block_that_cannot_be_screened_is_said_to_be_so(cluster, changes, kind
     cluster.screen(**{"start": 1, "stop": 3} | changes)
 
     (fields,) = cluster.entries(1)
-    answer = json.loads(fields[SCREENED])
+    answer = json.loads(fields[SCREEN_HEADER])
     assert (answer["kind"], answer["version"]) == (kind, changes.get("version", 2))
     assert reason in answer["reason"]
 
@@ -196,7 +196,7 @@ def test_rules_from_the_store_are_those_of_one_process(cluster):
     cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
 
     ((fields),) = cluster.entries(1)
-    answer, document = Mined.read(fields[MINED]), json.loads(fields[BODY])
+    answer, document = RulesAnswer.read(fields[RULES_HEADER]), json.loads(fields[BODY])
     expected = result_document(replace(result, notes=("A note.",)), {"name": "made up"})
     assert (answer.kind, answer.attempt, answer.final) == ("done", 3, True)
     assert (answer.digest, answer.rules, answer.trees) == (result.digest, len(result.rules), 12)
@@ -235,7 +235,7 @@ def test_rules_that_cannot_be_mined_here_are_said_to_be_so(cluster, changes, rea
     cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
 
     ((fields),) = cluster.entries(1)
-    answer = json.loads(fields[MINED])
+    answer = json.loads(fields[RULES_HEADER])
     assert answer["kind"] == "unavailable"
     assert reason in answer["reason"]
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from maabo_dist.cluster.tracing import Kind, Span, Tracing, checked
+from maabo_dist.cluster.tracing import Kind, Span, Tracing, valid_traceparent
 from maabo_dist.errors import SettingsError
 
 _KINDS = {
@@ -22,7 +22,7 @@ _KINDS = {
 _HEADERS = TraceContextTextMapPropagator()
 
 
-class Recording(Tracing):
+class OpenTelemetryTracing(Tracing):
     """Tracing that is on. Each process has a provider of its own: threads that send spans do not survive a fork."""
 
     def __init__(self, place: str, service: str) -> None:
@@ -32,11 +32,11 @@ class Recording(Tracing):
 
     def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **facts: object) -> Span:
         """A span that begins now."""
-        known = checked(parent)
+        known = valid_traceparent(parent)
         context = _HEADERS.extract({} if known is None else {"traceparent": known})
         tracer = self._provider().get_tracer("maabo")
-        started = RecordedSpan(tracer.start_span(name, context, _KINDS[kind]))
-        started.note(**facts)
+        started = OpenTelemetrySpan(tracer.start_span(name, context, _KINDS[kind]))
+        started.annotate(**facts)
         return started
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Recording(Tracing):
         return self._providers[process]
 
 
-class RecordedSpan(Span):
+class OpenTelemetrySpan(Span):
     """A span that is sent when it ends."""
 
     def __init__(self, span: trace.Span) -> None:
@@ -65,7 +65,7 @@ class RecordedSpan(Span):
         super().__init__(headers.get("traceparent"))
         self._span = span
 
-    def note(self, **facts: object) -> None:
+    def annotate(self, **facts: object) -> None:
         """Say more about it."""
         for name, value in facts.items():
             if value is not None:
