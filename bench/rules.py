@@ -4,8 +4,8 @@ import numpy as np
 
 from bench import show, tables
 from bench.clock import interleaved
-from maabo_dist.rules import LeafFilter, Leaves, best_of_each, choose, literal_width, reliable_leaves
-from maabo_dist.rules.leaves import NO_LITERAL
+from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.selection import best_of_each, select_by_logic
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees import depth_search
 
@@ -42,12 +42,10 @@ def run(options) -> None:
 
 def _measure(leaves: Leaves, rounds: int) -> tuple[tuple, float]:
     """The table's figures, and the seconds a leaf."""
-    distinct, selections = best_of_each(leaves), []
+    distinct, selections, limit = best_of_each(leaves), [], MiningSettings(preset="paper").similarity
 
     def select():
-        selections.append(
-            choose(distinct, None, None, MiningSettings(preset="paper"))
-        )  # by logic, without a look at the table
+        selections.append(select_by_logic(distinct.gini, distinct.logic, limit))
 
     taken = interleaved({"group": lambda: best_of_each(leaves), "select": select}, rounds, warm_up=rounds > 1)
     group, chosen = taken["group"].best, taken["select"].best

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from maabo_dist.data import Columns, prepare, read_table
     from maabo_dist.errors import MaaboError
     from maabo_dist.estimator import RuleMiner
-    from maabo_dist.mining.local import MiningResult, mine
+    from maabo_dist.mining.local import mine
+    from maabo_dist.mining.result import MiningResult
     from maabo_dist.report.stability import mine_with_repeats
     from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 _HOMES = {
     "Columns": "data",
     "MaaboError": "errors",
-    "MiningResult": "mining",
+    "MiningResult": "mining.result",
     "MiningSettings": "settings",
     "RepeatSettings": "settings",
     "RuleMiner": "estimator",
     "TableSettings": "settings",
-    "mine": "mining",
+    "mine": "mining.local",
     "mine_with_repeats": "report.stability",
     "prepare": "data",
     "read_table": "data",

@@ -7,6 +7,8 @@ import numpy as np
 from maabo_dist.data import Columns, Feature, FeatureKind, Split
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
+from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.study import Study
 from maabo_dist.trees import TrainingTable, depth_search
 from tests.reference import gs_mrm
 
@@ -62,6 +64,13 @@ def make_split(rng, rows, validation=0.3, holdout=0.0):
     tested, held = max(1, int(validation * rows)), int(holdout * rows)
     parts = order[tested + held :], order[:tested], order[tested : tested + held]
     return Split(*(np.sort(part).astype(np.int64) for part in parts))
+
+
+def make_study(columns, split, **settings):
+    """A study of this split. The plan is that of a single tree, so that any number of features will do."""
+    mining = MiningSettings(strategy="single", **settings)
+    table = TrainingTable.build(columns, split, class_weight=mining.class_weight)
+    return Study(columns, split, table, mining, SearchPlan.settle(mining, columns.count))
 
 
 def every_subset(features, size):

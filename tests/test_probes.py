@@ -11,7 +11,7 @@ from maabo_dist.data import Feature, FeatureKind, load_bundled, prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_document, load_schema, result_document, to_csv, to_markdown
-from maabo_dist.rules import rules_digest
+from maabo_dist.rules.publishing import rules_digest
 from maabo_dist.settings import MiningSettings
 from tests import factories
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import DatasetError
-from maabo_dist.mining.local import mine, split_for
+from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_document, load_schema, result_document
 from maabo_dist.report.stability import (
     check_draws,
@@ -22,6 +22,7 @@ from maabo_dist.report.stability import (
     with_repeats,
 )
 from maabo_dist.settings import MiningSettings, RepeatSettings
+from maabo_dist.study import split_for
 from tests import factories
 
 QUICK = MiningSettings(trees=30, min_samples=40)

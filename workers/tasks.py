@@ -9,7 +9,6 @@ from typing import Any
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError, store_figures
 from maabo_dist.cluster.streams import send_evaluation_answer, send_request, send_rules_answer, send_screen_answer
-from maabo_dist.cluster.table_cache import make_split
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import (
@@ -21,18 +20,15 @@ from maabo_dist.contract.messages import (
     RulesMessage,
     ScreenAnswer,
     ScreenMessage,
-    TableSplit,
     unpack_subsets,
 )
 from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import without_probes
 from maabo_dist.errors import FormatError, MaaboError
-from maabo_dist.mining.local import MiningResult, SearchEnd, conclude
+from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.report import Exhibits, dump_document, make_exhibits, result_document
-from maabo_dist.rules import TreePool
+from maabo_dist.rules.pool import TreePool
 from maabo_dist.screens import BitTable, Pairs, count_pairs, pack_pairs, screen_block
-from maabo_dist.settings import SearchPlan
 from maabo_dist.trees import Forest, TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, read_segment
 from workers.reporting import ClusterTask, reason_of, shown, worker_name
@@ -182,18 +178,15 @@ class RulesTask(ClusterTask):
 
     def _mined(self, task: RulesMessage) -> tuple[MiningResult, Exhibits | None]:
         """The result and, at the end of a job, what its report shows."""
-        settings, fingerprint = task.spec.settings, task.spec.dataset.fingerprint
-        columns = self._cache.columns(fingerprint, TableSplit.of(settings))
-        table = self._cache.training(fingerprint, TableSplit.of(settings))
-        plan = SearchPlan.settle(settings, columns.count)
-        pool = TreePool(settings, plan.subset_size, table.weights)
+        study = self._cache.study(task.spec.dataset.fingerprint, task.spec.settings)
+        max_depth, classes = study.settings.max_depth, len(study.columns.classes)
+        pool = TreePool(study)
         for digest in task.segments:
-            for forest in read_segment(self._cache.segment_file(digest), settings.max_depth, len(columns.classes)):
+            for forest in read_segment(self._cache.segment_file(digest), max_depth, classes):
                 pool.add(forest)
-        split = make_split(columns, TableSplit.of(settings))
-        result = conclude(columns, split, table, settings, plan, pool, SearchEnd(task.stopped, task.seconds))
-        exhibits = make_exhibits(result, columns, split, table) if task.final else None
-        notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, without_probes(columns)))
+        result = conclude(study, pool, task.stopped, task.seconds)
+        exhibits = make_exhibits(result, study) if task.final else None
+        notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, study.table_columns))
         return replace(result, notes=notes), exhibits
 
     def _answer(

@@ -7,8 +7,8 @@ from time import process_time
 import numpy as np
 
 from bench import show, tables
-from maabo_dist.mining.local import split_for
 from maabo_dist.settings import MiningSettings
+from maabo_dist.study import split_for
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
 

@@ -11,13 +11,16 @@ import pandas as pd
 
 from bench.quality.peer_calls import PeerRule, Peers, Searcher
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.result import StopReason
 from maabo_dist.data import Columns, prepare
-from maabo_dist.mining.local import MiningResult, SearchEnd, conclude, mine, split_for
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.research.synthetic import MinedRule
 from maabo_dist.research.synthetic.truth import covered
-from maabo_dist.rules import TreePool
-from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.study import Study
+from maabo_dist.trees import depth_search
 
 OURS = {
     "auto": {"preset": "auto"},
@@ -95,20 +98,19 @@ def _by_tpe(peers: Peers, table: Table) -> Mined:
 
 def searched(columns: Columns, settings: MiningSettings, searcher: Searcher) -> MiningResult:
     """The result of growing the subsets that a peer proposes; one that names a feature twice scores 0."""
-    plan, split = SearchPlan.settle(settings, columns.count), split_for(columns, settings)
-    training = TrainingTable.build(columns, split)
-    pool = TreePool(settings, plan.subset_size, training.weights)
-    for _ in range(plan.trees):
+    study = Study.build(columns, settings)
+    pool = TreePool(study)
+    for _ in range(study.plan.trees):
         subset = np.unique(searcher.ask())
-        if len(subset) < plan.subset_size:
+        if len(subset) < study.plan.subset_size:
             searcher.tell(0.0)
             continue
         forest = depth_search(
-            training, subset[None, :].astype(np.int32), settings.max_depth, whole=settings.whole_trees
+            study.table, subset[None, :].astype(np.int32), settings.max_depth, whole=settings.whole_trees
         )
         pool.add(forest)
         searcher.tell(float(forest.best_scores[0]))
-    return conclude(columns, split, training, settings, plan, pool, SearchEnd("budget", 0.0))
+    return conclude(study, pool, StopReason.BUDGET, 0.0)
 
 
 def _cpu_seconds() -> float:

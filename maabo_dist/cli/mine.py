@@ -14,11 +14,12 @@ from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.progress import INTERRUPTED, Display, polite_interrupt, shown_progress
 from maabo_dist.cli.source import Source, source_options
+from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.data import Columns
-    from maabo_dist.mining.local import MiningResult
+    from maabo_dist.mining.result import MiningResult
     from maabo_dist.report import Document, Exhibits
     from maabo_dist.settings import MiningSettings
 
@@ -54,7 +55,7 @@ def mine_command(jobs: int | None, **given: object) -> int:
     output.write(document, result.forest, run, exhibits)
     output.show(document)
     repeats = document["repeats"] or {"done": 0, "asked": 0}
-    return INTERRUPTED if result.search.stopped == "interrupted" or repeats["done"] < repeats["asked"] else 0
+    return INTERRUPTED if result.search.stopped is StopReason.INTERRUPTED or repeats["done"] < repeats["asked"] else 0
 
 
 def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits | None, MiningResult]":
@@ -77,7 +78,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits
             )
             repeats.run()
     # "asked" is how the search heard of a Ctrl-C.
-    stopped = "interrupted" if result.search.stopped == "asked" else result.search.stopped
+    stopped = StopReason.INTERRUPTED if result.search.stopped is StopReason.REQUESTED else result.search.stopped
     result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     exhibits = None if output.report is None else _exhibits(result, table.columns)

@@ -28,6 +28,8 @@ from maabo_dist.data.probes import with_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import BitTable
+from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.study import Study
 from maabo_dist.trees import TrainingTable
 from maabo_dist.trees.wire import file_digest
 
@@ -81,6 +83,13 @@ class TableCache:
                 _remember(self._training, key, self._made(f"{key}.training", build, TrainingTable.load))
             self._training.move_to_end(key)
             return self._training[key]
+
+    def study(self, fingerprint: str, settings: MiningSettings) -> Study:
+        """The table made ready for mining with these settings."""
+        layout = TableSplit.of(settings)
+        columns = self.columns(fingerprint, layout)
+        plan = SearchPlan.settle(settings, columns.count)
+        return Study(columns, make_split(columns, layout), self.training(fingerprint, layout), settings, plan)
 
     def _probed(self, fingerprint: str, split: TableSplit) -> Columns:
         key = f"{fingerprint}-{split.probes}-{split.probe_seed}"

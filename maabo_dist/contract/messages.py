@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace, is_none
+from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
 
@@ -215,8 +216,7 @@ class RulesMessage(_Message):
     segments: tuple[Fingerprint, ...]
     """In the order of the search."""
     seconds: Annotated[float, Field(ge=0)]
-    stopped: Annotated[str, Field(max_length=20)]
-    """Why the search ended; `running` if it did not."""
+    stopped: StopReason
     failures: tuple[Failure, ...] = ()
     """The first of them."""
 

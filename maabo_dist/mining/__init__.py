@@ -1,5 +1,1 @@
-"""From columns to rules: `study` is what is mined, `run` the search, `local` the whole method in one process."""
-
-from maabo_dist.mining.local import MiningResult, Progress, conclude, mine, split_for
-
-__all__ = ["MiningResult", "Progress", "conclude", "mine", "split_for"]
+"""From columns to rules: `run` is the search, `result` its conclusion, `local` the whole method in one process."""

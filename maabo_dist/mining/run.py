@@ -13,33 +13,25 @@ from collections import deque
 
 import numpy as np
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import probe_mask
-from maabo_dist.data.split import Split
+from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
-from maabo_dist.rules import TreePool, best_of, choose, probe_free
+from maabo_dist.rules.noise import probe_free
+from maabo_dist.rules.pool import TreePool, best_of
+from maabo_dist.rules.publishing import choose
 from maabo_dist.screens import Screen
 from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.study import Study
 from maabo_dist.trees import Forest
 
 
 class SearchRun:
     """Proposes batches of subsets, observes their trees, collects reliable leaves, and knows when to end."""
 
-    def __init__(
-        self,
-        columns: Columns,
-        split: Split,
-        settings: MiningSettings,
-        plan: SearchPlan,
-        pool: TreePool | None,
-        screen: Screen | None = None,
-    ) -> None:
-        """What is observed goes into `pool`; None where the trees are pooled elsewhere and patience does not ask."""
-        self._columns, self._split, self._settings, self._plan = columns, split, settings, plan
-        self._proposer = SubsetProposer(settings, plan, screen)
-        self._schedule = batch_schedule(plan, guided=settings.strategy == "maabo")
+    def __init__(self, study: Study, pool: TreePool | None, screen: Screen | None = None) -> None:
+        """Observed trees go into `pool`; None where they are pooled elsewhere and no patience is set."""
+        self._study = study
+        self._proposer = SubsetProposer(study.settings, study.plan, screen)
+        self._schedule = batch_schedule(study.plan, guided=study.settings.strategy == "maabo")
         self._next = next(self._schedule, None)
         self._waiting: deque[Subsets] = deque()
         self._observed_batches = 0
@@ -49,7 +41,7 @@ class SearchRun:
         self.best_score: float | None = None
         self._known_rules: set[bytes] = set()
         self._last_new_rule = 0
-        self._reason: str | None = None
+        self._reason: StopReason | None = None
 
     @property
     def finished(self) -> bool:
@@ -62,11 +54,11 @@ class SearchRun:
         return self._next is not None
 
     @property
-    def reason(self) -> str:
+    def reason(self) -> StopReason:
         """Why the search ended, or would end now."""
         if self._reason is not None:
             return self._reason
-        return "exhausted" if self.grown == self._plan.space_size else "budget"
+        return StopReason.EXHAUSTED if self.grown == self._study.plan.space_size else StopReason.BUDGET
 
     def propose(self) -> Subsets | None:
         """The next batch; None if the oldest batch must be observed first, or there is no more."""
@@ -74,7 +66,7 @@ class SearchRun:
             return None
         subsets = self._proposer.suggest(self._next.size)
         if not len(subsets):
-            self.stop("exhausted")
+            self.stop(StopReason.EXHAUSTED)
             return None
         self._waiting.append(subsets)
         self._next = next(self._schedule, None)
@@ -90,21 +82,21 @@ class SearchRun:
         self._observed_batches += 1
         self.grown += len(forest)
         self.best_score = best_of(self.best_score, scores)
-        if self._settings.patience is not None and self._next is not None:
-            self._watch_for_new_rules(self._settings.patience, look=found > 0)
+        if self._study.settings.patience is not None and self._next is not None:
+            self._watch_for_new_rules(self._study.settings.patience, look=found > 0)
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Propose nothing more. What was proposed is still to be observed, so that the end is the same anywhere."""
         if self._next is not None:  # else it has ended for another reason
             self._next, self._reason = None, reason
 
     def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
         if look and self._pool is not None:
-            leaves = probe_free(self._pool.leaves.distinct(), probe_mask(self._columns))
-            chosen = choose(leaves, self._columns, self._split, self._settings).chosen
+            leaves = probe_free(self._pool.leaves.distinct(), self._study.probe_mask)
+            chosen = choose(leaves, self._study).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:
                 self._known_rules |= rules
                 self._last_new_rule = self.grown
         if self.grown - self._last_new_rule >= patience:
-            self.stop("patience")
+            self.stop(StopReason.PATIENCE)

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining.local import MiningResult
+from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
 from maabo_dist.report.document import Document, result_document
 from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT

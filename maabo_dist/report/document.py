@@ -13,7 +13,7 @@ from typing import Any
 
 from maabo_dist._version import __version__
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.mining.local import MiningResult
+from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
 from maabo_dist.rules.noise import NoiseEstimate

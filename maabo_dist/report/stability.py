@@ -20,10 +20,12 @@ import numpy as np
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import DatasetError
-from maabo_dist.mining.local import MiningResult, Progress, mine, split_for
+from maabo_dist.mining.local import Progress, mine
+from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import Document, conditions_of, predicted_text, result_document
 from maabo_dist.report.wording import statement_text
 from maabo_dist.settings import MiningSettings, RepeatSettings
+from maabo_dist.study import split_for
 
 Key = tuple[str, frozenset[tuple[str, str, str | None]]]
 """What is the same in a rule that comes back: its class, and of each condition the column, the sign and the level."""

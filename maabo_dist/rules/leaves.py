@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.growth import LEAF
 
@@ -30,7 +31,13 @@ class LeafFilter:
     weights: npt.NDArray[np.float64]
     """(C): the weight of one row of each class."""
     every_depth: bool = False
-    """Whether the inner nodes of a tree count too: each is a leaf of the tree cut at its depth."""
+    """True if the inner nodes of a tree count too: each is a leaf of the tree cut at its depth."""
+
+    @classmethod
+    def of(cls, study: Study) -> "LeafFilter":
+        """The filter that the settings of a study ask for."""
+        settings, weights = study.settings, study.table.weights
+        return cls(settings.min_samples, settings.gini * (1 - 1 / len(weights)), weights, settings.whole_trees)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.search.subset_index import SubsetIndex
-from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
 from maabo_dist.trees import Forest
 
 SLACK = 100_000
@@ -16,12 +16,11 @@ SLACK = 100_000
 class TreePool:
     """The reliable leaves of all trees, and what each tree was. Trees come in the order of the search."""
 
-    def __init__(self, settings: MiningSettings, subset_size: int, weights: npt.NDArray[np.float64]) -> None:
-        classes = len(weights)
-        self.wanted = LeafFilter(settings.min_samples, settings.gini * (1 - 1 / classes), weights, settings.whole_trees)
-        """What makes a leaf reliable."""
+    def __init__(self, study: Study) -> None:
+        settings, subset_size = study.settings, study.plan.subset_size
+        self._filter = LeafFilter.of(study)
         width = literal_width(subset_size, settings.max_depth)
-        self.leaves = LeafPool(width, classes, by_bounds=settings.similarity_by == "rows")
+        self.leaves = LeafPool(width, len(study.columns.classes), by_bounds=settings.similarity_by == "rows")
         self._subsets = [np.empty((0, subset_size), np.int32)]
         self._depths = [np.empty(0, np.int32)]
         self._scores = [np.empty(0)]
@@ -37,7 +36,7 @@ class TreePool:
 
     def add(self, forest: Forest) -> int:
         """Take in more trees; returns how many reliable leaves they have."""
-        leaves = reliable_leaves(forest, self.wanted, first_tree=self.count)
+        leaves = reliable_leaves(forest, self._filter, first_tree=self.count)
         # In this order: an interrupt in between never leaves a leaf whose tree is not known.
         self._subsets.append(forest.subsets)
         self._depths.append(forest.depths)

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
+from maabo_dist.study import Study
 
 LN_2 = 0.6931471805599453
 LN_TERMS = 14
@@ -61,15 +61,10 @@ class Pruned:
     multiplicity: Multiplicity
 
 
-def prune(
-    leaves: Leaves,
-    columns: Columns,
-    split: Split,
-    wanted: LeafFilter,
-    shares: npt.NDArray[np.int64],
-    level: float,
-) -> Pruned:
-    """Drop what the rows do not support at this level of significance. `shares` are the training table's."""
+def prune(leaves: Leaves, study: Study) -> Pruned:
+    """Drop the conditions that the rows do not support at the settings' level of significance."""
+    columns, split, wanted = study.columns, study.split, LeafFilter.of(study)
+    shares, level = study.table.shares, study.settings.significance
     kept = np.zeros(len(leaves), np.int64)
     counts = np.zeros_like(leaves.counts)
     used = used_features(leaves)

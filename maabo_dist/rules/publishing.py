@@ -11,13 +11,12 @@ from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.conditions import Condition
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support, conditions_of
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.rules.statistics import held_out, support
-from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
 
 DISPLACED_SHOWN = 5
 
@@ -31,23 +30,18 @@ class TreeRecords:
     scores: npt.NDArray[np.float64]
 
 
-def choose(leaves: Leaves, columns: Columns, split: Split, settings: MiningSettings) -> Selection:
+def choose(leaves: Leaves, study: Study) -> Selection:
     """GS-MRM over distinct leaves, by the similarity that the settings name."""
+    settings = study.settings
     if settings.similarity_by == "logic":
         return select_by_logic(leaves.gini, leaves.logic, settings.similarity)
-    similarity = by_rows(covered_rows(columns, split.train, leaves.logic, leaves.bounds))
+    similarity = by_rows(covered_rows(study.columns, study.split.train, leaves.logic, leaves.bounds))
     return select_rules(leaves.gini, similarity, settings.similarity)
 
 
-def publish(
-    leaves: Leaves,
-    selection: Selection,
-    columns: Columns,
-    split: Split,
-    shares: npt.NDArray[np.int64],
-    records: TreeRecords,
-) -> tuple[Rule, ...]:
-    """The chosen leaves as rules, with their evidence. `shares` are the training table's (see there)."""
+def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRecords) -> tuple[Rule, ...]:
+    """Make rules of the chosen leaves, with the evidence for each. The leaves use no probe."""
+    columns, split, shares = study.table_columns, study.split, study.table.shares
     kept = leaves.take(selection.chosen)
     classes = len(columns.classes)
     labels = [_heaviest(counts, shares) for counts in kept.counts]

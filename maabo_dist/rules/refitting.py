@@ -14,27 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
 from maabo_dist.rules.pruning import used_features
+from maabo_dist.study import Study
 
 MOST_ROUNDS = 8
 NO_CUT = -1.0
 
 
-def refit(leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter, shares: npt.NDArray[np.int64]) -> Leaves:
-    """The same rules with fitted thresholds, measured anew. `shares` are the training table's."""
+def refit(leaves: Leaves, study: Study) -> Leaves:
+    """The same rules with fitted thresholds, and counts and impurity to match."""
     # Of many leaves the same is left once conditions were dropped: each is fitted once.
     rules = np.concatenate([leaves.logic.astype(np.float64), leaves.bounds], axis=1)
     _, first, place = np.unique(rules, axis=0, return_index=True, return_inverse=True)
-    fitted = _refitted(leaves.take(first), columns, split, wanted, shares).take(place.ravel())
+    fitted = _refitted(leaves.take(first), study).take(place.ravel())
     return replace(leaves, bounds=fitted.bounds, counts=fitted.counts, gini=fitted.gini)
 
 
-def _refitted(
-    leaves: Leaves, columns: Columns, split: Split, wanted: LeafFilter, shares: npt.NDArray[np.int64]
-) -> Leaves:
+def _refitted(leaves: Leaves, study: Study) -> Leaves:
+    columns, split, wanted, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
     used = used_features(leaves)
     places = np.zeros(columns.count, np.int64)
     places[used] = np.arange(len(used))

@@ -16,6 +16,7 @@ from maabo_dist.rules.leaves import NO_LITERAL, Leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.pruning import Multiplicity, Pruned, combined, cut_counts
 from maabo_dist.rules.rule import ConditionTest
+from maabo_dist.study import Study
 
 Premise = list[tuple[int, float]]
 """Literals and their thresholds."""
@@ -30,10 +31,9 @@ class Reasons:
     dropped_tests: tuple[ConditionTest, ...]
 
 
-def reasons(
-    pruned: Pruned, before: Leaves, kept: Leaves, labels: Sequence[int], columns: Columns, split: Split
-) -> list[Reasons]:
+def reasons(pruned: Pruned, before: Leaves, kept: Leaves, labels: Sequence[int], study: Study) -> list[Reasons]:
     """For leaves `kept` of the pruned ones, with the class of each; `before` they were pruned, they demanded more."""
+    columns, split = study.columns, study.split
     return [_reasons(pruned, before, kept, number, label, columns, split) for number, label in enumerate(labels)]
 
 

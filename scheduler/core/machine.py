@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.contract.result import StopReason
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.search import Subsets
 from maabo_dist.trees.forest import Forest, failed_forest
@@ -72,7 +73,7 @@ class JobMachine:
         """Batches proposed."""
         self.observed = 0
         """Batches observed."""
-        self._stop: tuple[int, str] | None = None
+        self._stop: tuple[int, StopReason] | None = None
         self._outbox: Outbox[TaskKey] = Outbox()
 
     @property
@@ -94,7 +95,7 @@ class JobMachine:
         """Whether the search is over and every answer is in."""
         return self.run.finished
 
-    def stop(self, after: int, reason: str) -> None:
+    def stop(self, after: int, reason: StopReason) -> None:
         """End the search when `after` batches have been proposed; those are still observed."""
         self._stop = (after, reason)
 

@@ -8,15 +8,11 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
 
-from maabo_dist.cluster.table_cache import TableCache, make_split
+from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
-from maabo_dist.contract.messages import TableSplit
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.split import Split
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
-from maabo_dist.settings import SearchPlan
-from maabo_dist.trees import TrainingTable
+from maabo_dist.study import Study
 from scheduler.ledger.ledger import Lease, Ledger
 from scheduler.ledger.tenants import QuotaError
 
@@ -30,30 +26,23 @@ A_MOMENT = 0.25
 class Prepared:
     """A table as a job needs it."""
 
-    columns: Columns
-    split: Split
-    table: TrainingTable
-    plan: SearchPlan
+    study: Study
     screen: Screen | None
     """None where the plan asks for none, and where it is the workers' to make."""
 
     @property
     def pair_seconds(self) -> float:
         """About how long a pair takes to screen."""
-        return pair_seconds(len(self.split.train), len(self.columns.classes))
+        return pair_seconds(len(self.study.split.train), len(self.study.columns.classes))
 
 
 def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared:
     """Fetch and lay out the table. A screen that should take less than `screen_seconds` is made here and now."""
-    settings, fingerprint = spec.settings, spec.dataset.fingerprint
-    layout = TableSplit.of(settings)
-    columns = cache.columns(fingerprint, layout)
-    plan = SearchPlan.settle(settings, columns.count)
-    table = cache.training(fingerprint, layout)
-    split = make_split(columns, layout)
-    seconds = count_pairs(0, columns.count, columns.count) * pair_seconds(len(split.train), len(columns.classes))
-    small = plan.screened and seconds < screen_seconds
-    return Prepared(columns, split, table, plan, screen(columns, split, table.root_scores) if small else None)
+    prepared = Prepared(cache.study(spec.dataset.fingerprint, spec.settings), None)
+    study, features = prepared.study, prepared.study.columns.count
+    if study.plan.screened and count_pairs(0, features, features) * prepared.pair_seconds < screen_seconds:
+        return Prepared(study, screen(study.columns, study.split, study.table.root_scores))
+    return prepared
 
 
 def prepare_held(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> Prepared:
@@ -63,8 +52,8 @@ def prepare_held(ledger: Ledger, cache: TableCache, screen_seconds: float, lease
         raise FormatError(f"The ledger has no job {lease.job}.")
     prepared = prepare(row.spec, cache, screen_seconds)
     limit = ledger.registry.quota(row.spec.tenant).trees
-    if limit is not None and prepared.plan.trees is not None and prepared.plan.trees > limit:
-        raise QuotaError("trees", limit, prepared.plan.trees)
+    if limit is not None and prepared.study.plan.trees is not None and prepared.study.plan.trees > limit:
+        raise QuotaError("trees", limit, prepared.study.plan.trees)
     return prepared
 
 

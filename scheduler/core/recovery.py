@@ -7,10 +7,12 @@ open_job ──► ScreeningJob ──its screen is in the ledger──► open_
 from collections.abc import Callable
 
 from maabo_dist.cluster.logs import StructuredLogger
+from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules import TreePool
+from maabo_dist.rules.pool import TreePool
 from maabo_dist.screens import MOST_PAIRS, Screen, unpack_pairs, unpack_screen
+from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.core.job import ActiveJob, ScreeningJob, Speed
 from scheduler.core.machine import JobMachine, TaskKey
@@ -34,26 +36,28 @@ def open_job(
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
     found = prepared.screen
-    if prepared.plan.screened and found is None:
+    if prepared.study.plan.screened and found is None:
         stored = ledger.screen(lease.job)
         if stored is None:
             return _open_screening(ledger, lease, row, prepared, now, task_seconds)
-        found = unpack_screen(stored, prepared.columns.count)
-    return _open_search(ledger, lease, row, prepared, found, now, tick)
+        found = unpack_screen(stored, prepared.study.columns.count)
+    return _open_search(ledger, lease, row, prepared.study, found, now, tick)
 
 
 def _open_screening(
     ledger: Ledger, lease: Lease, row: JobRow, prepared: Prepared, now: float, task_seconds: float
 ) -> ScreeningJob:
     """The blocks that the ledger has, or new ones; a cut once written stays."""
-    features, pair_seconds = prepared.columns.count, prepared.pair_seconds
+    features, pair_seconds = prepared.study.columns.count, prepared.pair_seconds
     rows = ledger.blocks(lease.job)
     if not rows:
         seconds = pair_seconds * (features * (features - 1) // 2)
         rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
         ledger.write_blocks(lease, now, rows)
     screening = Screening(features, [(block.start, block.stop) for block in rows], MOST_PAIRS)
-    job = ScreeningJob(lease, row.spec, prepared.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds))
+    job = ScreeningJob(
+        lease, row.spec, prepared.study.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds)
+    )
     for written in rows:
         block = screening.block(written.start, written.stop)
         if block is not None and written.pairs is not None:
@@ -68,21 +72,19 @@ def _open_search(
     ledger: Ledger,
     lease: Lease,
     row: JobRow,
-    prepared: Prepared,
+    study: Study,
     screen: Screen | None,
     now: float,
     tick: Callable[[], None],
 ) -> ActiveJob:
     """Replay: propose as the search does, and answer from the ledger."""
-    settings, plan, columns = row.spec.settings, prepared.plan, prepared.columns
     # Workers pool the trees; here they are needed only to see whether new rules still come.
-    pool = TreePool(settings, plan.subset_size, prepared.table.weights) if settings.patience is not None else None
-    run = SearchRun(columns, prepared.split, settings, plan, pool, screen)
-    machine = JobMachine(run, settings.max_depth, len(columns.classes))
-    job = ActiveJob(lease, row.spec, plan, row, now, machine, rules=row.rules, segments=list(row.segments))
+    pool = TreePool(study) if study.settings.patience is not None else None
+    machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
+    job = ActiveJob(lease, row.spec, study.plan, row, now, machine, rules=row.rules, segments=list(row.segments))
     if row.stop_after is not None:
         job.stopping = True
-        machine.stop(row.stop_after, "time")
+        machine.stop(row.stop_after, StopReason.TIME)
     _replay(job, ledger, now, tick)
     return job
 

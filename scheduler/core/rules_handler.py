@@ -11,6 +11,7 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import RulesAnswer, RulesMessage
+from maabo_dist.contract.result import StopReason
 from maabo_dist.trees.wire import Frame, write_segment
 from scheduler import metrics
 from scheduler.core.job import ActiveJob, RulesRequest
@@ -112,7 +113,7 @@ class RulesDesk:
             final=final,
             segments=tuple(segment.digest for segment in job.segments),
             seconds=job.ran(now),
-            stopped=run.reason if final else "running",
+            stopped=run.reason if final else StopReason.RUNNING,
             failures=tuple(job.failures.values()),
         )
         self._post.mine(message)

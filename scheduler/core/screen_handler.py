@@ -70,7 +70,7 @@ class ScreenDesk:
             job.unwritten.clear()
         if not job.screening.finished:
             return False
-        table, columns = job.prepared.table, job.prepared.columns
+        table, columns = job.prepared.study.table, job.prepared.study.columns
         screen = Screen.of(table.root_scores, job.screening.best, len(columns.classes))
         self._ledger.write_screen(job.lease, now, pack_screen(screen), {"ran": job.ran(now)})
         facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.ran(now)}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.messages import EvaluationAnswer
+from maabo_dist.contract.result import StopReason
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
 from scheduler.core.job import ActiveJob
@@ -48,7 +49,7 @@ class SearchDesk:
         if job.overtime(now):
             job.stopping = True
             values["stop_after"] = machine.proposed
-            machine.stop(machine.proposed, "time")
+            machine.stop(machine.proposed, StopReason.TIME)
             logger.info("time budget spent", **job.named, batches=machine.proposed)
         before = machine.run.grown
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]

@@ -164,4 +164,4 @@ def _check_document(document: bytes) -> None:
 
 def _early_end(job: ActiveJob) -> str | None:
     reason = job.machine.run.reason
-    return reason if reason in EARLY_ENDS else None
+    return reason.value if reason in EARLY_ENDS else None

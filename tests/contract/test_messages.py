@@ -61,7 +61,7 @@ def test_a_task_reads_well_to_a_person():
 
 def test_a_task_shows_the_correlation_of_its_job_at_the_end():
     spec = JobSpec.parse({"id": JOB, "dataset": {"fingerprint": TABLE}, "correlation": "order 7"})
-    mine = RulesMessage(spec=spec, attempt=1, final=True, segments=(), seconds=0.0, stopped="trees")
+    mine = RulesMessage(spec=spec, attempt=1, final=True, segments=(), seconds=0.0, stopped="budget")
 
     assert EvaluateMessage.read(an_evaluation(correlation="order 7")).argsrepr.endswith(" subsets of 3 · order 7")
     assert mine.argsrepr == "job 0123 · rules · order 7"

@@ -8,11 +8,12 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from maabo_dist.mining.local import SearchEnd, conclude, split_for
+from maabo_dist.mining.result import conclude
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules import TreePool
-from maabo_dist.settings import MiningSettings, SearchPlan
-from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
+from maabo_dist.trees import Forest, depth_search
 from maabo_dist.trees.forest import failed_forest
 from tests import servers
 from tests.faults.world import World, table
@@ -26,33 +27,29 @@ class Search:
     """The search in this process, with a subset that cannot be had."""
 
     def __init__(self):
-        self.columns, self.settings = table(), MiningSettings.parse(MINING)
-        self.plan = SearchPlan.settle(self.settings, self.columns.count)
-        self.split = split_for(self.columns, self.settings)
-        self.training = TrainingTable.build(self.columns, self.split)
+        self.study = Study.build(table(), MiningSettings.parse(MINING))
 
     def run(self, pool=None):
-        return SearchRun(self.columns, self.split, self.settings, self.plan, pool)
+        return SearchRun(self.study, pool)
 
     def first_batch(self):
         return self.run().propose()
 
     def digest_without(self, poison):
-        pool = TreePool(self.settings, self.plan.subset_size, self.training.weights)
+        pool = TreePool(self.study)
         run, waiting = self.run(pool), []
         while not run.finished:
             if (subsets := run.propose()) is not None:
                 waiting.append(subsets)
             else:
                 run.observe(Forest.joined([self.tree(subset, poison) for subset in waiting.pop(0)]))
-        end = SearchEnd(run.reason, 0.0)
-        return conclude(self.columns, self.split, self.training, self.settings, self.plan, pool, end).digest
+        return conclude(self.study, pool, run.reason, 0.0).digest
 
     def tree(self, subset, poison):
         if subset.tolist() == poison:
-            return failed_forest(subset[np.newaxis], self.settings.max_depth, len(self.columns.classes))
-        whole = self.settings.whole_trees
-        return depth_search(self.training, subset[np.newaxis], self.settings.max_depth, whole=whole)
+            return failed_forest(subset[np.newaxis], self.study.settings.max_depth, len(self.study.columns.classes))
+        settings = self.study.settings
+        return depth_search(self.study.table, subset[np.newaxis], settings.max_depth, whole=settings.whole_trees)
 
 
 @cache

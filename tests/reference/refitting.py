@@ -8,12 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from maabo_dist.rules.leaves import LeafFilter
 from maabo_dist.rules.refitting import MOST_ROUNDS
 from tests.reference.pruning import all_hold, class_counts, gini, heaviest
 
 
-def refitted(columns, split, rule, wanted, shares):
+def refitted(rule, study):
     """(the rule with its new bounds, whether it came to rest); as it was where it would lose size, purity or class."""
+    columns, split, wanted, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
     label = heaviest(class_counts(columns, split.train, rule), shares)
     fitted, rests = list(rule), False
     for _ in range(MOST_ROUNDS):

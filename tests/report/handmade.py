@@ -1,7 +1,8 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.mining.local import Funnel, MiningResult, SearchSummary
+from maabo_dist.contract.result import StopReason
+from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support
 from maabo_dist.settings import MiningSettings, SearchPlan
@@ -64,7 +65,7 @@ def make_result(
         digest="ab" * 32,
         settings=chosen,
         plan=SearchPlan.settle(chosen, features),
-        search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped="budget"),
+        search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET),
         funnel=funnel or Funnel(400, 120, 44, 31, 31, len(rules)),
         classes=tuple(classes),
         target=target,

@@ -8,7 +8,8 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data import load_bundled, prepare
-from maabo_dist.mining.local import SearchSummary, mine
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import SearchSummary
 from maabo_dist.report import load_schema, result_document
 from maabo_dist.report.document import conditions_of, dump_document
 from maabo_dist.settings import MiningSettings

@@ -9,17 +9,21 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.conditions import Op
+from maabo_dist.contract.result import StopReason
 from maabo_dist.data import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining.local import SearchEnd, conclude, mine, split_for
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import conclude
 from maabo_dist.report import figures as module
 from maabo_dist.report.figures import coverage as covering
 from maabo_dist.report.figures import exhibits_of, make_exhibits, search
 from maabo_dist.report.figures.histograms import MOST_CLASSES, ClassGroups
-from maabo_dist.rules import TreePool, TreeRecords
-from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreeRecords
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.study import Study, split_for
+from maabo_dist.trees import depth_search
 from tests import factories
 
 
@@ -261,14 +265,12 @@ def test_a_result_without_rules_has_exhibits_of_its_search():
 def test_what_a_worker_has_gives_the_same_exhibits():
     columns, result = mined(probes=3)
     chosen = result.settings
-    probed = with_probes(columns, chosen.probes, chosen.seed)
-    plan, split = SearchPlan.settle(chosen, probed.count), split_for(probed, chosen)
-    table = TrainingTable.build(probed, split, class_weight=chosen.class_weight)
-    pool = TreePool(chosen, plan.subset_size, table.weights)
-    pool.add(depth_search(table, result.records.subsets, chosen.max_depth, whole=chosen.whole_trees))
-    concluded = conclude(probed, split, table, chosen, plan, pool, SearchEnd("budget", 1.0))
+    study = Study.build(columns, chosen)
+    pool = TreePool(study)
+    pool.add(depth_search(study.table, result.records.subsets, chosen.max_depth, whole=chosen.whole_trees))
+    concluded = conclude(study, pool, StopReason.BUDGET, 1.0)
 
-    assert make_exhibits(concluded, probed, split, table) == exhibits_of(result, columns)
+    assert make_exhibits(concluded, study) == exhibits_of(result, columns)
 
 
 def test_a_result_that_kept_no_records_says_how_to_keep_them(made):

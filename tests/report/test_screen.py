@@ -7,10 +7,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.mining.local import Dropping, Funnel
+from maabo_dist.mining.result import Dropping, Funnel
 from maabo_dist.report.terminal import print_report, report_console
 from maabo_dist.report.wording import large_number
-from maabo_dist.rules import NoiseEstimate
+from maabo_dist.rules.noise import NoiseEstimate
 from maabo_dist.rules.rule import ConditionTest
 
 LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]

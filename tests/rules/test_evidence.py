@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, false_discovery_control, fisher_exact
 
-from maabo_dist.rules import Support
+from maabo_dist.rules.rule import Support
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher, held_out, support, wilson
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from maabo_dist.rules import estimate_noise, probe_free
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves
-from maabo_dist.rules.noise import TAIL, greatest_count, least_count, probes_used
+from maabo_dist.rules.noise import TAIL, estimate_noise, greatest_count, least_count, probe_free, probes_used
 
 PROBES = np.array([False] * 6 + [True] * 4)
 

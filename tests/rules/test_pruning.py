@@ -9,22 +9,21 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.mining.local import split_for
-from maabo_dist.rules import LeafFilter, reliable_leaves
-from maabo_dist.rules.leaves import NO_LITERAL
+from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, _feature_q, _fisher, _ln, _Tally, combined, product_bar, prune
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.study import split_for
+from maabo_dist.trees import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 
 
-def leaves_of(columns, subset_size=3, min_samples=4, max_gini=0.4, seed=0):
+def leaves_of(columns, subset_size=3, min_samples=4, max_gini=0.4, level=0.01, seed=0):
     split = split_for(columns, MiningSettings(seed=seed))
-    table = TrainingTable.build(columns, split)
-    wanted = LeafFilter(min_samples, max_gini, table.weights)
-    forest = depth_search(table, factories.every_subset(columns.count, subset_size), 4)
-    return reliable_leaves(forest, wanted), split, wanted, table
+    gini = max_gini / (1 - 1 / len(columns.classes))
+    study = factories.make_study(columns, split, min_samples=min_samples, gini=gini, significance=level)
+    forest = depth_search(study.table, factories.every_subset(columns.count, subset_size), 4)
+    return reliable_leaves(forest, LeafFilter.of(study)), study
 
 
 def planted(seed, noise=6, rows=600):
@@ -44,11 +43,11 @@ def planted(seed, noise=6, rows=600):
 def test_what_stays_is_what_the_slow_twin_keeps(seed, classes, level, class_weight):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.95), factories.make_split(rng, 150)
-    table = TrainingTable.build(columns, split, class_weight=class_weight)
+    study = factories.make_study(columns, split, class_weight=class_weight, min_samples=4, gini=0.9, significance=level)
+    table, wanted = study.table, LeafFilter.of(study)
     leaves = factories.make_rules(rng, columns, split, 10, weights=table.weights)
-    wanted = LeafFilter(4, 0.6, table.weights)
 
-    pruned = prune(leaves, columns, split, wanted, table.shares, level)
+    pruned = prune(leaves, study)
 
     q_values, factor, expected = slow.pruned(columns, split, slow.rules_of(leaves), table.shares, level)
     assert pruned.multiplicity.feature_q == pytest.approx(q_values, rel=1e-9)
@@ -70,12 +69,12 @@ def test_what_stays_is_what_the_slow_twin_keeps(seed, classes, level, class_weig
 @pytest.mark.parametrize("seed", range(3))
 def test_the_leaves_of_trees_keep_what_the_slow_twin_keeps(seed):
     columns = factories.make_columns(np.random.default_rng(seed), 120, 4, 2 + seed % 2, signal=0.8)
-    leaves, split, wanted, table = leaves_of(columns)
+    leaves, study = leaves_of(columns, level=0.3)
     leaves = leaves.take(np.arange(0, len(leaves), max(1, len(leaves) // 12)))
 
-    pruned = prune(leaves, columns, split, wanted, table.shares, 0.3)
+    pruned = prune(leaves, study)
 
-    _, _, expected = slow.pruned(columns, split, slow.rules_of(leaves), table.shares, 0.3)
+    _, _, expected = slow.pruned(columns, study.split, slow.rules_of(leaves), study.table.shares, 0.3)
     assert len(pruned.leaves)
     for place, rule in zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True):
         conditions, _, closest = expected[place]
@@ -84,27 +83,28 @@ def test_the_leaves_of_trees_keep_what_the_slow_twin_keeps(seed):
 
 def test_rows_are_counted_anew_for_what_is_left():
     columns = planted(3)
-    leaves, split, wanted, table = leaves_of(columns, min_samples=30)
+    leaves, study = leaves_of(columns, min_samples=30)
+    train = study.split.train
 
-    pruned = prune(leaves, columns, split, wanted, table.shares, 0.01).leaves
+    pruned = prune(leaves, study).leaves
 
     assert len(pruned)
     for logic, bounds, counts in zip(pruned.logic, pruned.bounds, pruned.counts, strict=True):
-        covered = np.ones(len(split.train), bool)
+        covered = np.ones(len(train), bool)
         for literal, bound in zip(logic, bounds, strict=True):
             if literal != NO_LITERAL:
-                covered &= slow.holds(columns, split.train, literal, bound)
-        assert np.bincount(columns.labels[split.train][covered], minlength=2).tolist() == counts.tolist()
+                covered &= slow.holds(columns, train, literal, bound)
+        assert np.bincount(columns.labels[train][covered], minlength=2).tolist() == counts.tolist()
     assert (pruned.sizes >= 30).all()
-    assert (pruned.gini < wanted.max_gini).all()
+    assert (pruned.gini < 0.4).all()
 
 
 def test_noise_goes_and_what_was_planted_stays():
     noisy = kept = both = 0
     for seed in range(5):
         columns = planted(seed)
-        leaves, split, wanted, table = leaves_of(columns, min_samples=30, max_gini=0.3)
-        logic = prune(leaves, columns, split, wanted, table.shares, 0.01).leaves.logic
+        leaves, study = leaves_of(columns, min_samples=30, max_gini=0.3)
+        logic = prune(leaves, study).leaves.logic
         used = [{literal // 2 for literal in row.tolist() if literal != NO_LITERAL} for row in logic]
         noisy += sum(bool(features - {0, 1}) for features in used)
         both += sum(features == {0, 1} for features in used)
@@ -119,8 +119,8 @@ def test_where_classes_are_shuffled_nothing_matters():
     for seed in range(120):
         rng = np.random.default_rng(seed)
         columns = factories.columns_of(rng.normal(size=(8, 150)).round(1), rng.integers(0, 2, 150))
-        leaves, split, wanted, table = leaves_of(columns, subset_size=2, min_samples=5, seed=seed)
-        pruned = prune(leaves, columns, split, wanted, table.shares, 0.05)
+        leaves, study = leaves_of(columns, subset_size=2, min_samples=5, level=0.05, seed=seed)
+        pruned = prune(leaves, study)
         misled += (pruned.multiplicity.feature_q <= 0.05).any()
         conditions += len(leaves)
 
@@ -194,8 +194,8 @@ def test_the_bar_on_the_product_is_fishers_method(level):
 
 def test_nothing_in_gives_nothing_out():
     columns = planted(1)
-    leaves, split, wanted, table = leaves_of(columns, min_samples=10_000)
+    leaves, study = leaves_of(columns, min_samples=10_000)
 
-    pruned = prune(leaves, columns, split, wanted, table.shares, 0.01)
+    pruned = prune(leaves, study)
 
     assert (len(pruned.leaves), pruned.dropped, pruned.lost) == (0, 0, 0)

@@ -8,10 +8,12 @@ import pytest
 
 from maabo_dist.contract.conditions import Op
 from maabo_dist.data import prepare, split_rows
-from maabo_dist.rules import LeafFilter, TreeRecords, best_of_each, choose, publish, reliable_leaves, rules_digest
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules.selection import best_of_each
+from maabo_dist.settings import TableSettings
+from maabo_dist.trees import depth_search
 from tests import factories
 from tests.reference import gs_mrm
 
@@ -31,15 +33,12 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
     """(frame, columns, split, leaves, selection, rules) of all trees over a small table with every kind of feature."""
     frame = a_frame(np.random.default_rng(seed))
     columns = prepare(frame, TableSettings(target="survived", missing_indicator=True)).columns
-    mining = MiningSettings(similarity_by=by, **{"similarity": 0.7, **settings})
     split = split_rows(columns.labels, test_size=0.3, seed=seed, holdout=holdout)
-    table = TrainingTable.build(columns, split)
-    forest = depth_search(table, factories.every_subset(columns.count, 3), 4)
-    leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, table.weights)), by_bounds=by == "rows")
-    selection = choose(leaves, columns, split, mining)
-    rules = publish(
-        leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths, forest.best_scores)
-    )
+    study = factories.make_study(columns, split, similarity_by=by, **{"similarity": 0.7, **settings})
+    forest = depth_search(study.table, factories.every_subset(columns.count, 3), 4)
+    leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, study.table.weights)), by_bounds=by == "rows")
+    selection = choose(leaves, study)
+    rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
     return frame, columns, split, leaves, selection, rules
 
 
@@ -153,13 +152,11 @@ def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
     labels = (rng.random(200) < 0.1).astype(int)
     matrix = np.array([(labels == 1) | (rng.random(200) < 0.15), rng.random(200)], float)
     columns, split = factories.columns_of(matrix, labels), factories.make_split(rng, 200)
-    table = TrainingTable.build(columns, split)
-    forest = depth_search(table, np.array([[0]]), 1)
-    leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, table.weights)))
-    selection = choose(leaves, columns, split, MiningSettings())
-    rules = publish(
-        leaves, selection, columns, split, table.shares, TreeRecords(forest.subsets, forest.depths, forest.best_scores)
-    )
+    study = factories.make_study(columns, split)
+    forest = depth_search(study.table, np.array([[0]]), 1)
+    leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, study.table.weights)))
+    selection = choose(leaves, study)
+    rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
 
     (rare,) = [rule for rule in rules if rule.logic == ((0, True),)]
 

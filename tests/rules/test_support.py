@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from maabo_dist.mining.local import mine
-from maabo_dist.rules import LeafFilter, reliable_leaves
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, prune
 from maabo_dist.rules.support import condition_test, fisher, reasons
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 
@@ -91,13 +91,13 @@ def test_what_was_kept_is_supported():
 def test_what_was_dropped_is_said_with_its_p_value():
     columns = a_table()
     split = factories.make_split(np.random.default_rng(1), columns.rows)
-    table = TrainingTable.build(columns, split)
-    wanted = LeafFilter(15, 0.45, table.weights)
-    before = reliable_leaves(depth_search(table, factories.every_subset(columns.count, 3), 4, whole=True), wanted)
-    pruned = prune(before, columns, split, wanted, table.shares, 0.05)
-    labels = [slow.heaviest(counts, table.shares) for counts in pruned.leaves.counts]
+    study = factories.make_study(columns, split, min_samples=15, gini=0.9, significance=0.05)
+    forest = depth_search(study.table, factories.every_subset(columns.count, 3), 4, whole=True)
+    before = reliable_leaves(forest, LeafFilter(15, 0.45, study.table.weights))
+    pruned = prune(before, study)
+    labels = [slow.heaviest(counts, study.table.shares) for counts in pruned.leaves.counts]
 
-    found = reasons(pruned, before, pruned.leaves, labels, columns, split)
+    found = reasons(pruned, before, pruned.leaves, labels, study)
 
     kept = [test.p for why in found for test in why.tests]
     dropped = [test.p for why in found for test in why.dropped_tests]

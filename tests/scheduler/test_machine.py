@@ -13,11 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec, JobState
-from maabo_dist.mining.local import split_for
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules import TreePool
-from maabo_dist.settings import MiningSettings, SearchPlan
-from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
+from maabo_dist.trees import Forest, depth_search
 from maabo_dist.trees.forest import failed_forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.core.machine import MOST_STRIKES, JobMachine, TaskKey
@@ -40,8 +40,8 @@ def columns():
 
 
 @cache
-def table():
-    return TrainingTable.build(columns(), split_for(columns(), MINING))
+def study():
+    return Study.build(columns(), MINING)
 
 
 def grow(subsets, bad=NOBODY):
@@ -52,13 +52,11 @@ def grow(subsets, bad=NOBODY):
 @cache
 def tree_of(subset, is_bad):
     alone = np.array([subset], np.int32)
-    return failed_forest(alone, MINING.max_depth, 2) if is_bad else depth_search(table(), alone, MINING.max_depth)
+    return failed_forest(alone, MINING.max_depth, 2) if is_bad else depth_search(study().table, alone, MINING.max_depth)
 
 
 def a_machine():
-    plan = SearchPlan.settle(MINING, columns().count)
-    pool = TreePool(MINING, plan.subset_size, table().weights)
-    return JobMachine(SearchRun(columns(), split_for(columns(), MINING), MINING, plan, pool), MINING.max_depth, 2)
+    return JobMachine(SearchRun(study(), TreePool(study())), MINING.max_depth, 2)
 
 
 class World:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.errors import FormatError
-from maabo_dist.mining.local import split_for
 from maabo_dist.settings import MiningSettings
+from maabo_dist.study import split_for
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees import wire as segment
 from maabo_dist.trees.wire import file_digest, pack_forest, read_frames, read_segment, write_segment

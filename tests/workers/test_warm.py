@@ -13,7 +13,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from maabo_dist.data.columns import Columns
-from maabo_dist.mining import mine
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from maabo_dist.warm import warm

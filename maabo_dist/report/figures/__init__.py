@@ -9,17 +9,15 @@ import json
 from typing import Any
 
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import with_probes
-from maabo_dist.data.split import Split
 from maabo_dist.errors import SettingsError
-from maabo_dist.mining.local import MiningResult, split_for
+from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.figures.coverage import Covering
 from maabo_dist.report.figures.histograms import ClassGroups, histograms
 from maabo_dist.report.figures.search import feature_use, search_history
 from maabo_dist.report.figures.trees import tree_pictures
 from maabo_dist.report.versions import versions
 from maabo_dist.rules.publishing import TreeRecords
-from maabo_dist.trees import TrainingTable
+from maabo_dist.study import Study
 
 FORMAT = "maabo-exhibits/1"
 MOST_RULES = 200
@@ -28,14 +26,13 @@ MOST_RULES = 200
 Exhibits = dict[str, Any]
 
 
-def make_exhibits(
-    result: MiningResult, columns: Columns, split: Split, table: TrainingTable, *, random: MiningResult | None = None
-) -> Exhibits:
-    """The exhibits of a result that carries its records, from what `conclude` was called with (columns with probes).
+def make_exhibits(result: MiningResult, study: Study, *, random: MiningResult | None = None) -> Exhibits:
+    """The exhibits of a result that carries its records, from the study that it was mined from.
 
     `random`, if given, is a random search of the same table and budget, to be shown beside this one.
     """
     records, settings = _records(result), result.settings
+    columns, split, table = study.columns, study.split, study.table
     rules = result.rules[:MOST_RULES]
     groups = ClassGroups.of(table.totals)
     covering = Covering.of(columns, split, rules)
@@ -62,13 +59,7 @@ def make_exhibits(
 
 def exhibits_of(result: MiningResult, columns: Columns, *, random: MiningResult | None = None) -> Exhibits:
     """The same from the columns that `mine` was called with; split and training table are derived once more."""
-    settings = result.settings
-    columns = with_probes(columns, settings.probes, settings.seed)
-    split = split_for(columns, settings)
-    table = TrainingTable.build(
-        columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
-    )
-    return make_exhibits(result, columns, split, table, random=random)
+    return make_exhibits(result, Study.build(columns, result.settings), random=random)
 
 
 def dump_exhibits(exhibits: Exhibits) -> str:

@@ -13,14 +13,17 @@ from time import process_time
 
 import numpy as np
 
+from maabo_dist.contract.result import StopReason
 from maabo_dist.data import Columns, prepare
 from maabo_dist.errors import MaaboError
-from maabo_dist.mining.local import MiningResult, SearchEnd, conclude, mine, split_for
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.report.document import result_document
 from maabo_dist.research.paper.case import Case, Outcome, Result, TableKey, TunedTree, outcome_of
 from maabo_dist.research.paper.tables import PaperTable, with_noise
-from maabo_dist.rules import TreePool
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study, split_for
 from maabo_dist.trees import TrainingTable, depth_search
 from maabo_dist.trees.growth import LEAF
 
@@ -51,7 +54,7 @@ def outcome(columns: Columns, case: Case) -> Outcome:
 
 def _mined(columns: Columns, settings: MiningSettings, *, keep_trees: bool) -> MiningResult:
     result = mine(columns, settings, keep_trees=keep_trees, clock=process_time)
-    if result.search.stopped == "interrupted":  # half an arm is nothing to compare
+    if result.search.stopped is StopReason.INTERRUPTED:  # half an arm is nothing to compare
         raise KeyboardInterrupt
     return result
 
@@ -177,13 +180,10 @@ def shortened(result: MiningResult, columns: Columns, settings: MiningSettings) 
     """
     if result.forest is None:
         raise ValueError("The trees were to be kept.")
-    plan, split = SearchPlan.settle(settings, columns.count), split_for(columns, settings)
-    table = TrainingTable.build(
-        columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
-    )
-    pool = TreePool(settings, plan.subset_size, table.weights)
-    pool.add(result.forest.first(plan.trees))
-    return conclude(columns, split, table, settings, plan, pool, SearchEnd("budget", result.search.seconds))
+    study = Study.build(columns, settings)
+    pool = TreePool(study)
+    pool.add(result.forest.first(study.plan.trees))
+    return conclude(study, pool, StopReason.BUDGET, result.search.seconds)
 
 
 def _tuned(result: MiningResult, columns: Columns) -> TunedTree:

@@ -1,0 +1,57 @@
+"""`Study`: a table made ready for mining, with the settings and the plan of its search."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.probes import probe_mask, with_probes, without_probes
+from maabo_dist.data.split import Split, split_rows
+from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.trees.training import TrainingTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """The inputs that a search and the selection of its rules share."""
+
+    columns: Columns
+    """The table's columns, followed by the probes."""
+    split: Split
+    table: TrainingTable
+    settings: MiningSettings
+    plan: SearchPlan
+
+    @classmethod
+    def build(cls, columns: Columns, settings: MiningSettings) -> "Study":
+        """Add the probes, split the rows, lay out the training table and settle the plan."""
+        columns = with_probes(columns, settings.probes, settings.seed)
+        plan = SearchPlan.settle(settings, columns.count)
+        split = split_for(columns, settings)
+        table = TrainingTable.build(
+            columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
+        )
+        return cls(columns, split, table, settings, plan)
+
+    @property
+    def table_columns(self) -> Columns:
+        """The columns without the probes."""
+        return without_probes(self.columns)
+
+    @property
+    def probe_mask(self) -> npt.NDArray[np.bool_]:
+        """(D): True for features that are probes."""
+        return probe_mask(self.columns)
+
+
+def split_for(columns: Columns, settings: MiningSettings) -> Split:
+    """Split the rows into training, validation and holdout as the settings ask."""
+    return split_rows(
+        columns.labels,
+        test_size=settings.test_size,
+        seed=settings.seed if settings.split_seed is None else settings.split_seed,
+        holdout=settings.holdout,
+        stratify=settings.stratify,
+        classes=columns.classes,
+    )
