@@ -1,4 +1,4 @@
-"""The cases of an experiment as jobs of a cluster, some at a time."""
+"""Run the cases of an experiment as jobs of a cluster, several at a time."""
 
 import json
 from collections import deque
@@ -11,7 +11,9 @@ from maabo_dist.cli.place import Place
 from maabo_dist.cli.remote import check_not_failed, connect, left_running
 from maabo_dist.cli.source import Source
 from maabo_dist.contract.job import Priority
-from maabo_dist.research.paper import Case, Outcome, PaperTable, Result, outcome_of, prepared_for
+from maabo_dist.data import prepare
+from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
+from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import RepeatSettings, TableSettings
 
 if TYPE_CHECKING:
@@ -22,74 +24,71 @@ if TYPE_CHECKING:
     from maabo_dist.cli.cluster_port import Cluster
     from maabo_dist.data import PreparedTable
 
-AT_ONCE = 16
-"""Jobs that are under way beside each other: enough to keep workers busy, and few to leave behind at a Ctrl-C."""
+MAX_JOBS = 16
+"""Jobs that run at the same time: enough to keep workers busy, and few to leave behind after Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseSource(Source):
-    """A table in memory, as a source of a job."""
+    """A table in memory as the source of a job."""
 
-    own: PaperTable
+    paper_table: PaperTable
     title: str
 
     @property
     def name(self) -> str:
-        """The same for all cases on the table, as a server keeps it but once."""
+        """The same for all cases on the table, so that a server stores it once."""
         return self.title
 
     def raw(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
-        """The table, with its noise."""
-        return self.own.frame, self.own.settings
+        """The table with its noise columns."""
+        return self.paper_table.frame, self.paper_table.settings
 
     def prepared(self) -> "tuple[PreparedTable, TableSettings]":
-        """The table, ready to be mined."""
-        from maabo_dist.data import prepare
-
-        return prepare(self.own.frame, self.own.settings), self.own.settings
+        """The table, prepared for mining."""
+        return prepare(self.paper_table.frame, self.paper_table.settings), self.paper_table.settings
 
     @classmethod
-    def of(cls, case: Case, tables: Mapping[str, PaperTable]) -> "CaseSource":
-        """What a case mines."""
+    def from_case(cls, case: Case, tables: Mapping[str, PaperTable]) -> "CaseSource":
+        """The table of a case."""
         key = case.table
         noise = f" + {key.noise} noise, seed {key.seed}" if key.noise else ""
-        table = prepared_for(tables, key)
-        return cls(None, None, {}, case.settings, RepeatSettings(), table, f"{key.name}{noise}")
+        return cls(None, None, {}, case.settings, RepeatSettings(), case_table(tables, key), f"{key.name}{noise}")
 
 
 def run_jobs(
     cases: Sequence[Case],
     tables: Mapping[str, PaperTable],
     place: Place,
-    watch: Callable[[int], object],
+    report_progress: Callable[[int], object],
     say: Callable[[str], None],
 ) -> list[Result]:
-    """The outcomes of all cases, each a job of the cluster, in the order of the cases."""
+    """Run each case as a job of the cluster and return the cases with their outcomes, in order."""
     cluster = connect(place, say)
-    found: list[Outcome] = []
-    waiting: deque[str] = deque()
+    outcomes: list[Outcome] = []
+    running: deque[str] = deque()
     for case in cases:
-        if len(waiting) == AT_ONCE:
-            found.append(_ended(cluster, waiting))
-            watch(len(found))
-        with left_running(*waiting):
-            waiting.append(_sent(cluster, CaseSource.of(case, tables)))
-    while waiting:
-        found.append(_ended(cluster, waiting))
-        watch(len(found))
-    return list(zip(cases, found, strict=True))
+        if len(running) == MAX_JOBS:
+            outcomes.append(_wait_for_oldest(cluster, running))
+            report_progress(len(outcomes))
+        with left_running(*running):
+            running.append(_submit(cluster, CaseSource.from_case(case, tables)))
+    while running:
+        outcomes.append(_wait_for_oldest(cluster, running))
+        report_progress(len(outcomes))
+    return list(zip(cases, outcomes, strict=True))
 
 
-def _sent(cluster: "Cluster", source: CaseSource) -> str:
+def _submit(cluster: "Cluster", source: CaseSource) -> str:
     wishes = Wishes(source.name, Priority.NORMAL.value, None, fresh=False, quiet=True)
     (record,) = cluster.order(source, wishes).send()
     return record.id
 
 
-def _ended(cluster: "Cluster", waiting: deque[str]) -> Outcome:
-    """What the oldest job came to; it leaves the queue."""
-    with left_running(*waiting):
-        for _ in cluster.follow(waiting[0]):
+def _wait_for_oldest(cluster: "Cluster", running: deque[str]) -> Outcome:
+    """Return the outcome of the oldest job and remove it from the queue."""
+    with left_running(*running):
+        for _ in cluster.follow(running[0]):
             pass
-        check_not_failed(cluster.record(waiting[0]))
-        return outcome_of(json.loads(cluster.final_document(waiting.popleft())))
+        check_not_failed(cluster.record(running[0]))
+        return Outcome.from_document(json.loads(cluster.final_document(running.popleft())))

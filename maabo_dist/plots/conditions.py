@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.canvas import (
+from maabo_dist.plots.style import (
     LITERAL,
     MIDDLE,
     SMALL,
@@ -20,14 +20,14 @@ from maabo_dist.plots.canvas import (
     RuleName,
     Shown,
     class_legend,
-    entitle,
     exhibits_of,
     name_rows,
     new_row,
-    palette_of,
+    palette_for,
     rule_of,
+    set_title,
     shortened,
-    tidy,
+    style_axes,
 )
 from maabo_dist.report.document import conditions_of
 from maabo_dist.report.wording import conditions_text, number_text, one_line
@@ -62,10 +62,10 @@ def plot_rule(shown: Shown, rule: RuleName, ax: Axes | Sequence[Axes] | None = N
     own = exhibits["classes"].index(told["class"]) if told["class"] in exhibits["classes"] else len(exhibits["classes"])
     for place, each in zip(axes, marked, strict=True):
         levels = each.picture["kind"] == "levels"
-        palette = tidy(place, left=False, bottom=not levels)
+        palette = style_axes(place, left=False, bottom=not levels)
         draw = _levels if levels else _numbers
         draw(place, each, stacked(own, len(exhibits["classes"]), palette), palette)
-        entitle(place, shortened(conditions_text(each.conditions), 44), palette)
+        set_title(place, shortened(conditions_text(each.conditions), 44), palette)
         _tell_missing(place, each.picture)
     return axes
 
@@ -90,7 +90,7 @@ def _made(marked: Sequence[Marked], rule: Mapping[str, Any], classes: Sequence[s
     if axes:
         across = min(3, len(axes))
         text = fill(one_line(rule["text"]), 46 * across, max_lines=3, placeholder=" …")
-        figure, palette = axes[0].figure.figure, palette_of(axes[0])
+        figure, palette = axes[0].figure.figure, palette_for(axes[0])
         names = [name or "others" for name in classes]
         class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
         figure.suptitle(f"{rule['id']}: {text}", x=0.01, ha="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)

@@ -11,19 +11,19 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.transforms import offset_copy
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.canvas import (
+from maabo_dist.plots.style import (
     LITERAL,
     SMALL,
     Palette,
     Shown,
     class_legend,
-    entitle,
     exhibits_of,
     name_rows,
     new_axes,
     percent,
     scale,
-    tidy,
+    set_title,
+    style_axes,
 )
 from maabo_dist.report.figures import Exhibits
 
@@ -48,7 +48,7 @@ def plot_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
     exhibits = exhibits_of(shown)
     ids = [entry["id"] for entry in exhibits["rules"]]
     ax = ax or new_axes(8.6, min(9.0, 1.3 + 0.19 * len(ids)))
-    palette = tidy(ax, left=False, bottom=False)
+    palette = style_axes(ax, left=False, bottom=False)
     groups = exhibits["coverage"]["groups"]
     starts = _starts(groups, exhibits["coverage"]["shown"])
     covered, first = coverage_of(exhibits), 0
@@ -151,8 +151,8 @@ def plot_similarity(shown: Shown, ax: Axes | None = None, *, by: Literal["logic"
     ids = [exhibits["rules"][place]["id"] for place in order]
     side = min(6.4, 1.6 + 0.32 * len(ids))
     ax = ax or new_axes(max(3.2, side + 1.2), max(2.8, side))
-    palette = tidy(ax, left=False, bottom=False)
-    entitle(ax, _TITLES[by], palette)
+    palette = style_axes(ax, left=False, bottom=False)
+    set_title(ax, _TITLES[by], palette)
     _squares(ax, square[np.ix_(order, order)], palette)
     _names(ax, ids)
     return ax

@@ -6,18 +6,18 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from maabo_dist.plots.canvas import (
+from maabo_dist.plots.style import (
     LITERAL,
     SMALL,
     Palette,
     Shown,
     document_of,
-    entitle,
-    in_percent,
     legend_above,
     name_rows,
     new_axes,
-    tidy,
+    percent_axis,
+    set_title,
+    style_axes,
 )
 from maabo_dist.report.document import Document
 from maabo_dist.report.summary import funnel_steps
@@ -34,7 +34,7 @@ def plot_precision_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
     """Arrows from training rows to held-out rows, or validation rows where none were held out; dashed: base rates."""
     document = document_of(shown)
     ax = ax or new_axes(6.4, 4.2)
-    palette = tidy(ax)
+    palette = style_axes(ax)
     classes = document["dataset"]["classes"]
     later = "holdout" if document["dataset"]["parts"]["holdout"] else "validation"
     rules = [(rule, *_ends(rule, later)) for rule in document["rules"] if rule["train"]["precision"] is not None]
@@ -112,7 +112,7 @@ def _frame(ax: Axes, document: Document, spots: list[Spot], palette: Palette) ->
     ax.set_ylim(low, 1 + 0.04 * (1 - low))
     ax.grid(axis="y", color=palette.grid, linewidth=0.8)
     ax.set_axisbelow(True)
-    in_percent(ax.xaxis)
+    percent_axis(ax.xaxis)
     classes = document["dataset"]["classes"]
     for name in dict.fromkeys(rule["class"] for rule in document["rules"]):
         rate = document["dataset"]["base_rates"][name]
@@ -127,7 +127,7 @@ def plot_funnel(shown: Shown, ax: Axes | None = None) -> Axes:
     steps = funnel_steps(document)
     counts = [document["funnel"][step.key] for step in steps]
     ax = ax or new_axes(6.4, 0.6 + 0.28 * len(steps))
-    palette = tidy(ax, left=False, bottom=False)
+    palette = style_axes(ax, left=False, bottom=False)
     colours = [*[palette.rest] * (len(steps) - 1), palette.accent]
     ax.barh(range(len(steps)), [log10(1 + count) for count in counts], height=0.62, color=colours)
     for row, (step, count) in enumerate(zip(steps, counts, strict=True)):
@@ -144,5 +144,5 @@ def plot_funnel(shown: Shown, ax: Axes | None = None) -> Axes:
     name_rows(ax, [f"{step.label}, {step.meaning}" if step.meaning else step.label for step in steps], length=60)
     ax.set_xticks([])
     ax.set_xlim(0, 1.15 * log10(1 + max(1, *counts)))
-    entitle(ax, "From leaves to rules (logarithmic)", palette)
+    set_title(ax, "From leaves to rules (logarithmic)", palette)
     return ax

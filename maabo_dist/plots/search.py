@@ -10,20 +10,20 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import Normal, withStroke
 from matplotlib.ticker import MaxNLocator
 
-from maabo_dist.plots.canvas import (
+from maabo_dist.plots.style import (
     LITERAL,
     SMALL,
     Palette,
     Shown,
-    entitle,
     exhibits_of,
-    in_percent,
     name_rows,
     new_axes,
     percent,
+    percent_axis,
     scale,
+    set_title,
     shortened,
-    tidy,
+    style_axes,
 )
 
 _LABELS = ("random", "best so far")
@@ -42,8 +42,8 @@ def plot_search(shown: Shown, ax: Axes | None = None, *, random: Shown | None = 
     other = exhibits["random"] if random is None else exhibits_of(random)["history"]
     above = ax or new_axes(6.4, 4.4)
     below = _cut(above)
-    palette = tidy(above)
-    tidy(below)
+    palette = style_axes(above)
+    style_axes(below)
     above.scatter(_numbers(history["shown"]), history["scores"], s=9, color=palette.faint, alpha=0.6, linewidths=0)
     if other is not None:
         dashed: dict[str, Any] = {"color": palette.classes[1], "linewidth": 1.4, "linestyle": (0, (4, 2))}
@@ -132,7 +132,7 @@ def plot_feature_use(shown: Shown, ax: Axes | None = None) -> Axes:
     use = exhibits_of(shown)["use"]
     features = use["features"]
     ax = ax or new_axes(6.0, 1.0 + 0.24 * len(features))
-    palette = tidy(ax, left=False)
+    palette = style_axes(ax, left=False)
     high = [feature["high"] / max(1, use["high"]) for feature in features]
     everywhere = [feature["trees"] / max(1, use["trees"]) for feature in features]
     ax.barh(range(len(features)), high, height=0.6, color=palette.accent)
@@ -152,7 +152,7 @@ def plot_feature_use(shown: Shown, ax: Axes | None = None) -> Axes:
     name_rows(ax, [feature["name"] for feature in features])
     ax.tick_params(axis="y", labelcolor=palette.ink)
     ax.set_xlim(0, 1.12 * max([0.01, *high, *everywhere]))
-    in_percent(ax.xaxis)
+    percent_axis(ax.xaxis)
     ax.set_xlabel(f"of the {use['high']:,} best trees (tick: of all {use['trees']:,})")
     return ax
 
@@ -162,8 +162,8 @@ def plot_pair_use(shown: Shown, ax: Axes | None = None) -> Axes:
     use = exhibits_of(shown)["use"]
     names = [feature["name"] for feature in use["features"]]
     ax = ax or new_axes(2.6 + 0.24 * len(names), 2.2 + 0.22 * len(names))
-    palette = tidy(ax, left=False, bottom=False)
-    entitle(ax, f"Of the {use['high']:,} best trees, those that use both", palette)
+    palette = style_axes(ax, left=False, bottom=False)
+    set_title(ax, f"Of the {use['high']:,} best trees, those that use both", palette)
     if not names:
         return ax
     # The other half would say the same again, and the diagonal what plot_feature_use says.

@@ -8,20 +8,20 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
-from maabo_dist.plots.canvas import (
+from maabo_dist.plots.conditions import Stack, stacked
+from maabo_dist.plots.style import (
     LITERAL,
     SMALL,
     Palette,
     RuleName,
     Shown,
-    entitle,
     exhibits_of,
     legend_above,
     new_axes,
     rule_of,
-    tidy,
+    set_title,
+    style_axes,
 )
-from maabo_dist.plots.conditions import Stack, stacked
 from maabo_dist.report.wording import one_line
 
 Node = Mapping[str, Any]
@@ -61,7 +61,7 @@ def plot_tree(shown: Shown, rule: RuleName, ax: Axes | None = None) -> Axes:
     spots = list(top.all())
     deep, rows = max(spot.depth for spot in spots), max(spot.row for spot in spots)
     ax = ax or new_axes(1.3 + _STEP * deep, 0.9 + 0.46 * rows)
-    palette = tidy(ax, left=False, bottom=False)
+    palette = style_axes(ax, left=False, bottom=False)
     own = classes.index(told["class"]) if told["class"] in classes else len(classes)
     for spot in spots:
         for number, child in enumerate(spot.children):
@@ -69,7 +69,7 @@ def plot_tree(shown: Shown, rule: RuleName, ax: Axes | None = None) -> Axes:
     for spot in spots:
         _draw(ax, spot, stacked(own, len(classes), palette), palette)
     ax.set(xticks=[], yticks=[], xlim=(-0.05, deep + 0.6), ylim=(rows + 0.5, -0.75))
-    entitle(ax, f"{told['id']}, from tree {told['source']['tree'] + 1:,}", palette)
+    set_title(ax, f"{told['id']}, from tree {told['source']['tree'] + 1:,}", palette)
     legend_above(ax, [name or "others" for name in classes], palette)
     return ax
 

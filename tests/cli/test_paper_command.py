@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.paper.files import titanic_like, write
+from tests.research.paper_tables import titanic_like, write
 
 DIABETES = ("--dataset", "diabetes", "--jobs", "1", "--quiet")
 
@@ -26,7 +26,7 @@ def test_experiment_1_writes_its_rows_its_table_and_its_plot(maabo, tmp_path):
     assert (tmp_path / "made/here/exp1-diabetes.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_on_its_own_table_experiment_1_has_the_plain_name(maabo, tmp_path):
+def test_files_of_experiment_1_on_titanic_have_no_suffix(maabo, tmp_path):
     data = write(tmp_path, titanic_like(200))
 
     code, _, err = maabo("paper", "exp1", "--data", data, "--seeds", 1, "--jobs", 1, "--out", tmp_path)
@@ -45,7 +45,7 @@ def test_the_same_seeds_give_the_same_file(maabo, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
 
 
-def test_appendix_2_needs_nothing(maabo, tmp_path):
+def test_appendix_2_needs_no_table(maabo, tmp_path):
     code, out, _ = maabo("paper", "app2", "--json", "--out", tmp_path)
 
     document = json.loads(out)
@@ -56,22 +56,22 @@ def test_appendix_2_needs_nothing(maabo, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("exp1", "--seeds", "0"), "--seeds 0: at least 1"),
+        (("exp1", "--seeds", "0"), "--seeds 0: give a number from 1"),
         (("exp1", "--seeds", "-3"), "--seeds -3"),
         (("exp1", "--seeds", "many"), "'many' is not a valid integer"),
         (("exp1", "--jobs", "0"), "--jobs 0"),
         (("exp2", "--data", "none.csv"), "none.csv"),
         (("exp1", "--dataset", "boston"), "boston"),
-        (("exp1", "--dataset", "diabetes", "--data", "TABLE"), "2 are given"),
-        (("app1", "--dataset", "diabetes", "--cluster"), "Leave --cluster out"),
-        (("app2", "--cluster"), "Leave --cluster out"),
-        (("app3", "--data", "OTHER"), "its columns are of none of the paper's tables"),
+        (("exp1", "--dataset", "diabetes", "--data", "TABLE"), "runs on one table, but got 2"),
+        (("app1", "--dataset", "diabetes", "--cluster"), "without --cluster"),
+        (("app2", "--cluster"), "without --cluster"),
+        (("app3", "--data", "OTHER"), "it has the columns of none of the paper's tables"),
         (("exp3", "--out", "TABLE"), "there is a file in its place"),
     ],
 )
-def test_a_mistake_is_told_in_a_line_and_ends_with_2(maabo, tmp_path, arguments, said):
+def test_a_mistake_prints_one_line_and_exits_with_2(maabo, tmp_path, arguments, message):
     table = write(tmp_path, titanic_like())
     other = write(tmp_path, titanic_like().drop(columns=["sex", "age"]), "other.csv")
     named = {"TABLE": str(table), "OTHER": str(other)}
@@ -79,11 +79,11 @@ def test_a_mistake_is_told_in_a_line_and_ends_with_2(maabo, tmp_path, arguments,
     code, out, err = maabo("paper", *(named.get(each, each) for each in arguments))
 
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
-def test_without_matplotlib_all_but_the_plot_is_written(maabo, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "maabo_dist.research.plots", raising=False)
+def test_without_matplotlib_everything_but_the_plot_is_written(maabo, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "maabo_dist.research.paper.plotting", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
 
     code, _, err = maabo("paper", "app2", "--out", tmp_path)
@@ -93,7 +93,7 @@ def test_without_matplotlib_all_but_the_plot_is_written(maabo, tmp_path, monkeyp
     assert {path.name for path in tmp_path.iterdir()} == {"app2.csv", "app2.md"}
 
 
-def test_a_table_that_cannot_be_fetched_is_asked_for(maabo, monkeypatch):
+def test_a_table_that_cannot_be_fetched_is_requested_with_data(maabo, monkeypatch):
     def refuse(*_, **__):
         raise OSError("no way out")
 

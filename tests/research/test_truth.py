@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.research.synthetic import Recipe, Truth, generate
-from tests.synthetic.recipes import recipes
+from tests.research.recipes import recipes
 
 
 @settings(max_examples=10)

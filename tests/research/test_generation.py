@@ -11,7 +11,7 @@ from scipy.stats import chi2_contingency, spearmanr
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic import Recipe, draw, generate
 from maabo_dist.research.synthetic.truth import covered
-from tests.synthetic.recipes import recipes, slowly_covered
+from tests.research.recipes import recipes, slowly_covered
 
 SIGMAS = 5
 CHANCE = 1e-5

@@ -71,7 +71,7 @@ DARK = Palette(
 )
 
 
-def palette_of(ax: Axes) -> Palette:
+def palette_for(ax: Axes) -> Palette:
     """Light colours on a light ground, dark ones on a dark: as the style in force has it."""
     red, green, blue, seen = to_rgba(ax.get_facecolor())
     return DARK if seen > 0.5 and 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.4 else LIGHT
@@ -104,9 +104,9 @@ def new_row(count: int, width: float, height: float, most: int = 4) -> list[Axes
     return axes[:count]
 
 
-def tidy(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
+def style_axes(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
     """Soft labels, no box; without `left` and `bottom` no axis either. Returns the colours to draw with."""
-    palette = palette_of(ax)
+    palette = palette_for(ax)
     for side, wanted in {"left": left, "bottom": bottom, "top": False, "right": False}.items():
         ax.spines[side].set(visible=wanted, color=palette.rule)
     ax.tick_params(which="both", color=palette.rule, labelcolor=palette.soft, labelsize=SMALL)
@@ -117,7 +117,7 @@ def tidy(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
     return palette
 
 
-def entitle(ax: Axes, text: str, palette: Palette) -> None:
+def set_title(ax: Axes, text: str, palette: Palette) -> None:
     """A title at the left, of a text that may have names in it."""
     ax.set_title(text, loc="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
 
@@ -162,7 +162,7 @@ def scale(image: AxesImage, place: Axes, ticks: Sequence[int], palette: Palette,
     place.tick_params(length=0, labelsize=SMALL, labelcolor=palette.soft)
 
 
-def in_percent(axis: Axis) -> None:
+def percent_axis(axis: Axis) -> None:
     """Shares on an axis, told in percent."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
 

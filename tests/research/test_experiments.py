@@ -1,4 +1,4 @@
-"""The paper's experiments against `mine`, on tables that are bundled or generated."""
+"""The paper's experiments compared with `mine`, on bundled and generated tables."""
 
 import os
 from dataclasses import replace
@@ -13,11 +13,11 @@ import pytest
 from maabo_dist.data import prepare
 from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.mining.local import mine
-from maabo_dist.research.paper import EXPERIMENTS, chosen_tables, printed, run_cases
-from maabo_dist.research.paper.exp1 import arms
-from maabo_dist.research.paper.running import best_leaf_size, mine_group, prepared_for
-from maabo_dist.research.paper.tables import is_noise, named_table, table_from_file, with_noise
-from tests.paper.files import boston_like, titanic_like, write
+from maabo_dist.research.paper import EXPERIMENTS, printed
+from maabo_dist.research.paper.cases import best_leaf_size, case_table, run_cases, run_group
+from maabo_dist.research.paper.rule_experiments import exp1_arms
+from maabo_dist.research.paper.tables import choose_tables, is_noise, named_table, table_from_file, with_noise
+from tests.research.paper_tables import boston_like, titanic_like, write
 
 
 @pytest.fixture(scope="module")
@@ -25,50 +25,50 @@ def diabetes():
     return {"diabetes": named_table("diabetes")}
 
 
-def test_every_arm_of_a_seed_has_the_digest_of_mine_with_the_same_settings(diabetes):
+def test_every_arm_has_the_digest_of_mine_with_the_same_settings(diabetes):
     cases = EXPERIMENTS["exp1"].cases(list(diabetes.values()), 2)
     cases = [case for case in cases if case.seed == 1 and case.settings.trees in {None, 10, 40, 110, 120}]
     columns = prepare(diabetes["diabetes"].frame, diabetes["diabetes"].settings).columns
 
-    outcomes = mine_group(diabetes, cases)
+    outcomes = run_group(diabetes, cases)
 
     assert {case.arm for case in cases} == {"all", "maabo", "random", "single"}
     for case, outcome in zip(cases, outcomes, strict=True):
         assert outcome.digest == mine(columns, case.settings).digest
 
 
-def test_experiment_1_is_the_papers_on_nine_features():
-    settings = [(arm, each.trees, each.batch) for arm, each in arms(9, 5)]
+def test_experiment_1_uses_the_budgets_of_the_paper_for_nine_features():
+    settings = [(arm, each.trees, each.batch) for arm, each in exp1_arms(9, 5)]
 
     assert [trees for arm, trees, _ in settings if arm == "maabo"] == list(range(10, 81, 10))
     assert [trees for arm, trees, _ in settings if arm == "random"] == list(range(10, 81, 10))
     assert ("all", comb(9, 3)) in [(arm, trees) for arm, trees, _ in settings]
-    assert {batch for arm, _, batch in settings if arm == "maabo"} == {1}  # Algorithm 1 to the letter
+    assert {batch for arm, _, batch in settings if arm == "maabo"} == {1}  # Algorithm 1: one subset at a time
 
 
 @pytest.mark.soak  # starts two processes, which takes some seconds
-def test_the_number_of_processes_changes_nothing(diabetes):
+def test_the_number_of_processes_does_not_change_results(diabetes):
     cases = EXPERIMENTS["exp1"].cases(list(diabetes.values()), 2)
-    told = []
+    progress = []
 
-    alone, beside = (run_cases(cases, diabetes, jobs, told.append) for jobs in (1, 2))
+    alone, parallel = (run_cases(cases, diabetes, jobs, progress.append) for jobs in (1, 2))
 
-    assert [outcome.digest for _, outcome in alone] == [outcome.digest for _, outcome in beside]
-    assert max(told) == len(cases)
+    assert [outcome.digest for _, outcome in alone] == [outcome.digest for _, outcome in parallel]
+    assert max(progress) == len(cases)
 
 
-def test_the_diabetes_rows_of_the_rule_table_come_out(diabetes):
+def test_experiment_3_reproduces_the_printed_rules_of_diabetes(diabetes):
     experiment = EXPERIMENTS["exp3"]
 
-    found = experiment.findings(run_cases(experiment.cases(list(diabetes.values()), 1), diabetes, 1, lambda _: None))
+    findings = experiment.findings(run_cases(experiment.cases(list(diabetes.values()), 1), diabetes, 1, lambda _: None))
 
-    sizes, rules = found.comparisons
+    sizes, rules = findings.comparisons
     (single,) = [row for row in sizes.rows if row[1] == "D. Single tree"]
     assert single[3:] == ("8", "8", "1", "1")
     assert [row[4] for row in rules.rows] == ["yes"] * 6
 
 
-def test_noise_of_fewer_columns_is_among_that_of_more(diabetes):
+def test_a_table_with_fewer_noise_columns_has_the_first_of_those_with_more(diabetes):
     few, many = (with_noise(diabetes["diabetes"], count, 3).frame for count in (2, 5))
 
     assert few.equals(many[few.columns])
@@ -80,19 +80,19 @@ def test_noise_in_rules_is_counted(diabetes):
     case = replace(EXPERIMENTS["exp2"].cases(list(diabetes.values()), 1)[-1], arm="all")
     loose = case.settings.model_copy(update={"min_samples": 10, "gini": 0.9, "similarity": 1.0})
 
-    (outcome,) = mine_group(diabetes, [replace(case, settings=loose)])
+    (outcome,) = run_group(diabetes, [replace(case, settings=loose)])
 
     noisy = [[name for name in rule.features if is_noise(name)] for rule in outcome.rules]
     assert outcome.noisy_rules == sum(map(bool, noisy)) > 0
-    assert outcome.noise_used == sum(map(len, noisy)) < outcome.used
+    assert outcome.noise_columns == sum(map(len, noisy)) < outcome.columns
 
 
-def test_a_tuned_tree_has_the_leaf_size_of_the_best_score(diabetes):
+def test_a_tuned_tree_has_the_leaf_size_with_the_best_score(diabetes):
     case = EXPERIMENTS["app1"].cases(list(diabetes.values()), 1)[3]
-    table = prepared_for(diabetes, case.table)
+    table = case_table(diabetes, case.table)
     columns = prepare(table.frame, table.settings).columns
 
-    (outcome,) = mine_group(diabetes, [replace(case, leaf_sizes=(1, 7, 30))])
+    (outcome,) = run_group(diabetes, [replace(case, leaf_sizes=(1, 7, 30))])
 
     scores = {
         size: mine(columns, case.settings.model_copy(update={"min_samples_leaf": size})).search.best_score
@@ -102,17 +102,17 @@ def test_a_tuned_tree_has_the_leaf_size_of_the_best_score(diabetes):
     assert best_leaf_size(columns, case.settings, (30,)) == 30
 
 
-def test_a_table_is_known_by_its_columns_whatever_else_it_has(tmp_path):
+def test_a_table_is_recognised_by_its_columns_among_others(tmp_path):
     frame = titanic_like().rename(columns=str.upper).assign(ticket="x")
 
     table = table_from_file(write(tmp_path, frame))
 
     assert table.name == "titanic"
     assert table.features == 9
-    assert "60 rows" in table.origin_note
+    assert "60 rows" in table.size_note
 
 
-def test_boston_comes_with_prices_or_with_classes(tmp_path):
+def test_boston_may_have_prices_or_classes(tmp_path):
     frame = boston_like()
     numbers = frame.drop(columns="price").assign(MEDV=np.arange(len(frame)) * 1.5)
 
@@ -121,32 +121,32 @@ def test_boston_comes_with_prices_or_with_classes(tmp_path):
         assert (table.name, len(prepare(table.frame, table.settings).columns.classes)) == ("boston", 2)
 
 
-def test_a_table_of_other_columns_is_refused_with_what_it_lacks(tmp_path):
+def test_a_table_with_other_columns_is_rejected_with_the_missing_ones(tmp_path):
     with pytest.raises(DatasetError, match=r"for Titanic it lacks fare.*for Boston housing it lacks CRIM"):
         table_from_file(write(tmp_path, titanic_like().drop(columns="fare")))
 
 
-def test_one_table_is_not_given_twice(tmp_path):
+def test_the_same_table_in_two_files_is_rejected(tmp_path):
     path = write(tmp_path, titanic_like())
 
     with pytest.raises(SettingsError, match="two of the files"):
-        chosen_tables(("titanic", "boston", "diabetes"), [path, path], ())
+        choose_tables(("titanic", "boston", "diabetes"), [path, path], ())
 
 
-def test_files_of_an_experiment_on_three_tables_stand_beside_the_bundled_one(tmp_path):
-    found = chosen_tables(("titanic", "boston", "diabetes"), [write(tmp_path, boston_like())], ())
+def test_the_bundled_table_is_added_to_files_of_an_experiment_on_three_tables(tmp_path):
+    tables = choose_tables(("titanic", "boston", "diabetes"), [write(tmp_path, boston_like())], ())
 
-    assert [table.name for table in found] == ["boston", "diabetes"]
+    assert [table.name for table in tables] == ["boston", "diabetes"]
 
 
-def test_what_the_paper_prints_of_rules_is_what_it_prints_of_their_number():
-    for (table, arm), size in printed.SIZES.items():
+def test_the_printed_rules_agree_with_their_printed_numbers():
+    for (table, arm), (_, count) in printed.SIZES.items():
         rules = [rule for rule in printed.RULES if (rule.table, rule.arm) == (table, arm)]
-        assert len(rules) == min(size.rules, 5)  # of more, the paper shows five
+        assert len(rules) == min(count, 5)  # the paper prints at most five
 
 
 @pytest.mark.skipif("MAABO_TITANIC" not in os.environ, reason="MAABO_TITANIC names no file with the Titanic table")
-def test_titanic_gives_the_figures_of_the_paper():
+def test_titanic_reproduces_the_figures_of_the_paper():
     tables = {"titanic": table_from_file(Path(os.environ["MAABO_TITANIC"]))}
     experiment = EXPERIMENTS["exp1"]
 

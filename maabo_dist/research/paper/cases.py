@@ -1,0 +1,319 @@
+"""Cases, the single runs that experiments are made of, and how they are run in this process or in several.
+
+A case is mined by `maabo_dist.mining`, or as a job on a cluster. In both, its outcome is read from the result document
+and is therefore the same.
+"""
+
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from multiprocessing import active_children, get_context
+from threading import current_thread, main_thread
+from time import process_time
+from typing import Any, TypeVar
+
+import numpy as np
+
+from maabo_dist.contract.result import StopReason
+from maabo_dist.data import Columns, prepare
+from maabo_dist.errors import MaaboError
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import MiningResult, conclude
+from maabo_dist.report.document import result_document
+from maabo_dist.research.paper.output import Findings
+from maabo_dist.research.paper.tables import PaperTable, is_noise, with_noise
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study, split_for
+from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.growth import LEAF
+
+MIN_PARALLEL_CASES = 40
+"""Fewer cases are done before other processes have even started."""
+
+_METHOD = MiningSettings(preset="paper", batch=1, top_features="all", candidates="all")
+"""The parameters of the paper's first experiment, and Algorithm 1 to the letter: one subset at a time."""
+
+Key = TypeVar("Key")
+Tables = Mapping[str, PaperTable]
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A table of the paper as a case uses it."""
+
+    name: str
+    impute: str = "median"
+    noise: int = 0
+    """Added noise columns."""
+    seed: int = 0
+    """Seed of the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of an arm."""
+
+    arm: str
+    seed: int
+    table: TableKey
+    settings: MiningSettings
+    leaf_sizes: tuple[int, ...] = ()
+    """For a single tree: values of `min_samples_leaf`, of which the best on the validation rows is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary:
+    """The fields of a rule that experiments report."""
+
+    id: str
+    label: str
+    n: int
+    gini: float
+    text: str
+    features: frozenset[str]
+    """The columns in its conditions."""
+
+    @classmethod
+    def from_document(cls, rule: Mapping[str, Any]) -> "RuleSummary":
+        """Read a rule of a result document."""
+        features = frozenset(condition["feature"] for condition in rule["conditions"])
+        return cls(rule["id"], rule["class"], rule["n"], rule["gini"], rule["text"], features)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedTree:
+    """The single tree whose depth and leaf size were both chosen on the validation rows."""
+
+    depth: int
+    leaf_size: int
+    features: frozenset[str]
+    """The columns that it splits by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a case."""
+
+    digest: str
+    trees: int
+    leaves: int
+    score: float | None
+    """The best macro F1 on the validation rows."""
+    seconds: float
+    rules: tuple[RuleSummary, ...]
+    tree: TunedTree | None = None
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Outcome":
+        """Read the outcome from a result document."""
+        rules = tuple(map(RuleSummary.from_document, document["rules"]))
+        search, leaves = document["search"], document["funnel"]["leaves"]
+        return cls(document["digest"], search["trees"], leaves, search["best_score"], search["seconds"], rules)
+
+    @property
+    def noisy_rules(self) -> int:
+        """The number of rules with a noise column."""
+        return sum(any(map(is_noise, rule.features)) for rule in self.rules)
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of each rule, summed over the rules."""
+        return sum(len(rule.features) for rule in self.rules)
+
+    @property
+    def noise_columns(self) -> int:
+        """The number of noise columns of each rule, summed over the rules."""
+        return sum(is_noise(feature) for rule in self.rules for feature in rule.features)
+
+
+Result = tuple[Case, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One of the paper's experiments."""
+
+    name: str
+    title: str
+    seeds: int
+    """The number of seeds in the paper."""
+    cases: Callable[[Sequence[PaperTable], int], list[Case]]
+    findings: Callable[[Sequence[Result]], Findings]
+    tables: tuple[str, ...] = ("titanic",)
+    """The tables on which the paper runs it."""
+    jobs: bool = True
+    """True if its cases can be jobs of a cluster."""
+
+
+def method(**changes: Any) -> MiningSettings:
+    """The paper's settings with some changes."""
+    return _METHOD.model_copy(update=changes)
+
+
+def group_outcomes(results: Sequence[Result], key: Callable[[Case, Outcome], Key]) -> dict[Key, list[Outcome]]:
+    """Outcomes by a key, in the order of their first appearance."""
+    groups: defaultdict[Key, list[Outcome]] = defaultdict(list)
+    for case, outcome in results:
+        groups[key(case, outcome)].append(outcome)
+    return groups
+
+
+def case_table(tables: Tables, key: TableKey) -> PaperTable:
+    """The table of a case, with its noise columns and the settings that prepare it."""
+    table = with_noise(tables[key.name], key.noise, key.seed)
+    return replace(table, settings=table.settings.model_copy(update={"impute": key.impute}))
+
+
+def run_cases(
+    cases: Sequence[Case], tables: Tables, jobs: int, report_progress: Callable[[int], object]
+) -> list[Result]:
+    """Run all cases in `jobs` processes and return them with their outcomes, in order.
+
+    The outcomes do not depend on the number of processes. `report_progress` gets the number of finished cases.
+    """
+    outcomes: dict[int, Outcome] = {}
+    for indices, finished in _run_groups(cases, tables, jobs):
+        outcomes |= dict(zip(indices, finished, strict=True))
+        report_progress(len(outcomes))
+    return [(case, outcomes[index]) for index, case in enumerate(cases)]
+
+
+def _run_groups(cases: Sequence[Case], tables: Tables, jobs: int) -> Iterator[tuple[list[int], list[Outcome]]]:
+    """Run groups of consecutive cases that share a table and a seed; a group is the work of one process at a time."""
+    by_table = groupby(range(len(cases)), key=lambda index: (cases[index].table, cases[index].seed))
+    groups = [list(indices) for _, indices in by_table]
+    work = [[cases[index] for index in indices] for indices in groups]
+    processes = min(jobs, len(work))
+    if processes < 2 or len(cases) < MIN_PARALLEL_CASES:
+        if cases:
+            run_group(tables, [cases[0]])  # loads the kernels, as `_start_process` does
+        for indices, group in zip(groups, work, strict=True):
+            yield indices, run_group(tables, group)
+        return
+    others = active_children()
+    # Spawned rather than forked: a process that has threads cannot be forked safely.
+    pool = ProcessPoolExecutor(
+        processes, get_context("spawn"), initializer=_start_process, initargs=(dict(tables), cases[0])
+    )
+    try:
+        with _ignored_interrupts():
+            submitted = [pool.submit(_run_in_process, group) for group in work]
+            futures = dict(zip(submitted, groups, strict=True))
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except KeyboardInterrupt:
+        for process in active_children():
+            if process not in others:
+                process.terminate()  # the shutdown would wait for its running group
+        raise
+    except BrokenProcessPool as error:
+        raise MaaboError("A process was killed, perhaps for lack of memory. Try again with --jobs 1.") from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Start child processes that ignore Ctrl-C, which a terminal sends to all of them: the parent ends them."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_process_tables: dict[str, PaperTable] = {}
+"""The tables of a child process, which it gets when it starts."""
+
+
+def _start_process(tables: dict[str, PaperTable], first: Case) -> None:
+    _process_tables.update(tables)
+    run_group(tables, [first])  # loads the kernels, so that no measured case includes that time
+
+
+def _run_in_process(cases: list[Case]) -> list[Outcome]:
+    return run_group(_process_tables, cases)
+
+
+def run_group(tables: Tables, cases: Sequence[Case]) -> list[Outcome]:
+    """Run cases that share a table and return their outcomes."""
+    table = case_table(tables, cases[0].table)
+    columns = prepare(table.frame, table.settings).columns
+    longest: dict[MiningSettings, MiningResult] = {}
+    outcomes: dict[int, Outcome] = {}
+    for index in sorted(range(len(cases)), key=lambda index: -_prefix_trees(cases[index].settings)):
+        outcomes[index] = _run_case(columns, cases[index], longest)
+    return [outcomes[index] for index in range(len(cases))]
+
+
+def _run_case(columns: Columns, case: Case, longest: dict[MiningSettings, MiningResult]) -> Outcome:
+    """Run a case, or take it from the beginning of a longer search; add its search to `longest` for later cases."""
+    settings, tree = case.settings, None
+    if case.leaf_sizes:
+        size = best_leaf_size(columns, settings, case.leaf_sizes)
+        result = _mine(columns, settings.model_copy(update={"min_samples_leaf": size}), keep_trees=True)
+        tree = _tuned_tree(result, columns)
+    elif not _prefix_trees(settings):
+        result = _mine(columns, settings, keep_trees=False)
+    elif (unbounded := settings.model_copy(update={"trees": None})) in longest:
+        result = _truncate(longest[unbounded], columns, settings)
+    else:
+        result = longest[unbounded] = _mine(columns, settings, keep_trees=True)
+    return replace(Outcome.from_document(result_document(result, {"name": case.table.name})), tree=tree)
+
+
+def _mine(columns: Columns, settings: MiningSettings, *, keep_trees: bool) -> MiningResult:
+    result = mine(columns, settings, keep_trees=keep_trees, clock=process_time)
+    if result.search.stopped is StopReason.INTERRUPTED:  # an incomplete case cannot be compared
+        raise KeyboardInterrupt
+    return result
+
+
+def best_leaf_size(columns: Columns, settings: MiningSettings, sizes: Sequence[int]) -> int:
+    """Return the `min_samples_leaf` whose single tree scores best at its best depth; the smallest of equals."""
+    everything = np.arange(columns.count, dtype=np.int32)[None]
+    table = TrainingTable.build(columns, split_for(columns, settings), class_weight=settings.class_weight)
+
+    def score(size: int) -> float:
+        return float(depth_search(table.with_leaves_of(size), everything, settings.max_depth).best_scores[0])
+
+    return max(sorted(sizes), key=score)
+
+
+def _prefix_trees(settings: MiningSettings) -> int:
+    """The trees of a search that can be the beginning of a longer one; 0 for other searches."""
+    trees = settings.trees if isinstance(settings.trees, int) else 0
+    whole = settings.in_flight == 1 and settings.batch is not None and trees % settings.batch == 0
+    return trees if whole and trees >= settings.initial and settings.strategy in {"maabo", "random"} else 0
+
+
+def _truncate(result: MiningResult, columns: Columns, settings: MiningSettings) -> MiningResult:
+    """Return what `mine` returns with these settings, from a search with more trees and otherwise equal settings.
+
+    A search does not depend on its budget: with whole batches, one at a time, the shorter is the beginning of the
+    longer.
+    """
+    if result.forest is None:
+        raise ValueError("The trees were not kept.")
+    study = Study.build(columns, settings)
+    pool = TreePool(study)
+    pool.add(result.forest.first(study.plan.trees))
+    return conclude(study, pool, StopReason.BUDGET, result.search.seconds)
+
+
+def _tuned_tree(result: MiningResult, columns: Columns) -> TunedTree:
+    if result.forest is None:
+        raise ValueError("The tree was not kept.")
+    tree = result.forest.tree(0)
+    used = np.unique(tree.feature[tree.feature != LEAF]).tolist()
+    names = frozenset(columns.features[index].column for index in used)
+    return TunedTree(tree.depth, result.settings.min_samples_leaf, names)

@@ -1,0 +1,288 @@
+"""Experiment 2 and Appendices 1 and 3: how much noise gets into rules and trees from added noise columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from maabo_dist._util.text import counted
+from maabo_dist.research.paper import printed
+from maabo_dist.research.paper.cases import (
+    Case,
+    Experiment,
+    Outcome,
+    Result,
+    TableKey,
+    TunedTree,
+    group_outcomes,
+    method,
+)
+from maabo_dist.research.paper.output import (
+    NOT_PRINTED,
+    Comparison,
+    Findings,
+    Panel,
+    Row,
+    format_mean,
+    format_percent,
+    mean,
+    mean_series,
+)
+from maabo_dist.research.paper.rule_experiments import ARMS, LARGE_BATCH, curves, rule_counts
+from maabo_dist.research.paper.tables import MAX_NOISE, PaperTable, is_noise
+
+NOISE_TREES = 110
+NOISES = range(1, MAX_NOISE + 1)
+NOISE_LABEL = "Number of noise features"
+
+
+def noisy_rule_shares(outcomes: Sequence[Outcome]) -> list[float]:
+    """The share of rules with a noise column, for each outcome that has rules."""
+    return [outcome.noisy_rules / len(outcome.rules) for outcome in outcomes if outcome.rules]
+
+
+def noise_shares(outcomes: Sequence[Outcome]) -> list[float]:
+    """The share of noise among the columns that rules use, for each outcome that has rules."""
+    return [outcome.noise_columns / outcome.columns for outcome in outcomes if outcome.columns]
+
+
+def noise_cases(
+    tables: Sequence[PaperTable],
+    seeds: int,
+    noises: Sequence[int],
+    arms: Callable[[int], Mapping[str, Mapping[str, Any]]],
+    leaf_sizes: tuple[int, ...] = (),
+) -> list[Case]:
+    """Every arm with every number of noise columns; `arms` returns each arm's settings for so many features."""
+    return [
+        Case(
+            arm,
+            seed,
+            TableKey(table.name, noise=noise, seed=seed),
+            method(**{"max_depth": table.max_depth, "seed": seed, "split_seed": seed, **settings}),
+            leaf_sizes,
+        )
+        for table in tables
+        for features in [table.features]
+        for seed in range(seeds)
+        for noise in noises
+        for arm, settings in arms(features + noise).items()
+    ]
+
+
+def noise_row(case: Case, outcome: Outcome) -> Row:
+    """A line of raw results: the noise in the rules of a case."""
+    return {
+        "noise": case.table.noise,
+        "arm": case.arm,
+        "trees": outcome.trees,
+        "seed": case.seed,
+        "rules": len(outcome.rules),
+        "noisy_rules": outcome.noisy_rules,
+        "features_used": outcome.columns,
+        "noise_features_used": outcome.noise_columns,
+    }
+
+
+# Experiment 2: robustness of the rules against noise columns
+
+_EXP2_TABLE = (1, 5, 10, 15, 16, 20)
+"""Numbers of noise columns in the table; the plot and the CSV file have all."""
+_EXP2_NOTE = (
+    "Noise content is the share of noise among the columns that rules use; the paper plots it but prints no figure. "
+    "Means are over the seeds that give rules."
+)
+
+
+def _exp2_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
+    random = {"strategy": "random", "batch": LARGE_BATCH, "trees": NOISE_TREES}
+    return noise_cases(tables, seeds, NOISES, lambda _: {"maabo": {"trees": NOISE_TREES}, "random": random})
+
+
+def _exp2_findings(results: Sequence[Result]) -> Findings:
+    groups = group_outcomes(results, lambda case, _: (case.arm, case.table.noise))
+    names = {arm: ARMS[arm] for arm in ("maabo", "random")}
+    content = curves(groups, names, noise_shares)
+    panels = (
+        Panel("(1) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, names, rule_counts)),
+        Panel("(2) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
+    )
+    table = results[0][0].table.name
+    lines = [
+        (
+            name,
+            str(noise),
+            format_mean(rule_counts(groups[arm, noise])),
+            _exp2_printed(table, arm, noise),
+            format_percent(noise_shares(groups[arm, noise])),
+            format_percent(noisy_rule_shares(groups[arm, noise])),
+        )
+        for arm, name in names.items()
+        for noise in _EXP2_TABLE
+    ]
+    seeds = counted(len(groups["maabo", NOISES[0]]), "seed")
+    comparison = Comparison(
+        f"Experiment 2, {table}: {NOISE_TREES} trees, with added noise columns, {seeds}",
+        ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise"),
+        tuple(lines),
+        (_EXP2_NOTE,),
+    )
+    return Findings({"exp2": [noise_row(*result) for result in results]}, (comparison,), panels)
+
+
+def _exp2_printed(table: str, arm: str, noise: int) -> str:
+    in_paper = table == "titanic" and arm == "random" and noise > printed.EXP2_RANDOM_FROM
+    return printed.EXP2_RANDOM if in_paper else NOT_PRINTED
+
+
+# Appendix 1: the noise that a single tree takes in, its depth and leaf size chosen on the validation rows
+
+LEAF_SIZES = tuple(range(1, 101))
+_APP1_TABLE = (0, 1, 5, 10, 15, 20)
+_APP1_NOTE = (
+    "Noise content is the share of noise among the columns that a tree splits by. The paper plots F1 and noise but "
+    "prints no figures."
+)
+
+
+def _app1_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
+    single = {"single": {"strategy": "single", "max_depth": 5}}
+    return noise_cases(tables, seeds, range(MAX_NOISE + 1), lambda _: single, LEAF_SIZES)
+
+
+def _app1_findings(results: Sequence[Result]) -> Findings:
+    groups = group_outcomes(results, lambda case, _: case.table.noise)
+
+    def panel(title: str, label: str, measure: Callable[[Sequence[Outcome]], list[float]], *, percent: bool) -> Panel:
+        series = mean_series("Single tree", {noise: measure(outcomes) for noise, outcomes in groups.items()})
+        return Panel(title, NOISE_LABEL, label, (series,), percent=percent)
+
+    panels = (
+        panel("(1) Depth", "Maximum depth", _depths, percent=False),
+        panel("(2) Validation score", "Macro F1 score", _scores, percent=False),
+        panel("(3) Noise in the trees", "Rate of noise features", _tree_noise_shares, percent=True),
+    )
+    table = results[0][0].table.name
+    lines = [
+        (
+            str(noise),
+            format_mean(_depths(groups[noise])),
+            printed.APP1_DEPTH if table == "titanic" else NOT_PRINTED,
+            f"{mean(_scores(groups[noise])):.3f}",
+            format_percent(_tree_noise_shares(groups[noise])),
+            format_percent([float(share > 0) for share in _tree_noise_shares(groups[noise])]),
+        )
+        for noise in _APP1_TABLE
+    ]
+    comparison = Comparison(
+        f"Appendix 1, {table}: a single tree, with added noise columns, {counted(len(groups[0]), 'seed')}",
+        ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise"),
+        tuple(lines),
+        (_APP1_NOTE,),
+    )
+    return Findings({"app1": [_app1_row(*result) for result in results]}, (comparison,), panels)
+
+
+def _app1_row(case: Case, outcome: Outcome) -> Row:
+    (tree,) = _trees([outcome])
+    return {
+        "noise": case.table.noise,
+        "seed": case.seed,
+        "max_depth": tree.depth,
+        "min_samples_leaf": tree.leaf_size,
+        "macro_f1": outcome.score,
+        "features_used": len(tree.features),
+        "noise_features_used": sum(map(is_noise, tree.features)),
+    }
+
+
+def _trees(outcomes: Sequence[Outcome]) -> list[TunedTree]:
+    return [outcome.tree for outcome in outcomes if outcome.tree is not None]
+
+
+def _depths(outcomes: Sequence[Outcome]) -> list[float]:
+    return [tree.depth for tree in _trees(outcomes)]
+
+
+def _scores(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.score for outcome in outcomes if outcome.score is not None]
+
+
+def _tree_noise_shares(outcomes: Sequence[Outcome]) -> list[float]:
+    """The share of noise among the columns that each tree splits by; 0 for a tree with a single node."""
+    return [sum(map(is_noise, tree.features)) / max(1, len(tree.features)) for tree in _trees(outcomes)]
+
+
+# Appendix 3: the time that a sample of the candidates saves, and what it costs
+
+_SAMPLES = {"10": "N_E = 10", "100": "N_E = 100", "1000": "N_E = 1000", "all": "N_E → ∞"}
+"""The arms, which are named after the number of candidates N_E, and their labels."""
+_APP3_NOTE = (
+    "Time is CPU time, or on a cluster the time from the start of the job to its end. The paper's figure is not for a "
+    "particular number of noise features."
+)
+
+
+def _app3_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
+    def arms(features: int) -> dict[str, dict[str, Any]]:
+        settings = {"trees": NOISE_TREES, "top_features": features // 5}
+        return {arm: {**settings, "candidates": "all" if arm == "all" else int(arm)} for arm in _SAMPLES}
+
+    return noise_cases(tables, seeds, NOISES, arms)
+
+
+def _app3_findings(results: Sequence[Result]) -> Findings:
+    groups = group_outcomes(results, lambda case, _: (case.arm, case.table.noise))
+    content = curves(groups, _SAMPLES, noise_shares)
+    panels = (
+        Panel("(1) Time", NOISE_LABEL, "Computation time (s)", curves(groups, _SAMPLES, _seconds)),
+        Panel("(2) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, _SAMPLES, rule_counts)),
+        Panel("(3) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
+    )
+    table = results[0][0].table.name
+    lines = [
+        (
+            name,
+            str(noise),
+            f"{1000 * mean(_seconds(groups[arm, noise])):.0f} ms",
+            _time_share(groups[arm, noise], groups["all", noise]),
+            printed.APP3_TIME if (table, arm, noise) == ("titanic", "1000", NOISES[-1]) else NOT_PRINTED,
+            format_mean(rule_counts(groups[arm, noise])),
+            format_percent(noise_shares(groups[arm, noise])),
+            format_percent(noisy_rule_shares(groups[arm, noise])),
+        )
+        for arm, name in _SAMPLES.items()
+        for noise in (1, 10, 20)
+    ]
+    seeds = counted(len(groups["all", NOISES[0]]), "seed")
+    comparison = Comparison(
+        f"Appendix 3, {table}: {NOISE_TREES} trees, N_U = ⌊D/5⌋, {seeds}",
+        ("candidates", "noise", "time", "of N_E → ∞", "… paper", "rules", "noise content", "rules with noise"),
+        tuple(lines),
+        (_APP3_NOTE,),
+    )
+    return Findings({"app3": [_app3_row(*result) for result in results]}, (comparison,), panels)
+
+
+def _app3_row(case: Case, outcome: Outcome) -> Row:
+    row = noise_row(case, outcome)
+    return {"noise": row.pop("noise"), "candidates": row.pop("arm"), **row, "seconds": outcome.seconds}
+
+
+def _seconds(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.seconds for outcome in outcomes]
+
+
+def _time_share(outcomes: Sequence[Outcome], unsampled: Sequence[Outcome]) -> str:
+    whole = mean(_seconds(unsampled))
+    return f"{100 * mean(_seconds(outcomes)) / whole:.0f} %" if whole else "–"
+
+
+EXP2 = Experiment("exp2", "Robustness against noise features", seeds=50, cases=_exp2_cases, findings=_exp2_findings)
+APP1 = Experiment(
+    "app1",
+    "Robustness of a decision tree against noise features",
+    seeds=100,
+    cases=_app1_cases,
+    findings=_app1_findings,
+    jobs=False,
+)
+APP3 = Experiment("app3", "Calculation cost", seeds=50, cases=_app3_cases, findings=_app3_findings)
