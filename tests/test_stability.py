@@ -12,15 +12,9 @@ from jsonschema import Draft202012Validator
 from maabo_dist.data import load_bundled, prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
+from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings
 from maabo_dist.report import dump_document, load_schema, result_document
-from maabo_dist.report.stability import (
-    check_draws,
-    mine_repeats,
-    mine_with_repeats,
-    repeat_settings,
-    rule_key,
-    with_repeats,
-)
+from maabo_dist.report.stability import mine_with_repeats, rule_key, with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings
 from maabo_dist.study import split_for
 from tests import factories
@@ -102,7 +96,7 @@ def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
     columns = factories.columns_of(np.arange(36.0).reshape(3, 12), np.array([1] + [0] * 11, np.int32))
 
     with pytest.raises(DatasetError, match=r"^--repeats: half of the rows is too little\. .*training rows are of"):
-        check_draws(columns, repeat_settings(MiningSettings(), 10))
+        check_repeats(columns, repeat_settings(MiningSettings(), 10))
 
 
 def test_a_rule_comes_back_with_the_same_class_columns_signs_and_levels_wherever_its_thresholds_are():
@@ -262,9 +256,9 @@ def test_a_stopped_repeat_does_not_count_and_ends_them():
     def stop_in_the_third(run, progress):
         return run == 3 and progress.trees > 10
 
-    documents = list(mine_repeats(breast_cancer(), drawn, progress=stop_in_the_third))
+    results = list(mine_repeats(breast_cancer(), drawn, progress=stop_in_the_third))
 
-    assert [each["settings"]["split_seed"] for each in documents] == [each.split_seed for each in drawn[:2]]
+    assert [each.settings.split_seed for each in results] == [each.split_seed for each in drawn[:2]]
 
 
 def test_a_stop_of_the_table_itself_leaves_out_the_repeats():

@@ -99,18 +99,20 @@ class _Repeats:
         self.drawn: tuple[MiningSettings, ...] = ()
         self.documents: list[Document] = []
         if self.wanted.repeats:
-            from maabo_dist.report.stability import check_draws, repeat_settings
+            from maabo_dist.mining.repeats import check_repeats, repeat_settings
 
             self.drawn = repeat_settings(source.mining, self.wanted.repeats)
-            check_draws(columns, self.drawn)
+            check_repeats(columns, self.drawn)
             display.repeats = len(self.drawn)
 
     def run(self) -> None:
         """Mine them one after another, until all are done or a Ctrl-C was heard."""
         if self.drawn and not self.display.stopping:
-            from maabo_dist.report.stability import mine_repeats
+            from maabo_dist.mining.repeats import mine_repeats
+            from maabo_dist.report import result_document
 
-            self.documents.extend(mine_repeats(self.columns, self.drawn, self.jobs, self.display.report_repeat))
+            results = mine_repeats(self.columns, self.drawn, self.jobs, self.display.report_repeat)
+            self.documents.extend(result_document(result, {"name": "repeat"}) for result in results)
 
     def added_to(self, document: "Document") -> "Document":
         """The document with what came back."""

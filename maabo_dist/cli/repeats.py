@@ -13,8 +13,8 @@ def repeats_of(source: Source, columns: "Columns") -> "tuple[MiningSettings, ...
     """How each repeat is mined; a table that is too small for that is refused."""
     if not source.repeating.repeats:
         return ()
-    from maabo_dist.report.stability import check_draws, repeat_settings
+    from maabo_dist.mining.repeats import check_repeats, repeat_settings
 
     drawn = repeat_settings(source.mining, source.repeating.repeats)
-    check_draws(columns, drawn)
+    check_repeats(columns, drawn)
     return drawn

@@ -1,39 +1,26 @@
-"""Which rules come back: a table is mined again on other draws of its rows, and the documents are put together.
-
-Each repeat searches another half of the rows, at random, with the same settings; what counts rows of a leaf is halved
-as well. A half is drawn by settings alone (a split seed, and all other rows held out), so that a repeat is a job like
-any other, and a function of the table and the settings.
+"""How stable rules are: the documents of a table and of its repeats in, one document with both out.
 
     document of the table  ┐
     documents of repeats   ┴─► with_repeats ──► document: a stability for each rule, and the consensus rules
 
-A rule comes back where a repeat publishes one of the same class with the same conditions, thresholds aside. Halves
-rather than other splits of all rows: these share most of their rows, and agree on much that further rows would not
-bring back.
+A rule comes back where a repeat publishes one with the same `RuleKey`: the same class and the same conditions, whatever
+their thresholds are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median_low
 from typing import Any
 
-import numpy as np
-
 from maabo_dist.data.columns import Columns
-from maabo_dist.errors import DatasetError
-from maabo_dist.mining.local import Progress, mine
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import Document, conditions_of, predicted_text, result_document
 from maabo_dist.report.wording import statement_text
 from maabo_dist.settings import MiningSettings, RepeatSettings
-from maabo_dist.study import split_for
 
 Key = tuple[str, frozenset[tuple[str, str, str | None]]]
 """What is the same in a rule that comes back: its class, and of each condition the column, the sign and the level."""
-Watch = Callable[[int, Progress], bool | None]
-"""Called after every batch with the number of the run, 0 for that of the table itself; True asks to stop."""
-
-_STREAM = 0x5EED  # keeps the draws of repeats apart from other uses of the seed
-_STOPPED = frozenset({"asked", "interrupted"})
 _ROUNDING = 1e-9  # 0.3 · 10 is not 3, quite
 
 
@@ -44,51 +31,20 @@ def mine_with_repeats(
     *,
     name: str = "table",
     jobs: int = 1,
-    progress: Watch | None = None,
+    progress: RepeatProgress | None = None,
     keep_records: bool = False,
 ) -> tuple[MiningResult, Document]:
     """Mine a table and its repeats: the result of the table itself, and the document with what came back.
 
     When `progress` or an interrupt stops a repeat, those before it count.
     """
-    drawn = repeat_settings(settings, wanted.repeats)
-    check_draws(columns, drawn)
-    result = mine(columns, settings, jobs=jobs, progress=_of_run(progress, 0), keep_records=keep_records)
-    repeated = [] if result.search.stopped in _STOPPED else list(mine_repeats(columns, drawn, jobs, progress))
+    repeats = repeat_settings(settings, wanted.repeats)
+    check_repeats(columns, repeats)
+    result = mine(columns, settings, jobs=jobs, progress=progress_of_run(progress, 0), keep_records=keep_records)
+    results = [] if result.search.stopped.cut_short else mine_repeats(columns, repeats, jobs, progress)
+    repeated = [result_document(each, {"name": name}) for each in results]
     document = result_document(result, {"name": name})
     return result, with_repeats(document, repeated, wanted) if wanted.repeats else document
-
-
-def repeat_settings(settings: MiningSettings, repeats: int) -> tuple[MiningSettings, ...]:
-    """The settings of each repeat: another half of as many rows as the search of the table itself may see."""
-    base = settings.seed if settings.split_seed is None else settings.split_seed
-    seeds = np.random.SeedSequence([base, _STREAM]).generate_state(repeats).tolist() if repeats else []
-    changes = {
-        "holdout": 1 - (1 - settings.holdout) / 2,
-        "min_samples": _halved(settings.min_samples),
-        "min_samples_leaf": _halved(settings.min_samples_leaf),
-    }
-    return tuple(settings.model_copy(update=changes | {"split_seed": seed}) for seed in seeds)
-
-
-def check_draws(columns: Columns, drawn: Iterable[MiningSettings]) -> None:
-    """Meet a table that is too small for repeats before anything is mined."""
-    for settings in drawn:
-        try:
-            split_for(columns, settings)
-        except DatasetError as error:
-            raise DatasetError(f"--repeats: half of the rows is too little. {error}") from error
-
-
-def mine_repeats(
-    columns: Columns, drawn: Sequence[MiningSettings], jobs: int = 1, progress: Watch | None = None
-) -> Iterator[Document]:
-    """The documents of the repeats, one after another. One that is stopped is left out, and ends them."""
-    for run, settings in enumerate(drawn, 1):
-        result = mine(columns, settings, jobs=jobs, progress=_of_run(progress, run))
-        if result.search.stopped in _STOPPED:
-            return
-        yield result_document(result, {"name": f"repeat {run}"})
 
 
 def with_repeats(document: Document, repeated: Sequence[Document], wanted: RepeatSettings) -> Document:
@@ -114,14 +70,6 @@ def rule_key(rule: Document) -> Key:
     """What must be the same in a rule of a document for it to have come back."""
     literals = ((each["feature"], each["op"], _level(each)) for each in rule["conditions"])
     return rule["class"], frozenset(literals)
-
-
-def _of_run(progress: Watch | None, run: int) -> Callable[[Progress], bool | None] | None:
-    return None if progress is None else lambda report: progress(run, report)
-
-
-def _halved(rows: int) -> int:
-    return (rows + 1) // 2
 
 
 def _level(condition: Document) -> str | None:
