@@ -6,6 +6,8 @@ all that follows when it runs.
 Exit codes: 0 done, 1 failed, 2 something that was given is wrong, 130 interrupted.
 """
 
+import atexit
+import gc
 import sys
 
 import click
@@ -65,8 +67,19 @@ for command in (
     maabo.add_command(command)
 
 
+def _tune_garbage_collector() -> None:
+    """Collect garbage less often, and not at exit.
+
+    pandas and numba create some hundred thousand objects that live as long as the process. Looking for garbage among
+    them, while they are imported and once more at exit, took a quarter of the time of `maabo mine` on a small table.
+    """
+    gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
+
+
 def main() -> None:
     """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
+    _tune_garbage_collector()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show ≤ should get an escape, not a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
