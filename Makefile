@@ -8,7 +8,7 @@ PEERS  := .venv-peers
 # Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test test-slow soak rehearse lint bench bench-cluster bench-quality bench-peers gallery clean
+.PHONY: setup demo up test test-slow soak rehearse lint client bench bench-cluster bench-quality bench-peers gallery clean
 
 setup: $(READY)
 
@@ -44,6 +44,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Generate the blocking client from the asynchronous one.
+client: $(READY)
+	$(BIN)/python -m tools.generate_client
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -12,7 +12,7 @@ from maabo_dist.cli.progress import shown_progress
 from maabo_dist.cli.repeats import repeats_of
 from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
-from maabo_dist.client.uploads import MOST_NAME
+from maabo_dist.client.uploads import MAX_NAME_LENGTH
 from maabo_dist.contract.ids import DIGITS, match_one, parse_prefix, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord, is_applied
@@ -132,8 +132,8 @@ class HttpCluster:
                 f"--tenant {wishes.tenant}: the token is of the tenant {self.tenant}, and so are its jobs. "
                 "Leave --tenant out, or use another token."
             )
-        if wishes.name and len(wishes.name) > MOST_NAME:
-            raise SettingsError(f"--name has {len(wishes.name)} characters; at most {MOST_NAME} are taken.")
+        if wishes.name and len(wishes.name) > MAX_NAME_LENGTH:
+            raise SettingsError(f"--name has {len(wishes.name)} characters; at most {MAX_NAME_LENGTH} are taken.")
         order = HttpOrder(self, source, wishes)
         return HttpOrder(self, source, wishes, order.repeats()) if source.repeating.repeats else order
 

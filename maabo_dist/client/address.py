@@ -1,10 +1,11 @@
-"""Where a server is, and whether a token may be sent there. A token is never part of a message."""
+"""The address of a server, and the rule for which addresses a token may be sent to. No message contains a token."""
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 from urllib.parse import SplitResult, urlsplit
 
 from maabo_dist._util.hosts import is_loopback
+from maabo_dist._version import __version__
 from maabo_dist.errors import SettingsError
 
 EXAMPLE = "http://127.0.0.1:8080"
@@ -17,55 +18,62 @@ class Address:
     url: str
     token: str | None = field(default=None, repr=False)
     loopback: bool = False
-    """Whether it is on this machine."""
+    """True if the server is on this machine."""
 
     @classmethod
-    def checked(cls, url: str, token: str | None, *, insecure: bool) -> Self:
-        """What was given, if it can be used; `insecure` permits a token over plain http to another machine."""
-        parts = _parts(url)
+    def parse(cls, url: str, token: str | None, *, insecure: bool) -> Self:
+        """Check an address; `insecure` permits sending a token over plain http to another machine."""
+        parts = _split(url)
         loopback = is_loopback(parts.hostname or "")
         if token is not None:
             _check_token(token)
             if parts.scheme == "http" and not loopback and not insecure:
                 raise SettingsError(
-                    f"A token would travel to {parts.netloc} in plain http, where others can read it. Give the "
-                    "server's https:// address; or, on a network that you trust, insecure=True (--insecure)."
+                    f"The token would be sent to {parts.netloc} over plain http, where others can read it. Use the "
+                    "server's https:// address or, on a network that you trust, insecure=True (--insecure)."
                 )
         return cls(url.rstrip("/"), token, loopback)
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """With the token, if there is one."""
-        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+    def httpx_options(self) -> dict[str, Any]:
+        """Arguments of an httpx client. A redirect could leak the token; a loopback server needs no proxy."""
+        headers = {"User-Agent": f"maabo-dist/{__version__}"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return {
+            "base_url": self.url,
+            "headers": headers,
+            "follow_redirects": False,
+            "trust_env": not self.loopback,
+        }
 
 
-def _parts(url: str) -> SplitResult:
+def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         problem = _problem(url, parts)
-        shown = repr(url) if "@" not in url else "(not shown, it holds an @)"
     except ValueError:
-        problem, shown = "does not read", repr(url) if "@" not in url else "…"
+        problem = "is not a valid URL"
     if problem:
-        raise SettingsError(f"The address of the server, {shown}, {problem}. One such as {EXAMPLE} is right.")
+        text = repr(url) if "@" not in url else "(hidden, it contains an @)"
+        raise SettingsError(f"The server address {text} {problem}. A valid address looks like {EXAMPLE}.")
     return parts
 
 
 def _problem(url: str, parts: SplitResult) -> str | None:
     if parts.scheme not in {"http", "https"}:
-        return "begins with neither http:// nor https://"
-    if not parts.hostname or parts.port == 0:  # reading the port also refuses what is none
-        return "names no host or port that can be reached"
+        return "does not begin with http:// or https://"
+    if not parts.hostname or parts.port == 0:  # reading the port raises ValueError if it is out of range
+        return "has no host, or a port that cannot be used"
     if "@" in parts.netloc:
-        return "holds a user; tokens are given by themselves"
+        return "contains a user name; pass the token separately"
     if parts.query or parts.fragment:
-        return "has a ? or # in it"
+        return "contains a ? or #"
     if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
-        return "has spaces or characters beyond ASCII"
+        return "contains spaces or non-ASCII characters"
     return None
 
 
 def _check_token(token: str) -> None:
-    """A header could be forged with a line break; most of all, a file was read that holds something else."""
+    """Refuse line breaks, which could forge headers, and the content of a wrong file."""
     if not token or not token.isascii() or any(character <= " " or character == "\x7f" for character in token):
-        raise SettingsError("The token is empty or holds spaces or other characters that no token has. Copy it whole.")
+        raise SettingsError("The token is empty or contains characters that no token has. Copy all of it.")

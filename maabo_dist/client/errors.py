@@ -1,25 +1,48 @@
-"""What can go wrong between a client and its server.
+"""Errors of the client, and how responses become errors.
 
 MaaboError
 ├── ProblemError             the server answered with a problem document (RFC 9457)
-│   └── RefusedError         … that says what the caller did wrong (4xx); also an InputError
-├── JobFailedError           the job that was waited for failed or was cancelled
-├── WaitTimeoutError         the job did not end in time; it goes on
+│   └── RefusedError         … about a mistake of the caller (4xx); also an InputError
+├── JobFailedError           the job failed or was cancelled while the caller waited for it
+├── WaitTimeoutError         the job did not end in time; it keeps running
 └── InputError
-    └── ServerUnreachableError   no server answers there, or something that is none
+    └── ServerUnreachableError   no server answers at the address, or a different kind of server does
 """
 
-from maabo_dist.contract.problem import TYPE_PREFIX, Problem
+import json
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from maabo_dist.contract.problem import MEDIA_TYPE, TYPE_PREFIX, Problem
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
+Model = TypeVar("Model", bound=BaseModel)
 _REMEDIES = {
     401: "Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on the command line.",
 }
-"""For a caller of this client, who does not write headers."""
+"""For callers of this client, who do not write headers."""
 
 
 class ProblemError(MaaboError):
-    """The server did not do what was asked, and says why. `type` is stable and for programs."""
+    """The server refused a request or failed; the attributes are those of its problem document.
+
+    Attributes
+    ----------
+    type : str
+        URI of the kind of problem. It never changes and is meant for programs.
+    title, detail : str
+        What went wrong, in general and in this case.
+    status : int
+        HTTP status code.
+    field : str or None
+        Path of the value that is wrong, for example ``settings.trees``.
+    remedy : str or None
+        What to do about it.
+    instance : str or None
+        ID of the request, which also appears in the server's logs.
+    """
 
     def __init__(self, problem: Problem) -> None:
         remedy = _REMEDIES.get(problem.status, problem.remedy)
@@ -27,20 +50,19 @@ class ProblemError(MaaboError):
         self.type, self.title, self.status = problem.type, problem.title, problem.status
         self.detail, self.field, self.remedy = problem.detail, problem.field, remedy
         self.instance = problem.instance
-        """The id of the request, which the logs of the server have too."""
 
     @property
     def name(self) -> str:
-        """The end of the type, as `quota-exceeded`."""
+        """The last part of the type, for example ``quota-exceeded``."""
         return self.type.removeprefix(TYPE_PREFIX)
 
 
 class RefusedError(ProblemError, InputError):
-    """What was asked for cannot be had: the caller has to ask for something else."""
+    """The request was wrong; repeating it without a change is useless."""
 
 
 class ServerUnreachableError(SettingsError):
-    """No server answers, or something that is no maabo server does."""
+    """No server answers at the address, or something that is not a maabo server does."""
 
     kind = "unavailable"
 
@@ -55,13 +77,81 @@ class JobFailedError(MaaboError):
 
 
 class WaitTimeoutError(MaaboError, TimeoutError):
-    """The job did not end in time. It goes on."""
+    """The job did not end in time. It keeps running."""
 
     def __init__(self, job: str, seconds: float) -> None:
-        super().__init__(f"Job {job} has not ended within {seconds:g} s. It goes on; wait again, or cancel it.")
+        super().__init__(f"Job {job} did not end within {seconds:g} s. It keeps running; wait again, or cancel it.")
         self.job, self.seconds = job, seconds
 
 
-def problem_error(problem: Problem) -> ProblemError:
-    """The error of a problem document."""
-    return RefusedError(problem) if 400 <= problem.status < 500 else ProblemError(problem)
+def check_response(response: httpx.Response, server: str) -> httpx.Response:
+    """Return a successful response; raise the error that any other one stands for."""
+    if response.is_success:
+        return response
+    problem = parse_problem(response)
+    if problem is not None:
+        raise RefusedError(problem) if 400 <= problem.status < 500 else ProblemError(problem)
+    if response.has_redirect_location:
+        raise ServerUnreachableError(
+            f"The server at {server} redirects to {response.headers['location'][:200]!r}. The client does not follow "
+            "redirects, because they could leak the token. Use that address if it is the server's."
+        )
+    if response.status_code in {502, 503, 504}:
+        detail = f"A proxy in front of the server at {server} answers {response.status_code}."
+        raise ProblemError(Problem.of("unavailable", detail, remedy="Try again later."))
+    raise _unexpected_response(response, server)
+
+
+def parse_json(response: httpx.Response, server: str) -> Any:
+    """Return the JSON value of a response."""
+    try:
+        return json.loads(response.content)
+    except ValueError:
+        raise _unexpected_response(response, server) from None
+
+
+def parse_object(response: httpx.Response, server: str) -> dict[str, Any]:
+    """Return the JSON object of a response."""
+    value = parse_json(response, server)
+    if not isinstance(value, dict):
+        raise _unexpected_response(response, server)
+    return value
+
+
+def parse_model(kind: type[Model], value: object, response: httpx.Response, server: str) -> Model:
+    """Check a JSON value that came with this response."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError:
+        raise _unexpected_response(response, server) from None
+
+
+def parse_problem(response: httpx.Response) -> Problem | None:
+    """Return the problem document of a response, if it has one. A different version may leave out fields."""
+    if not response.headers.get("content-type", "").startswith(MEDIA_TYPE):
+        return None
+    status = response.status_code
+    try:
+        document = json.loads(response.content)
+        detail = document.get("detail") or document.get("title") or f"The server answers {status}."
+        known = {name: document[name] for name in Problem.model_fields if name in document}
+        return Problem(**{"type": "about:blank", "title": ""} | known | {"status": status, "detail": detail})
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def unreachable_error(error: httpx.RequestError, server: str) -> ServerUnreachableError:
+    """Describe a request that got no response."""
+    timed_out = isinstance(error, httpx.TimeoutException)
+    reason = "it does not answer in time" if timed_out else str(error) or type(error).__name__
+    return ServerUnreachableError(
+        f"The server at {server} cannot be reached ({reason}). Check that it runs, and the address."
+    )
+
+
+def _unexpected_response(response: httpx.Response, server: str) -> ServerUnreachableError:
+    kind = response.headers.get("content-type", "no content type")[:100]
+    return ServerUnreachableError(
+        f"The server at {server} ({response.status_code}, {kind}) does not answer like a maabo server of this "
+        "version. Check the address."
+    )

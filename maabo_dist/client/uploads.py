@@ -1,17 +1,14 @@
-"""From a file or a DataFrame to what is uploaded: CSV or Parquet, which servers read.
+"""Conversion of files and DataFrames to CSV or Parquet, the formats that servers read.
 
-Both go as they are. Other files are turned into one of the two here, so that they read exactly as `maabo mine` reads
-them: packed text is unpacked, tabs become commas, and Feather becomes Parquet.
+Files in these formats are sent unchanged. Others are converted here so that the server reads exactly what `maabo mine`
+reads: compressed text is decompressed, tabs become commas, and Feather becomes Parquet.
 """
 
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from maabo_dist.errors import DatasetError
@@ -21,37 +18,34 @@ if TYPE_CHECKING:
 
 CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
-MOST_NAME = 200
+MAX_NAME_LENGTH = 200
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = {".parquet", ".pq"}
 _FEATHER = {".feather", ".arrow"}
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What is sent."""
+    """A file to send."""
 
     name: str
     media_type: str
-    content: Path
+    file: Path
 
 
-@contextmanager
-def uploadable(table: "str | Path | pd.DataFrame", name: str | None = None) -> Iterator[Upload]:
-    """The table as a file that exists during the block."""
-    with TemporaryDirectory(prefix="maabo-") as folder:
-        if isinstance(table, str | Path):
-            path = _checked(Path(table))
-            yield Upload((name or path.name)[:MOST_NAME], *_sendable(path, Path(folder)))
-        else:
-            made = Path(folder) / "table.parquet"
-            _write_frame(table, made)
-            yield Upload((name or "table")[:MOST_NAME], PARQUET, made)
+def prepare_upload(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Upload:
+    """Return what to send for a table; a file that has to be converted first is written to `folder`."""
+    if isinstance(table, str | Path):
+        path = _check_file(Path(table))
+        return Upload((name or path.name)[:MAX_NAME_LENGTH], *_convert(path, folder))
+    frame = folder / "table.parquet"
+    _write_frame(table, frame)
+    return Upload((name or "table")[:MAX_NAME_LENGTH], PARQUET, frame)
 
 
-def _checked(path: Path) -> Path:
-    """The operating system's refusals, before a connection is made."""
+def _check_file(path: Path) -> Path:
+    """Report a file that cannot be read before a connection is made."""
     try:
         with path.open("rb") as file:
             if not file.read(1):
@@ -65,69 +59,70 @@ def _checked(path: Path) -> Path:
     return path
 
 
-def _sendable(path: Path, folder: Path) -> tuple[str, Path]:
-    packed, kind = _kind(path)
+def _convert(path: Path, folder: Path) -> tuple[str, Path]:
+    compressed, kind = _file_kind(path)
     if kind in _PARQUET:
         return PARQUET, path
     if kind in _FEATHER:
         return PARQUET, _feather_to_parquet(path, folder / "table.parquet")
-    if packed:
-        path = _unpacked(path, folder / "unpacked.csv")
+    if compressed:
+        path = _decompress(path, folder / "decompressed.csv")
     return CSV, path if _TEXT[kind] == "," else _tabs_to_commas(path, folder / "commas.csv")
 
 
-def _kind(path: Path) -> tuple[bool, str]:
+def _file_kind(path: Path) -> tuple[bool, str]:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes[-1:] == [".gz"] and suffixes[0] in _TEXT:
         return True, suffixes[0]
     if suffixes and suffixes[-1] in {*_TEXT, *_PARQUET, *_FEATHER}:
         return False, suffixes[-1]
     raise DatasetError(
-        f"{path} has no extension that says what it is. Known are .csv, .tsv (also .gz), .parquet and .feather; "
-        "rename or convert it."
+        f"{path} has no known extension. Use .csv or .tsv (also with .gz), .parquet or .feather; rename or convert it."
     )
 
 
-def _unpacked(path: Path, made: Path) -> Path:
+def _decompress(path: Path, target: Path) -> Path:
     try:
-        with gzip.open(path) as packed, made.open("wb") as file:
-            while chunk := packed.read(_CHUNK):
+        with gzip.open(path) as source, target.open("wb") as file:
+            while chunk := source.read(_CHUNK_BYTES):
                 file.write(chunk)
     except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{path} does not unpack: {error}. It is damaged or truncated; write it again.") from error
-    return made
+        raise DatasetError(
+            f"{path} cannot be decompressed: {error}. It is damaged or truncated; write it again."
+        ) from error
+    return target
 
 
-def _tabs_to_commas(path: Path, made: Path) -> Path:
+def _tabs_to_commas(path: Path, target: Path) -> Path:
     csv.field_size_limit(1 << 30)
     try:
         with (
             path.open(encoding="utf-8-sig", newline="") as tabs,
-            made.open("w", encoding="utf-8", newline="") as commas,
+            target.open("w", encoding="utf-8", newline="") as commas,
         ):
             csv.writer(commas).writerows(csv.reader(tabs, delimiter="\t"))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(f"{path} does not read as text separated by tabs: {error}. Correct the file.") from error
-    return made
+        raise DatasetError(f"{path} cannot be read as tab-separated text: {error}. Correct the file.") from error
+    return target
 
 
-def _feather_to_parquet(path: Path, made: Path) -> Path:
-    import pyarrow as pa
+def _feather_to_parquet(path: Path, target: Path) -> Path:
+    import pyarrow as pa  # imported here, as in _write_frame: most uploads do not need it, and it takes 0.2 s
     from pyarrow import parquet
 
     try:
         with pa.OSFile(str(path)) as file:
-            parquet.write_table(pa.ipc.open_file(file).read_all(), made)
-    except Exception as error:  # damage comes out as any of many errors
-        raise DatasetError(f"{path} does not read as Feather: {error}. Write it again.") from error
-    return made
+            parquet.write_table(pa.ipc.open_file(file).read_all(), target)
+    except Exception as error:  # pyarrow raises many kinds of errors for damaged files
+        raise DatasetError(f"{path} cannot be read as Feather: {error}. Write it again.") from error
+    return target
 
 
-def _write_frame(frame: "pd.DataFrame", made: Path) -> None:
+def _write_frame(frame: "pd.DataFrame", target: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), made)
+        parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), target)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DatasetError(f"The DataFrame cannot be sent: {error}. Give each column values of one kind.") from error
+        raise DatasetError(f"The DataFrame cannot be sent: {error}. Give each column values of one type.") from error

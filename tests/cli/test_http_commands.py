@@ -1,6 +1,11 @@
 """The commands and the client over a real server, a real scheduler and a real worker."""
 
+import ast
 import asyncio
+import contextlib
+import doctest
+import inspect
+import io
 import json
 import os
 import re
@@ -10,7 +15,7 @@ import sys
 
 import pytest
 
-from maabo_dist.client import AsyncClient, Client, ProblemError
+from maabo_dist.client import AsyncClient, AsyncRemoteJob, Client, ProblemError, RemoteJob
 from scheduler.api.auth import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
@@ -163,10 +168,10 @@ def test_the_server_and_the_token_may_stand_before_the_command_or_after_it(maabo
         (["jobs", "--redis", "redis://127.0.0.1:1/0"], "Both --redis and --server are given"),
         (["jobs", "--token", "a", "--token-file", "b"], "Both --token and --token-file are given"),
         (["jobs", "--token-file", "nowhere"], "--token-file nowhere cannot be read"),
-        (["jobs", "--token", "two words"], "The token is empty or holds spaces"),
+        (["jobs", "--token", "two words"], "The token is empty or contains"),
         (["jobs", "--token", "maabo_wrong"], "The token is not valid: it is unknown, was revoked or has expired."),
-        (["jobs", "--token", "READER", "--server", "http://maabo.example"], "in plain http"),
-        (["jobs", "--server", "localhost"], "'localhost', begins with neither http"),
+        (["jobs", "--token", "READER", "--server", "http://maabo.example"], "over plain http"),
+        (["jobs", "--server", "localhost"], "'localhost' does not begin with http"),
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
         (["token", "list", "--token", "READER"], "This needs the scope 'admin'; the token has read."),
         (["token", "create", "--expires", "soon"], "'soon' is no length of time"),
@@ -207,7 +212,7 @@ def test_a_missing_scope_and_a_missing_token_are_told_apart(maabo, cluster, tabl
 
 @pytest.mark.parametrize("command", [["jobs"], ["submit", "--dataset", "wine"], ["token", "list"], ["quota", "show"]])
 def test_a_server_that_is_not_there_is_named_with_a_remedy(command, maabo, monkeypatch):
-    monkeypatch.setattr("maabo_dist.client.retries.Retrying.pause", lambda *_: 0.0)
+    monkeypatch.setattr("maabo_dist.client.Retrying.pause", lambda *_: 0.0)
     address = f"http://127.0.0.1:{servers.free_port()}"
 
     code, out, err = maabo(*command, "--server", address)
@@ -296,6 +301,28 @@ def test_the_example_in_the_docs_runs(cluster, table, monkeypatch, capsys):
     exec(example.replace("http://127.0.0.1:8080", cluster[0]).replace("maabo_…", cluster[1]["worker"]), {})
 
     assert capsys.readouterr().out.startswith("R1 ")
+
+
+@pytest.mark.parametrize("kind", [Client, RemoteJob, AsyncClient, AsyncRemoteJob])
+def test_the_examples_in_the_docstrings_of_the_clients_run(kind, cluster, table, monkeypatch):
+    address, tokens = cluster
+    monkeypatch.chdir(table.parent)
+
+    async def run_examples():
+        names = {"AsyncClient": AsyncClient, "Client": Client}
+        make_client = AsyncClient if "Async" in kind.__name__ else Client
+        names["client"] = make_client(address, tokens["worker"])
+        for example in doctest.DocTestParser().get_examples(kind.__doc__):
+            source = example.source.replace("http://127.0.0.1:8080", address).replace("maabo_…", tokens["worker"])
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                code = compile(source, kind.__name__, "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                result = eval(code, names)
+                if inspect.iscoroutine(result):
+                    await result
+            assert printed.getvalue() == example.want
+
+    asyncio.run(run_examples())
 
 
 def test_ctrl_c_leaves_a_watched_job_alone(cluster, table):

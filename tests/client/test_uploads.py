@@ -1,4 +1,4 @@
-"""What is uploaded reads as the table itself does."""
+"""The server reads an upload exactly as `maabo mine` reads the table."""
 
 import gzip
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from maabo_dist.client.uploads import CSV, uploadable
+from maabo_dist.client.uploads import CSV, prepare_upload
 from maabo_dist.data import load_bundled, prepare, read_table
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
@@ -37,17 +37,17 @@ def write(path):
 
 
 def as_received(upload, folder, **options):
-    """The file as the server has it: it knows the media type alone."""
+    """Read the file as the server does, which knows the media type only."""
     copy = folder / ("received.csv" if upload.media_type == CSV else "received.parquet")
-    copy.write_bytes(upload.content.read_bytes())
+    copy.write_bytes(upload.file.read_bytes())
     return read_table(copy, **options)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.tab.gz", "t.parquet", "t.feather"])
 def test_a_file_of_any_kind_reads_on_the_server_as_it_does_here(tmp_path, name):
     write(tmp_path / name)
-    with uploadable(tmp_path / name) as upload:
-        received = as_received(upload, tmp_path, na_values=("-999.0",))
+    upload = prepare_upload(tmp_path / name, None, tmp_path)
+    received = as_received(upload, tmp_path, na_values=("-999.0",))
 
     assert upload.name == name
     pd.testing.assert_frame_equal(received, read_table(tmp_path / name, na_values=("-999.0",)))
@@ -56,8 +56,8 @@ def test_a_file_of_any_kind_reads_on_the_server_as_it_does_here(tmp_path, name):
 @pytest.mark.parametrize("name", ["diabetes", "wine"])
 def test_a_frame_becomes_the_columns_that_it_is(tmp_path, name):
     frame, settings = load_bundled(name)
-    with uploadable(frame, name) as upload:
-        received = as_received(upload, tmp_path)
+    upload = prepare_upload(frame, name, tmp_path)
+    received = as_received(upload, tmp_path)
 
     assert prepare(received, settings).columns.fingerprint == prepare(frame, settings).columns.fingerprint
 
@@ -67,16 +67,16 @@ def test_categories_and_missing_cells_of_a_frame_arrive(tmp_path):
     frame = pd.DataFrame(
         {"c": pd.Categorical(cells, ["b", "a"]), "n": pd.array([1, None, 3, 4] * 10, "Int64"), "y": [0, 1] * 20}
     )
-    with uploadable(frame) as upload:
-        received = as_received(upload, tmp_path)
+    upload = prepare_upload(frame, None, tmp_path)
+    received = as_received(upload, tmp_path)
 
     settings = TableSettings(target="y")
     assert prepare(received, settings).columns.fingerprint == prepare(frame, settings).columns.fingerprint
 
 
-def test_a_frame_that_no_file_can_hold_is_refused():
-    with pytest.raises(DatasetError, match="cannot be sent"), uploadable(pd.DataFrame({"x": [1, "a", object()]})):
-        pass
+def test_a_frame_that_no_file_can_hold_is_refused(tmp_path):
+    with pytest.raises(DatasetError, match="cannot be sent"):
+        prepare_upload(pd.DataFrame({"x": [1, "a", object()]}), None, tmp_path)
 
 
 def test_a_damaged_file_is_refused(tmp_path):
@@ -84,5 +84,5 @@ def test_a_damaged_file_is_refused(tmp_path):
     (tmp_path / "t.feather").write_bytes(b"no feather")
     (tmp_path / "t.csv").write_bytes(b"")
     for name in ("t.csv.gz", "t.feather", "t.csv"):
-        with pytest.raises(DatasetError, match=name), uploadable(tmp_path / name):
-            pass
+        with pytest.raises(DatasetError, match=name):
+            prepare_upload(tmp_path / name, None, tmp_path)

@@ -1,4 +1,4 @@
-"""The client over answers that a test makes up: what it asks, what it repeats, and what it makes of problems."""
+"""The client against a mock server: its requests, what it repeats, and how it reports problems."""
 
 import asyncio
 import inspect
@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from time import monotonic
 
 import httpx
 import pandas as pd
@@ -22,32 +23,40 @@ from maabo_dist.client import (
     ServerUnreachableError,
     WaitTimeoutError,
 )
+from maabo_dist.client.address import Address
 from maabo_dist.errors import DatasetError, InputError, MaaboError, SettingsError
 from tests.cli.tables import numbers, write_csv
-from tests.client.http_answers import IMPATIENT, JOB, TOKEN, URL, Answers, answer, job, problem, stream
+from tests.client.mock_server import (
+    DATASET,
+    IMPATIENT,
+    JOB,
+    TOKEN,
+    URL,
+    MockServer,
+    job,
+    json_response,
+    problem,
+    stream,
+)
 
-DATASET = {
-    "id": "d1", "name": "t.csv", "format": "csv", "size": 1, "rows": 1, "columns": 2, "fingerprint": "f", "created": 1.0
-}  # fmt: skip
+
+def client_of(*responses, token=TOKEN, retrying=IMPATIENT, url=URL):
+    server = MockServer(*responses)
+    return Client(url, token, retrying=retrying, transport=httpx.MockTransport(server)), server
 
 
-def client_of(*answers, token=TOKEN, retrying=IMPATIENT, url=URL):
-    heard = Answers(*answers)
-    return Client(url, token, retrying=retrying, transport=httpx.MockTransport(heard)), heard
-
-
-def a_job(*answers):
-    client, heard = client_of(answer(job()), *answers)
-    return client.job(JOB), heard
+def job_of(*responses):
+    client, server = client_of(json_response(job()), *responses)
+    return client.job(JOB), server
 
 
 def test_a_table_is_uploaded_and_mined_with_the_settings_where_they_belong(tmp_path):
-    client, heard = client_of(answer(DATASET, 201), answer(job(), 202))
+    client, server = client_of(json_response(DATASET, 201), json_response(job(), 202))
     table = write_csv(tmp_path, numbers())
 
     found = client.submit(table, target="y", trees=20, seed=5, exclude=["x1"])
 
-    upload, submit = heard.requests
+    upload, submit = server.requests
     assert upload.content == table.read_bytes()
     assert (upload.url.params["name"], upload.headers["content-type"]) == ("table.csv", "text/csv")
     assert upload.headers["content-length"] == str(table.stat().st_size)
@@ -62,13 +71,13 @@ def test_a_table_is_uploaded_and_mined_with_the_settings_where_they_belong(tmp_p
 
 
 def test_every_job_has_a_key_of_its_own_unless_one_is_given():
-    client, heard = client_of(answer(DATASET), answer(job(), 202))
+    client, server = client_of(json_response(DATASET), json_response(job(), 202))
     dataset = client.dataset("d1")
 
     for key in (None, None, "mine"):
         client.submit(dataset, target="y", key=key)
 
-    keys = [request.headers["idempotency-key"] for request in heard.requests[1:]]
+    keys = [request.headers["idempotency-key"] for request in server.requests[1:]]
     assert keys[2] == "mine"
     assert len(set(keys)) == 3
 
@@ -79,72 +88,72 @@ def test_every_job_has_a_key_of_its_own_unless_one_is_given():
      httpx.ConnectError, httpx.Response(429, headers={"Retry-After": "0"})],
 )  # fmt: skip
 def test_a_submission_is_repeated_with_the_same_key(failure):
-    client, heard = client_of(answer(DATASET), failure, failure, answer(job(), 202))
+    client, server = client_of(json_response(DATASET), failure, failure, json_response(job(), 202))
 
     assert client.submit(client.dataset("d1"), target="y").id == JOB
 
-    assert len({request.headers["idempotency-key"] for request in heard.requests[1:]}) == 1
-    assert len({request.content for request in heard.requests[1:]}) == 1
-    assert len(heard.requests) == 4
+    assert len({request.headers["idempotency-key"] for request in server.requests[1:]}) == 1
+    assert len({request.content for request in server.requests[1:]}) == 1
+    assert len(server.requests) == 4
 
 
 def test_an_upload_is_repeated_from_its_beginning(tmp_path):
-    client, heard = client_of(httpx.ReadError, answer(DATASET, 201))
+    client, server = client_of(httpx.ReadError, json_response(DATASET, 201))
     table = write_csv(tmp_path, numbers())
 
     client.upload(table)
 
-    assert [request.content for request in heard.requests] == [table.read_bytes()] * 2
+    assert [request.content for request in server.requests] == [table.read_bytes()] * 2
 
 
 def test_what_is_not_safe_to_repeat_is_not():
-    found, heard = a_job(httpx.ReadError)
+    found, server = job_of(httpx.ReadError)
 
     with pytest.raises(ServerUnreachableError):
         found.pause()
-    assert len(heard.requests) == 2
+    assert len(server.requests) == 2
 
 
 def test_what_was_never_sent_may_be_sent_again():
-    found, heard = a_job(httpx.ConnectError, answer(job("paused"), 202))
+    found, server = job_of(httpx.ConnectError, json_response(job("paused"), 202))
 
     assert found.pause().state == "paused"
-    assert len(heard.requests) == 3
+    assert len(server.requests) == 3
 
 
 def test_deleting_what_an_unheard_attempt_deleted_is_no_error():
-    found, _ = a_job(httpx.ReadError, problem("not-found"))
+    found, _ = job_of(httpx.ReadError, problem("not-found"))
 
     found.delete()
 
 
 def test_a_quota_is_not_waited_for():
-    client, heard = client_of(answer(DATASET), problem("quota-exceeded", headers={"Retry-After": "5"}))
+    client, server = client_of(json_response(DATASET), problem("quota-exceeded", headers={"Retry-After": "5"}))
 
     with pytest.raises(ProblemError) as caught:
         client.submit(client.dataset("d1"), target="y")
-    assert (caught.value.name, caught.value.status, len(heard.requests)) == ("quota-exceeded", 429, 2)
+    assert (caught.value.name, caught.value.status, len(server.requests)) == ("quota-exceeded", 429, 2)
 
 
 def test_a_server_that_stays_away_is_given_up():
-    client, heard = client_of(httpx.Response(503, headers={"Retry-After": "0"}))
+    client, server = client_of(httpx.Response(503, headers={"Retry-After": "0"}))
 
     with pytest.raises(ProblemError, match="answers 503") as caught:
         client.job(JOB)
     assert not isinstance(caught.value, InputError)
-    assert len(heard.requests) == IMPATIENT.attempts
+    assert len(server.requests) == IMPATIENT.attempts
 
 
 def test_a_server_that_asks_for_too_much_patience_is_not_waited_for():
-    client, heard = client_of(problem("unavailable", headers={"Retry-After": "3600"}))
+    client, server = client_of(problem("unavailable", headers={"Retry-After": "3600"}))
 
     with pytest.raises(ProblemError):
         client.job(JOB)
-    assert len(heard.requests) == 1
+    assert len(server.requests) == 1
 
 
 def test_pauses_grow_up_to_a_longest_and_differ():
-    retrying = Retrying(first_pause=1.0, longest_pause=8.0)
+    retrying = Retrying(first_pause=1.0, max_pause=8.0)
     pauses = [[retrying.pause(attempt) for _ in range(50)] for attempt in (1, 2, 3, 9)]
 
     for each, longest in zip(pauses, (1, 2, 4, 8), strict=True):
@@ -175,33 +184,33 @@ def test_a_fault_of_the_server_is_no_mistake_of_the_caller():
 @pytest.mark.parametrize(
     ("found", "word"),
     [
-        (httpx.Response(404, content="<html>", headers={"content-type": "text/html"}), "does not speak as a maabo"),
-        (httpx.Response(200, content="<html>", headers={"content-type": "text/html"}), "does not speak as a maabo"),
-        (answer({"hello": 1}), "does not speak as a maabo"),
-        (httpx.Response(307, headers={"location": "https://other.example/"}), "sends callers on to"),
+        (httpx.Response(404, content="<html>", headers={"content-type": "text/html"}), "does not answer like a maabo"),
+        (httpx.Response(200, content="<html>", headers={"content-type": "text/html"}), "does not answer like a maabo"),
+        (json_response({"hello": 1}), "does not answer like a maabo"),
+        (httpx.Response(307, headers={"location": "https://other.example/"}), "redirects to"),
         (httpx.ConnectError, "cannot be reached"),
         (httpx.ReadTimeout, "does not answer in time"),
     ],
 )
 def test_what_is_no_server_is_said_to_be_none(found, word):
-    client, heard = client_of(found)
+    client, server = client_of(found)
 
     with pytest.raises(ServerUnreachableError, match=word) as caught:
         client.job(JOB)
     assert URL in str(caught.value)
-    assert {request.url.host for request in heard.requests} == {"127.0.0.1"}, "a token must not travel on"
+    assert {request.url.host for request in server.requests} == {"127.0.0.1"}, "a token must not travel on"
 
 
 @pytest.mark.parametrize(
     ("url", "word"),
     [
-        ("localhost:8080", "neither http"),
-        ("ftp://host", "neither http"),
-        ("http://", "no host"),
-        ("http://host:99999", "does not read"),
-        ("http://user:pass@host", "holds a user"),
-        ("http://host/?a=1", r"has a \?"),
-        ("http://hö.example", "beyond ASCII"),
+        ("localhost:8080", "does not begin with http"),
+        ("ftp://host", "does not begin with http"),
+        ("http://", "has no host"),
+        ("http://host:99999", "is not a valid URL"),
+        ("http://user:pass@host", "contains a user name"),
+        ("http://host/?a=1", r"contains a \?"),
+        ("http://hö.example", "non-ASCII"),
     ],
 )
 def test_what_is_no_address_is_refused(url, word):
@@ -218,7 +227,7 @@ def test_what_cannot_be_a_token_is_refused_and_not_shown(token):
 
 
 def test_a_token_goes_to_other_machines_over_https_alone():
-    with pytest.raises(SettingsError, match="plain http"):
+    with pytest.raises(SettingsError, match="over plain http"):
         Client("http://maabo.example", TOKEN)
 
     for url, insecure in (
@@ -231,15 +240,15 @@ def test_a_token_goes_to_other_machines_over_https_alone():
 
 def test_a_token_is_shown_nowhere(caplog):
     caplog.set_level(logging.DEBUG)
-    client, heard = client_of(answer(job()), problem("unauthorized"), httpx.ReadError)
+    client, server = client_of(json_response(job()), problem("unauthorized"), httpx.ReadError)
     found = client.job(JOB)
-    told = [repr(client), repr(found), str(vars(client)), repr(client._wire.address)]
+    told = [repr(client), repr(found), str(vars(client)), repr(Address.parse(URL, TOKEN, insecure=False))]
     for _ in range(2):
         with pytest.raises(MaaboError) as caught:
             found.status()
         told += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
 
-    assert heard.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
     assert not [text for text in [*told, caplog.text] if "s3cret" in text]
 
 
@@ -253,7 +262,7 @@ def test_a_token_that_is_made_is_not_shown_either():
         "expires": None,
         "revoked": None,
     }
-    client, _ = client_of(answer(made | {"token": TOKEN}, 201))
+    client, _ = client_of(json_response(made | {"token": TOKEN}, 201))
 
     token = client.create_token("t")
 
@@ -262,91 +271,91 @@ def test_a_token_that_is_made_is_not_shown_either():
 
 
 def test_an_unknown_setting_is_named_before_anything_is_sent(tmp_path):
-    client, heard = client_of(answer(DATASET))
+    client, server = client_of(json_response(DATASET))
     for settings, word in (
-        ({"tres": 5}, "There is no setting 'tres'. Is 'trees' meant?"),
+        ({"tres": 5}, "There is no setting 'tres'. Did you mean 'trees'?"),
         ({"trees": -1}, "--trees -1"),
-        ({"priority": "urgent"}, "'urgent' is none of low, normal, high"),
+        ({"priority": "urgent"}, "'urgent' is not one of low, normal, high"),
         ({"callback": {"url": "mailto:x", "secret": "12345678"}}, "callback.url"),
     ):
         with pytest.raises(SettingsError) as caught:
             client.submit(tmp_path / "never-read.csv", target="y", **settings)
         assert word in str(caught.value)
         assert "12345678" not in str(caught.value)
-    assert heard.requests == []
+    assert server.requests == []
 
 
 def test_the_secret_of_a_webhook_reaches_the_server():
-    client, heard = client_of(answer(DATASET), answer(job(), 202))
+    client, server = client_of(json_response(DATASET), json_response(job(), 202))
     hook = {"url": "https://billing.example/", "secret": "12345678"}
 
     client.submit(client.dataset("d1"), callback=hook)
 
-    assert json.loads(heard.requests[-1].content)["callback"] == hook
+    assert json.loads(server.requests[-1].content)["callback"] == hook
 
 
 @pytest.mark.parametrize("name", ["none.csv", "table.xlsx"])
 def test_a_file_that_cannot_be_sent_is_refused_here(tmp_path, name):
     (tmp_path / "table.xlsx").write_bytes(b"x")
-    client, heard = client_of(answer(DATASET))
+    client, server = client_of(json_response(DATASET))
 
     with pytest.raises(DatasetError, match=name):
         client.upload(tmp_path / name)
-    assert heard.requests == []
+    assert server.requests == []
 
 
 def test_jobs_are_had_page_by_page():
     pages = [{"items": [job(), job()], "next": "cursor1"}, {"items": [job()], "next": None}]
-    client, heard = client_of(*map(answer, pages))
+    client, server = client_of(*map(json_response, pages))
 
     found = client.jobs(state="done")
 
     assert next(found).id == JOB
-    assert len(heard.requests) == 1, "the second page is asked for when it is needed"
+    assert len(server.requests) == 1, "the second page is asked for when it is needed"
     assert len(list(found)) == 2
-    assert [dict(request.url.params).get("cursor") for request in heard.requests] == [None, "cursor1"]
-    assert heard.requests[1].url.params["state"] == "done"
+    assert [dict(request.url.params).get("cursor") for request in server.requests] == [None, "cursor1"]
+    assert server.requests[1].url.params["state"] == "done"
 
 
 def test_waiting_hears_the_events_from_where_a_connection_broke():
     events = [("1", "progress", {"trees": 1}), ("2", "progress", {"trees": 2})]
-    found, heard = a_job(
-        answer(job("running")),
+    found, server = job_of(
+        json_response(job("running")),
         stream(*events),
-        answer(job("running")),
+        json_response(job("running")),
         stream(("3", "state", {"state": "done"})),
-        answer(job("done", rules=3)),
+        json_response(job("done", rules=3)),
     )
     told = []
 
     found.wait(on_event=told.append)
 
     assert [event.id for event in told] == ["1", "2", "3"]
-    streams = [request for request in heard.requests if request.url.path.endswith("/events")]
+    streams = [request for request in server.requests if request.url.path.endswith("/events")]
     assert [request.headers.get("last-event-id") for request in streams] == [None, "2"]
     assert (found.state, found.known.rules) == ("done", 3)
 
 
 def test_without_events_the_status_is_looked_at(monkeypatch):
-    monkeypatch.setattr("maabo_dist.client.waiting.LOOK_PAUSE", 0.0)
-    found, heard = a_job(
-        answer(job("running")),
+    monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
+    found, server = job_of(
+        json_response(job("running")),
         problem("not-found"),
-        answer(job("running", trees=1)),
-        answer(job("running", trees=2)),
-        answer(job("done", trees=3)),
+        json_response(job("running", trees=1)),
+        json_response(job("running", trees=2)),
+        json_response(job("done", trees=3)),
     )
     told = []
 
     found.wait(on_event=told.append)
 
     assert [event.data["trees"] for event in told] == [1, 2, 3]
-    assert sum(request.url.path.endswith("/events") for request in heard.requests) == 1
+    assert sum(request.url.path.endswith("/events") for request in server.requests) == 1
 
 
 @pytest.mark.parametrize(("state", "word"), [("failed", "failed: no luck"), ("cancelled", "was cancelled: no luck")])
 def test_waiting_for_a_job_without_a_result_is_an_error_with_the_reason(state, word):
-    found, _ = a_job(answer(job(state, reason="no luck")))
+    found, _ = job_of(json_response(job(state, reason="no luck")))
 
     with pytest.raises(JobFailedError, match=word) as caught:
         found.wait()
@@ -354,50 +363,69 @@ def test_waiting_for_a_job_without_a_result_is_an_error_with_the_reason(state, w
 
 
 def test_waiting_ends_in_time():
-    found, _ = a_job(answer(job("running")), stream(), answer(job("running")))
+    found, _ = job_of(json_response(job("running")), stream(), json_response(job("running")))
 
-    with pytest.raises(WaitTimeoutError, match="goes on"):
+    with pytest.raises(WaitTimeoutError, match="keeps running"):
         found.wait(timeout=0.0)
 
 
+def test_comments_that_keep_a_connection_alive_do_not_extend_the_waiting():
+    now = monotonic()
+
+    class Comments(httpx.SyncByteStream):
+        def __iter__(self):
+            while monotonic() < now + 30:
+                yield b": still here\n\n"
+
+    def handle(request):
+        if request.url.path.endswith("/events"):
+            return httpx.Response(200, stream=Comments(), headers={"content-type": "text/event-stream"})
+        return json_response(job("running"))
+
+    client = Client(URL, TOKEN, transport=httpx.MockTransport(handle))
+    with pytest.raises(WaitTimeoutError):
+        client.job(JOB).wait(timeout=0.2)
+    assert monotonic() < now + 20
+
+
 def test_a_restart_of_the_server_does_not_end_the_waiting(monkeypatch):
-    monkeypatch.setattr("maabo_dist.client.waiting.LOOK_PAUSE", 0.0)
+    monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
     away = [httpx.ConnectError] * (2 * IMPATIENT.attempts)
-    found, _ = a_job(answer(job("running")), httpx.ReadError, *away, answer(job("done")))
+    found, _ = job_of(json_response(job("running")), httpx.ReadError, *away, json_response(job("done")))
 
     assert found.wait().state == "done"
 
 
 def test_a_token_that_is_revoked_ends_the_waiting():
-    found, _ = a_job(answer(job("running")), problem("unauthorized"))
+    found, _ = job_of(json_response(job("running")), problem("unauthorized"))
 
     with pytest.raises(ProblemError, match="Give a valid token"):
         found.wait()
 
 
 def test_an_id_cannot_lead_elsewhere():
-    client, heard = client_of(answer(job()))
+    client, server = client_of(json_response(job()))
 
     client.job("../tokens?x=1")
 
-    assert heard.requests[0].url.raw_path == b"/v1/jobs/..%2Ftokens%3Fx%3D1"
+    assert server.requests[0].url.raw_path == b"/v1/jobs/..%2Ftokens%3Fx%3D1"
 
 
 def test_a_server_may_have_a_path():
-    client, heard = client_of(answer(job()), url="https://example.org/maabo/")
+    client, server = client_of(json_response(job()), url="https://example.org/maabo/")
 
     client.job(JOB)
 
-    assert str(heard.requests[0].url) == f"https://example.org/maabo/v1/jobs/{JOB}"
+    assert str(server.requests[0].url) == f"https://example.org/maabo/v1/jobs/{JOB}"
 
 
 def test_rows_to_explain_are_plain_json():
-    found, heard = a_job(answer({"partial": False, "digest": "", "rules": {}, "rows": []}))
+    found, server = job_of(json_response({"partial": False, "digest": "", "rules": {}, "rows": []}))
     frame = pd.DataFrame({"n": [1.5, None], "i": [1, 2], "t": ["a", None], "b": [True, False]})
 
     found.explain(frame)
 
-    assert json.loads(heard.requests[-1].content)["rows"] == [
+    assert json.loads(server.requests[-1].content)["rows"] == [
         {"n": 1.5, "i": 1, "t": "a", "b": True},
         {"n": None, "i": 2, "t": None, "b": False},
     ]
@@ -415,20 +443,20 @@ def test_the_two_clients_have_the_same_calls():
 
 def test_the_asynchronous_client_uploads_waits_and_pages(tmp_path):
     table = write_csv(tmp_path, numbers())
-    heard = Answers(
+    server = MockServer(
         httpx.ConnectError,
-        answer(DATASET, 201),
-        answer(job(), 202),
-        answer(job("running")),
+        json_response(DATASET, 201),
+        json_response(job(), 202),
+        json_response(job("running")),
         stream(("1", "state", {"state": "done"})),
-        answer(job("done")),
-        answer({"items": [job(), job()], "next": None}),
+        json_response(job("done")),
+        json_response({"items": [job(), job()], "next": None}),
         stream(("1", "state", {"state": "done"})),
-        answer(job("done")),
+        json_response(job("done")),
     )
 
     async def use():
-        transport = httpx.MockTransport(heard.asynchronously)
+        transport = httpx.MockTransport(server.asynchronously)
         async with AsyncClient(URL, TOKEN, retrying=IMPATIENT, transport=transport) as client:
             found = await client.submit(table, target="y")
             told = []
@@ -438,12 +466,12 @@ def test_the_asynchronous_client_uploads_waits_and_pages(tmp_path):
     found, told, ids, events = asyncio.run(use())
 
     assert (found.state, [event.id for event in told], ids, events) == ("done", ["1"], [JOB, JOB], ["1"])
-    assert heard.requests[1].content == table.read_bytes()
+    assert server.requests[1].content == table.read_bytes()
 
 
 def test_importing_the_library_loads_no_httpx_and_without_it_the_remedy_is_said():
     program = (
-        "import sys, maabo_dist, maabo_dist.cli, maabo_dist.client; assert 'httpx' not in sys.modules\n"
+        "import sys, maabo_dist, maabo_dist.cli; assert 'httpx' not in sys.modules\n"
         "sys.modules['httpx'] = None\n"
         "from maabo_dist.client import Client"
     )

@@ -1,0 +1,235 @@
+"""`AsyncRemoteJob`: one job on a server."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, Self
+
+from maabo_dist.client._async.transport import AsyncEventStream, AsyncTransport
+from maabo_dist.client.blocking import async_sleep
+from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
+from maabo_dist.client.models import Event, JobStatus
+from maabo_dist.client.payloads import Rows, merge_explanations, rows_to_json
+from maabo_dist.client.requests import (
+    FIRST_POLL_PAUSE,
+    MAX_EXPLAINED_ROWS,
+    MAX_OUTAGE,
+    MAX_POLL_PAUSE,
+    Deadline,
+    Request,
+    get,
+    quote_id,
+)
+from maabo_dist.client.rules import Rule, exported, rules_of
+from maabo_dist.contract.api import Explanation, Tree
+from maabo_dist.contract.job import JobState
+
+
+class AsyncRemoteJob:
+    """A job on a server. Clients create these objects; there is no need to do it yourself.
+
+    Attributes
+    ----------
+    known : JobStatus
+        The status as of the last call that returned it.
+    created : bool
+        True if the submission created the job, False if it found an existing one.
+
+    Examples
+    --------
+    >>> job = await client.submit("table.csv", target="y", seed=5, trees=10, min_samples=20)
+    >>> job = await job.wait(timeout=300)
+    >>> job.state.value
+    'done'
+    >>> rules = await job.rules()
+    >>> rules[0].id
+    'R1'
+    >>> numbers = [tree.number async for tree in job.trees()]
+    >>> len(numbers)
+    10
+    """
+
+    def __init__(self, transport: AsyncTransport, status: JobStatus, *, created: bool = False) -> None:
+        self._transport = transport
+        self._path = f"/v1/jobs/{quote_id(status.id)}"
+        self.known, self.created = status, created
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r}, {self.state.value})"
+
+    @property
+    def id(self) -> str:
+        """The ID: 32 hexadecimal digits."""
+        return self.known.id
+
+    @property
+    def state(self) -> JobState:
+        """The state as of the last call that returned the status."""
+        return self.known.state
+
+    async def status(self) -> JobStatus:
+        """Return the current status."""
+        return await self._update(get(self._path))
+
+    async def wait(self, timeout: float | None = None, on_event: Callable[[Event], object] | None = None) -> Self:
+        """Wait until the job is done.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most. The default has no limit.
+        on_event : callable, optional
+            Called with each `Event` until the job has ended.
+
+        Returns
+        -------
+        AsyncRemoteJob
+            The job itself.
+
+        Raises
+        ------
+        JobFailedError
+            If the job fails or is cancelled.
+        WaitTimeoutError
+            If the job has not ended after `timeout` seconds.
+        """
+        if not (await self.status()).state.ended:
+            async with aclosing(self._watch(None, timeout)) as events:
+                async for event in events:
+                    if on_event is not None:
+                        on_event(event)
+        if self.state is not JobState.DONE:
+            raise JobFailedError(self.id, self.state.value, self.known.reason)
+        return self
+
+    def events(self, after: str | None = None) -> AsyncIterator[Event]:
+        """Iterate over the events of the job until it has ended.
+
+        Parameters
+        ----------
+        after : str, optional
+            ID of an event: begin with the one that follows it. The default begins with the current status.
+        """
+        return self._watch(after, None)
+
+    async def cancel(self) -> JobStatus:
+        """End the job. This takes effect within seconds."""
+        return await self._command("cancel")
+
+    async def pause(self) -> JobStatus:
+        """Pause the job. This takes effect within seconds."""
+        return await self._command("pause")
+
+    async def resume(self) -> JobStatus:
+        """Resume the job after a pause."""
+        return await self._command("resume")
+
+    async def delete(self) -> None:
+        """Delete the job, which must have ended, and its result."""
+        await self._transport.send(Request("DELETE", self._path, idempotent=True))
+
+    async def document(self) -> dict[str, Any]:
+        """Return the result document, the JSON of ``maabo mine``; while the job runs, with the rules so far."""
+        return await self._transport.fetch_json(get(f"{self._path}/rules"))
+
+    async def rules(self) -> list[Rule]:
+        """Return the rules, best first; while the job runs, those found so far."""
+        return rules_of(await self.document())
+
+    async def export(self, form: str, table_name: str = "data") -> str:
+        """Return the rules as text.
+
+        Parameters
+        ----------
+        form : {"json", "csv", "markdown", "sql", "pandas"}
+            The format.
+        table_name : str, default "data"
+            Name of the table in SQL.
+        """
+        return exported(await self.document(), form, table_name)
+
+    async def explain(self, rows: Rows) -> Explanation:
+        """Return the rules that match each of some rows.
+
+        Parameters
+        ----------
+        rows : DataFrame or iterable of dict
+            Rows with the columns of the mined table.
+        """
+        records = rows_to_json(rows)
+        parts: list[Explanation] = []
+        for start in range(0, max(1, len(records)), MAX_EXPLAINED_ROWS):
+            body = {"rows": records[start : start + MAX_EXPLAINED_ROWS]}
+            request = Request("POST", f"{self._path}/explain", document=body, idempotent=True)
+            parts.append(await self._transport.fetch(Explanation, request))
+        return merge_explanations(parts)
+
+    async def report(self) -> str:
+        """Return the report as an HTML page."""
+        return (await self._transport.send(get(f"{self._path}/report", slow=True))).text
+
+    async def exhibits(self) -> dict[str, Any]:
+        """Return the data of the report's figures, once the job is done."""
+        return await self._transport.fetch_json(get(f"{self._path}/exhibits", slow=True))
+
+    def trees(self, order: str = "search") -> AsyncIterator[Tree]:
+        """Iterate over the trees of the job.
+
+        Parameters
+        ----------
+        order : {"search", "best"}, default "search"
+            The order of the search, or by score, best first.
+        """
+        return self._transport.fetch_pages(Tree, f"{self._path}/trees", {"order": order})
+
+    async def diff(self, other: Self | str) -> dict[str, Any]:
+        """Compare the rules with those of another job.
+
+        Parameters
+        ----------
+        other : AsyncRemoteJob or str
+            The other job, or its ID.
+        """
+        other_id = other if isinstance(other, str) else other.id
+        return await self._transport.fetch_json(get(f"{self._path}/diff/{quote_id(other_id)}"))
+
+    async def _command(self, name: str) -> JobStatus:
+        return await self._update(Request("POST", f"{self._path}/{name}"))
+
+    async def _update(self, request: Request) -> JobStatus:
+        self.known = await self._transport.fetch(JobStatus, request)
+        return self.known
+
+    async def _watch(self, after: str | None, timeout: float | None) -> AsyncGenerator[Event, None]:
+        """Yield events until the job has ended. Without an event stream, poll the status and yield its changes."""
+        deadline = Deadline(timeout)
+        stream = AsyncEventStream(self._transport, f"{self._path}/events", after, deadline)
+        pause = FIRST_POLL_PAUSE
+        previous: JobStatus | None = None
+        while True:
+            if stream.supported:
+                async with aclosing(stream.read()) as events:
+                    async for event in events:
+                        yield event
+            status = await self._poll()
+            if not stream.supported and status != previous:
+                yield Event(None, "status", status.model_dump(mode="json"))
+                pause = FIRST_POLL_PAUSE
+            if status.state.ended:
+                return
+            if deadline.passed:
+                raise WaitTimeoutError(self.id, timeout or 0.0)
+            previous = status
+            await async_sleep(min(pause, deadline.remaining))
+            pause = min(MAX_POLL_PAUSE, pause * 1.5)
+
+    async def _poll(self) -> JobStatus:
+        """Return the status; bear with a server that is gone for a while."""
+        deadline = Deadline(MAX_OUTAGE)
+        while True:
+            try:
+                return await self.status()
+            except (ServerUnreachableError, ProblemError) as error:
+                refused = isinstance(error, ProblemError) and error.status < 500
+                if refused or deadline.passed:
+                    raise
+            await async_sleep(FIRST_POLL_PAUSE)

@@ -1,0 +1,121 @@
+"""Requests to one server and streams of events from it; requests are repeated where that is safe."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from itertools import count
+from typing import Any, TypeVar
+
+import httpx
+from httpx_sse import EventSource
+from pydantic import BaseModel
+
+from maabo_dist.client.address import Address
+from maabo_dist.client.blocking import TimedStream, async_read_chunks, async_sleep
+from maabo_dist.client.errors import check_response, parse_json, parse_model, parse_object, unreachable_error
+from maabo_dist.client.models import Event
+from maabo_dist.client.requests import MAX_FAILURES, MAX_SILENCE, NO_EVENTS, PAGE_SIZE, Deadline, Request, Retrying
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class AsyncTransport:
+    """Sends requests to one server."""
+
+    def __init__(
+        self, address: Address, timeout: float, retrying: Retrying, transport: httpx.AsyncBaseTransport | None
+    ) -> None:
+        self.server = address.url
+        self._timeout, self._retrying = timeout, retrying
+        self._http = httpx.AsyncClient(transport=transport, **address.httpx_options())
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def send(self, request: Request, *, check: bool = True) -> httpx.Response:
+        """Return the response; with `check`, raise an error unless it is a success."""
+        for attempt in count(1):
+            outcome = await self._attempt(request)
+            pause = self._retrying.pause_after(outcome, request, attempt)
+            if pause is None:
+                break
+            await async_sleep(pause)
+        if isinstance(outcome, httpx.RequestError):
+            raise unreachable_error(outcome, self.server) from outcome
+        # An earlier attempt may have deleted it, and its response was lost.
+        deleted = request.method == "DELETE" and attempt > 1 and outcome.status_code == 404
+        return check_response(outcome, self.server) if check and not deleted else outcome
+
+    async def fetch(self, kind: type[Model], request: Request) -> Model:
+        """Return the response as a model."""
+        response = await self.send(request)
+        return parse_model(kind, parse_json(response, self.server), response, self.server)
+
+    async def fetch_json(self, request: Request, *, check: bool = True) -> dict[str, Any]:
+        """Return the JSON object of the response."""
+        return parse_object(await self.send(request, check=check), self.server)
+
+    async def fetch_pages(self, kind: type[Model], path: str, params: Mapping[str, str]) -> AsyncGenerator[Model, None]:
+        """Yield the items of all pages; a page is requested when its first item is needed."""
+        cursor: dict[str, str] = {}
+        while True:
+            request = Request("GET", path, {"limit": PAGE_SIZE, **params, **cursor}, idempotent=True)
+            response = await self.send(request)
+            page = parse_json(response, self.server)
+            for item in page["items"]:
+                yield parse_model(kind, item, response, self.server)
+            if page["next"] is None:
+                return
+            cursor = {"cursor": page["next"]}
+
+    async def open(self, request: Request, timeout: float) -> httpx.Response:
+        """Return a response whose content is still to come."""
+        arguments = request.httpx_arguments(timeout)
+        return await self._http.send(self._http.build_request(**arguments), stream=True)
+
+    async def _attempt(self, request: Request) -> httpx.Response | httpx.RequestError:
+        arguments = request.httpx_arguments(self._timeout)
+        if request.file is not None:
+            arguments["content"] = async_read_chunks(request.file)
+        try:
+            return await self._http.request(**arguments)
+        except httpx.RequestError as error:
+            return error
+
+
+class AsyncEventStream:
+    """The events of one job over several connections, each of which continues after the last event received."""
+
+    def __init__(self, transport: AsyncTransport, path: str, after: str | None, deadline: Deadline) -> None:
+        self.supported = True
+        """False if the server or a proxy does not deliver events."""
+        self._transport, self._path, self._deadline = transport, path, deadline
+        self._last_id = after
+        self._failures = 0
+
+    async def read(self) -> AsyncGenerator[Event, None]:
+        """Yield the events of one connection until it ends, for whatever reason."""
+        self._failures += 1
+        try:
+            async with aclosing(await self._open()) as response:
+                self.supported = response.status_code not in NO_EVENTS
+                if response.status_code == 200:
+                    async with aclosing(EventSource(response).aiter_sse()) as messages:
+                        async for message in messages:
+                            self._last_id = message.id or self._last_id
+                            event = Event.parse(self._last_id, message)
+                            if event is not None:
+                                self._failures = 0
+                                yield event
+                                if event.kind == "end":
+                                    return
+        except httpx.RequestError:
+            pass  # the caller asks for the status next, and that request reports a server that is gone
+        self.supported = self.supported and self._failures < MAX_FAILURES
+
+    async def _open(self) -> httpx.Response:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
+        request = Request("GET", self._path, headers=headers)
+        response = await self._transport.open(request, min(MAX_SILENCE, self._deadline.remaining))
+        response.stream = TimedStream(response, self._deadline)
+        return response

@@ -1,0 +1,1 @@
+"""The blocking client, generated from `maabo_dist.client._async`."""

@@ -1,0 +1,159 @@
+"""Requests, and the rules for repeating them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from math import inf
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from maabo_dist._util.backoff import backoff_delay, jittered
+from maabo_dist.client.errors import parse_problem
+
+SLOW_SECONDS = 900.0
+"""Timeout of requests for which the server reads a table."""
+CONNECT_SECONDS = 10.0
+PAGE_SIZE = 200
+MAX_EXPLAINED_ROWS = 1000
+"""Rows that a server explains in one request."""
+MAX_SILENCE = 60.0
+"""Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead."""
+MAX_FAILURES = 5
+"""Event connections in a row without any event, after which the client stops opening them."""
+NO_EVENTS = frozenset({404, 405, 406, 501})
+"""Status codes of servers and proxies that do not deliver events."""
+FIRST_POLL_PAUSE = 1.0
+MAX_POLL_PAUSE = 10.0
+MAX_OUTAGE = 60.0
+"""Seconds. A caller that waits for hours does not give up because the server restarts."""
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_TEMPORARY = frozenset({502, 503, 504})
+_TOO_MANY_REQUESTS = 429
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; `path` is relative to the server's address."""
+
+    method: str
+    path: str
+    params: Mapping[str, str | int] = field(default_factory=dict)
+    document: Any = None
+    """Sent as JSON."""
+    file: Path | None = None
+    """Sent as the body; read again for each attempt."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotent: bool = False
+    """True if sending it twice has the same effect as sending it once."""
+    slow: bool = False
+    """True if the server may need minutes for its response."""
+
+    def httpx_arguments(self, timeout: float) -> dict[str, Any]:
+        """All arguments of an httpx request except the content of the file."""
+        headers, content = dict(self.headers), None
+        if self.file is not None:
+            headers["Content-Length"] = str(self.file.stat().st_size)
+        elif self.document is not None:
+            headers["Content-Type"] = "application/json"
+            content = json.dumps(self.document).encode()
+        seconds = max(timeout, SLOW_SECONDS) if self.slow else timeout
+        return {
+            "method": self.method,
+            "url": self.path,
+            "params": dict(self.params),
+            "headers": headers,
+            "timeout": httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
+            "content": content,
+        }
+
+
+def get(path: str, params: Mapping[str, str] | None = None, *, slow: bool = False) -> Request:
+    """Return a GET request."""
+    return Request("GET", path, params or {}, idempotent=True, slow=slow)
+
+
+def quote_id(text: str) -> str:
+    """Return an ID as a single segment of a path, whatever characters it contains."""
+    return quote(text, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """How often requests are repeated, and after which pauses.
+
+    Parameters
+    ----------
+    attempts : int, default 5
+        Attempts in all; 1 repeats nothing.
+    first_pause : float, default 0.25
+        Seconds after the first attempt; the pause doubles after each further one. The actual pause is a random one
+        between half of it and all of it, so that many clients do not retry in step.
+    max_pause : float, default 8.0
+        Upper bound of the pause in seconds.
+    max_retry_after : float, default 60.0
+        If the server asks for a longer pause than this (``Retry-After``), the client gives up.
+    """
+
+    attempts: int = 5
+    first_pause: float = 0.25
+    max_pause: float = 8.0
+    max_retry_after: float = 60.0
+
+    def pause(self, attempt: int) -> float:
+        """Seconds to wait after this attempt, counted from 1."""
+        return jittered(backoff_delay(self.first_pause, attempt - 1, self.max_pause))
+
+    def pause_after(self, outcome: httpx.Response | httpx.RequestError, request: Request, attempt: int) -> float | None:
+        """Seconds to wait before the request is repeated; None if it must not or need not be repeated."""
+        if attempt >= self.attempts:
+            return None
+        if isinstance(outcome, httpx.RequestError):
+            return self.pause(attempt) if request.idempotent or isinstance(outcome, _UNSENT) else None
+        asked = _retry_after(outcome)
+        status = outcome.status_code
+        temporary = status in _TEMPORARY or (status == _TOO_MANY_REQUESTS and asked is not None)
+        if not temporary or not request.idempotent or _is_quota_problem(outcome):
+            return None
+        if asked is None:
+            return self.pause(attempt)
+        return None if asked > self.max_retry_after else max(asked, self.pause(attempt))
+
+
+class Deadline:
+    """A time limit; None for no limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._end = inf if seconds is None else monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline, always more than 0."""
+        return max(0.01, self._end - monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """True once the time is up."""
+        return monotonic() >= self._end
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds of the Retry-After header, which holds a number or a date."""
+    text = response.headers.get("retry-after", "").strip()
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_quota_problem(response: httpx.Response) -> bool:
+    """True if a quota is used up, which waiting a few seconds does not change."""
+    problem = parse_problem(response)
+    return problem is not None and problem.type.endswith("/quota-exceeded")
