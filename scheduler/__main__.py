@@ -26,7 +26,7 @@ from maabo_dist.errors import MaaboError
 from scheduler.commands import backup_command, restore_command, token_group
 
 if TYPE_CHECKING:
-    from scheduler.resources import Parts
+    from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -49,8 +49,8 @@ def serve_command(host: str | None, port: int | None) -> int:
     from scheduler.api.settings import ApiSettings
 
     settings = ApiSettings.from_environment(os.environ, host=host, port=port)
-    with _parts("maabo-service") as parts:
-        serve(parts, settings, lambda line: click.echo(f"maabo: {line}", err=True))
+    with _resources("maabo-service") as resources:
+        serve(resources, settings, lambda line: click.echo(f"maabo: {line}", err=True))
     return 0
 
 
@@ -80,38 +80,38 @@ def _run_scheduler() -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _parts("maabo-scheduler") as parts:
+    with _resources("maabo-scheduler") as resources:
         warm()
         owner = f"{socket.gethostname()}:{os.getpid()}"
         logger.info(f"ready as {owner}")
-        Scheduler(parts, owner).run(stop)
+        Scheduler(resources, owner).run(stop)
 
 
 @contextmanager
-def _parts(name: str) -> Iterator["Parts"]:
+def _resources(name: str) -> Iterator["Resources"]:
     """What the environment names; a configuration that cannot work ends the process. Traces go by `name`."""
     try:
         settings = ClusterSettings.from_environment(os.environ)
         set_up_logging(settings.log)
-        from scheduler.resources import Parts
+        from scheduler.resources import Resources
 
-        parts = Parts.connected(settings, Tracing.from_environment(os.environ, name))
-        _check_access(parts)
+        resources = Resources.connect(settings, Tracing.from_environment(os.environ, name))
+        _check_access(resources)
     except MaaboError as error:
         click.echo(f"scheduler: {error}", err=True)
         raise click.exceptions.Exit(2) from None
     try:
-        yield parts
+        yield resources
     finally:
-        parts.close()
+        resources.close()
 
 
-def _check_access(parts: "Parts") -> None:
+def _check_access(resources: "Resources") -> None:
     """A Redis that is not there may come; one that refuses the password will go on doing so."""
-    problem = check_redis(parts.settings.redis_url, parts.redis.ping)
+    problem = check_redis(resources.settings.redis_url, resources.redis.ping)
     if problem is not None:
         logger.warning("Redis cannot be reached yet", reason=problem)
-    problem = check_broker(parts.settings, parts.celery)
+    problem = check_broker(resources.settings, resources.celery)
     if problem is not None:
         logger.warning("the broker cannot be reached yet", reason=problem)
 

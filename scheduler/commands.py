@@ -30,11 +30,11 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.tenants import Registry, TokenRow
+from scheduler.ledger.tokens import TokenRow
 
 if TYPE_CHECKING:
     from scheduler.ledger.backup import Kept
-    from scheduler.resources import Parts
+    from scheduler.resources import Resources
 
 
 MOST_TEXT = 200
@@ -49,14 +49,14 @@ def token_group() -> None:
 @new_token_options
 def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     """Make a token. Stdout is the token alone; it is shown this once."""
-    from scheduler.api.auth import make_token
+    from scheduler.ledger.tokens import make_token
 
     for option, text, fewest in (("--tenant", tenant, 1), ("--name", name, 0)):
         if not fewest <= len(text) <= MOST_TEXT:
             raise SettingsError(f"{option} has {len(text)} characters; {fewest} to {MOST_TEXT} are taken.")
     made = make_token(tenant, frozenset(scope_names(scopes)), time(), name=name, seconds=seconds_until(expires))
-    with _registry() as registry:
-        registry.add_token(made.row)
+    with _ledger() as ledger:
+        ledger.tokens.add(made.row)
     tell_created(made.text, _told(made.row))
     return 0
 
@@ -66,8 +66,8 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
 @json_option
 def list_command(tenant: str | None, as_json: bool) -> int:
     """List the tokens that were made, the oldest first."""
-    with _registry() as registry:
-        found = [_told(row) for row in registry.tokens(tenant)]
+    with _ledger() as ledger:
+        found = [_told(row) for row in ledger.tokens.of_tenant(tenant)]
     show_tokens(found, as_json=as_json)
     return 0
 
@@ -77,8 +77,8 @@ def list_command(tenant: str | None, as_json: bool) -> int:
 def revoke_command(token_id: str) -> int:
     """Revoke the token of this ID: from now on it is of no use."""
     number = token_number(token_id)
-    with _registry() as registry:
-        revoked = registry.revoke(number, time())
+    with _ledger() as ledger:
+        revoked = ledger.tokens.revoke(number, time())
     if not revoked:
         raise InputError(f"There is no token {number} that is valid. `python -m scheduler token list` lists them.")
     click.echo(f"Token {number} is revoked.")
@@ -86,17 +86,17 @@ def revoke_command(token_id: str) -> int:
 
 
 @contextmanager
-def _registry() -> Iterator[Registry]:
+def _ledger() -> Iterator[Ledger]:
     """Of the ledger alone: neither Redis nor a store has to be there yet."""
     ledger = Ledger(ClusterSettings.from_environment(os.environ).ledger_url)
     try:
-        yield ledger.registry
+        yield ledger
     finally:
         ledger.close()
 
 
 def _told(row: TokenRow) -> dict[str, Any]:
-    from scheduler.api.auth import SCOPES
+    from scheduler.ledger.tokens import SCOPES
 
     told = asdict(row) | {"scopes": sorted(row.scopes, key=SCOPES.index)}
     del told["hash"]
@@ -112,8 +112,8 @@ def backup_command(jobs: tuple[str, ...], target: Path) -> int:
 
     if not target.parent.is_dir():
         raise InputError(f"There is no directory {target.parent} to write the backup to.")
-    with _parts() as parts:
-        _tell("Wrote", back_up(parts.ledger, parts.store, jobs, target), target)
+    with _resources() as resources:
+        _tell("Wrote", back_up(resources.ledger, resources.store, jobs, target), target)
     return 0
 
 
@@ -123,20 +123,20 @@ def restore_command(source: Path) -> int:
     """Bring the jobs of a backup back. Those that had not ended go on from where they were."""
     from scheduler.ledger.backup import restore
 
-    with _parts() as parts, TemporaryDirectory(prefix="maabo-restore-") as scratch:
-        _tell("Restored", restore(parts.ledger, parts.store, source, Path(scratch)), source)
+    with _resources() as resources, TemporaryDirectory(prefix="maabo-restore-") as scratch:
+        _tell("Restored", restore(resources.ledger, resources.store, source, Path(scratch)), source)
     return 0
 
 
 @contextmanager
-def _parts() -> Iterator["Parts"]:
-    from scheduler.resources import Parts
+def _resources() -> Iterator["Resources"]:
+    from scheduler.resources import Resources
 
-    parts = Parts.connected(ClusterSettings.from_environment(os.environ))
+    resources = Resources.connect(ClusterSettings.from_environment(os.environ))
     try:
-        yield parts
+        yield resources
     finally:
-        parts.close()
+        resources.close()
 
 
 def _tell(done: str, kept: "Kept", path: Path) -> None:
@@ -175,4 +175,4 @@ def _turning(client: Any, settings: ClusterSettings) -> list[str]:
     host = socket.gethostname()
     owners = [f"{host}:{path.name}" for path in _PROCESSES.iterdir() if path.name.isdecimal()]
     kept = client.mget([settings.key(f"{names.METERS}:{owner}") for owner in owners])
-    return [owner for owner, meters in zip(owners, kept, strict=True) if meters is not None]
+    return [owner for owner, metrics in zip(owners, kept, strict=True) if metrics is not None]

@@ -19,7 +19,7 @@ LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class MetricDefinition:
     """What is counted, and how it is called."""
 
     kind: Literal["counter", "gauge", "histogram"]
@@ -31,12 +31,12 @@ class Meter:
     bounds: tuple[float, ...] = ()
 
 
-def _counter(name: str, text: str, label: str = "", *values: str) -> Meter:
-    return Meter("counter", name, text, label, values or ("",))
+def _counter(name: str, text: str, label: str = "", *values: str) -> MetricDefinition:
+    return MetricDefinition("counter", name, text, label, values or ("",))
 
 
-def _gauge(name: str, text: str, label: str = "", *values: str) -> Meter:
-    return Meter("gauge", name, text, label, values or ("",))
+def _gauge(name: str, text: str, label: str = "", *values: str) -> MetricDefinition:
+    return MetricDefinition("gauge", name, text, label, values or ("",))
 
 
 _TASKS = ("task", "evaluate", "screen", "rules")
@@ -65,11 +65,15 @@ OUTAGES = _counter(
 )
 ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
 WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
-TASK_SECONDS = Meter(
+TASK_SECONDS = MetricDefinition(
     "histogram", "task_duration_seconds", "What workers needed for tasks.", _TASKS[0], _TASKS[1:], bounds=MIDDLE
 )
-JOB_WAIT = Meter("histogram", "job_wait_seconds", "From a job's submission until it is started.", bounds=LONG)
-COMMIT_SECONDS = Meter("histogram", "ledger_commit_seconds", "Transactions that write the ledger.", bounds=SHORT)
+JOB_WAIT = MetricDefinition(
+    "histogram", "job_wait_seconds", "From a job's submission until it is started.", bounds=LONG
+)
+COMMIT_SECONDS = MetricDefinition(
+    "histogram", "ledger_commit_seconds", "Transactions that write the ledger.", bounds=SHORT
+)
 
 ALL = (
     *(TREES, BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, TASKS_SENT, RESENT, LOST, FAILED_SUBSETS, DROPPED),
@@ -101,7 +105,7 @@ class Timing(BaseModel):
         return [(bound, float(sum(self.counts[: index + 1]))) for index, bound in enumerate(shown)]
 
 
-class Reading(BaseModel):
+class MetricsSnapshot(BaseModel):
     """All meters of a scheduler at one moment, each by name and value of its label."""
 
     model_config = ConfigDict(frozen=True)
@@ -136,44 +140,44 @@ class _Tally:
         return Timing(bounds=self._bounds, counts=tuple(self._counts), sum=self._sum)
 
 
-class Meters:
+class Metrics:
     """Counted by the loop and by the threads of webhooks."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._amounts = {
-            meter.name: dict.fromkeys(meter.values, 0.0) for meter in ALL if meter.kind in {"counter", "gauge"}
+            metric.name: dict.fromkeys(metric.values, 0.0) for metric in ALL if metric.kind in {"counter", "gauge"}
         }
         self._timings = {
-            meter.name: {value: _Tally(meter.bounds) for value in meter.values}
-            for meter in ALL
-            if meter.kind == "histogram"
+            metric.name: {value: _Tally(metric.bounds) for value in metric.values}
+            for metric in ALL
+            if metric.kind == "histogram"
         }
 
-    def count(self, meter: Meter, value: str = "", number: float = 1) -> None:
+    def count(self, metric: MetricDefinition, value: str = "", number: float = 1) -> None:
         """It happened once more, or so many times."""
         with self._lock:
-            self._amounts[meter.name][value] += number
+            self._amounts[metric.name][value] += number
 
-    def show(self, meter: Meter, level: float, value: str = "") -> None:
+    def show(self, metric: MetricDefinition, level: float, value: str = "") -> None:
         """A gauge stands at this."""
         with self._lock:
-            self._amounts[meter.name][value] = level
+            self._amounts[metric.name][value] = level
 
-    def observe(self, meter: Meter, seconds: float, value: str = "") -> None:
+    def observe(self, metric: MetricDefinition, seconds: float, value: str = "") -> None:
         """Something took so long."""
         with self._lock:
-            self._timings[meter.name][value].add(seconds)
+            self._timings[metric.name][value].add(seconds)
 
-    def amount(self, meter: Meter, value: str = "") -> float:
+    def amount(self, metric: MetricDefinition, value: str = "") -> float:
         """Where a counter or gauge stands."""
         with self._lock:
-            return self._amounts[meter.name][value]
+            return self._amounts[metric.name][value]
 
-    def reading(self) -> Reading:
+    def reading(self) -> MetricsSnapshot:
         """A copy of everything."""
         with self._lock:
-            return Reading(
+            return MetricsSnapshot(
                 amounts={name: dict(values) for name, values in self._amounts.items()},
                 timings={
                     name: {value: tally.timing() for value, tally in values.items()}

@@ -17,11 +17,11 @@ from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from scheduler.ledger.ledger import Ledger
 from scheduler.messaging.broker import Broker, open_broker
-from scheduler.metrics import Meters
+from scheduler.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Resources:
     """Everything outside of the scheduler that it talks to."""
 
     settings: ClusterSettings
@@ -32,11 +32,11 @@ class Parts:
     cache: TableCache
     broker: Broker
     clock: Callable[[], float] = time
-    meters: Meters = field(default_factory=Meters)
+    metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing = field(default_factory=Tracing)
 
     @classmethod
-    def connected(cls, settings: ClusterSettings, tracing: Tracing | None = None) -> "Parts":
+    def connect(cls, settings: ClusterSettings, tracing: Tracing | None = None) -> "Resources":
         """The parts that the settings name."""
         client = open_redis(settings)
         store = open_store(settings, client)

@@ -3,24 +3,24 @@
 from hashlib import sha256
 from uuid import uuid4
 
-from scheduler.api.auth import make_token
-from scheduler.ledger.tenants import DatasetRow
+from scheduler.ledger.datasets import DatasetRow
+from scheduler.ledger.tokens import make_token
 
 
-def stored_table(parts, path, frame, tenant="default", name="table.csv"):
+def stored_table(resources, path, frame, tenant="default", name="table.csv"):
     """A raw table in the store and in the ledger, as an upload leaves it."""
     file = path / f"{uuid4().hex}.csv"
     frame.to_csv(file, index=False)
     digest = sha256(file.read_bytes()).hexdigest()
-    parts.store.put(f"tables/{digest}", file)
+    resources.store.put(f"tables/{digest}", file)
     size = file.stat().st_size
-    row = DatasetRow(uuid4().hex[:12], tenant, name, digest, "csv", size, *frame.shape, {}, parts.clock())
-    parts.ledger.registry.add_dataset(row)
+    row = DatasetRow(uuid4().hex[:12], tenant, name, digest, "csv", size, *frame.shape, {}, resources.clock())
+    resources.ledger.datasets.add(row)
     return row
 
 
-def token_for(parts, tenant="default", scopes=("read", "submit"), seconds=None):
+def token_for(resources, tenant="default", scopes=("read", "submit"), seconds=None):
     """Headers with a new token."""
-    made = make_token(tenant, frozenset(scopes), parts.clock(), name="test", seconds=seconds)
-    parts.ledger.registry.add_token(made.row)
+    made = make_token(tenant, frozenset(scopes), resources.clock(), name="test", seconds=seconds)
+    resources.ledger.tokens.add(made.row)
     return {"Authorization": f"Bearer {made.text}"}

@@ -26,9 +26,9 @@ class Heard:
 
 
 @contextmanager
-def a_server(parts, **settings):
+def a_server(resources, **settings):
     """A server in a thread; gives its URL and the application."""
-    app = create_app(parts, ApiSettings(**settings))
+    app = create_app(resources, ApiSettings(**settings))
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)

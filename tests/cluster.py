@@ -10,7 +10,7 @@ from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract.messages import Request
 from scheduler.core.loop import Scheduler
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 
 
@@ -27,17 +27,17 @@ def cluster_settings(redis_url, directory, **changes):
 @contextmanager
 def a_scheduler(settings, owner="one", **replaced):
     """Gives the ledger."""
-    parts = replace(Parts.connected(settings), **replaced)
+    resources = replace(Resources.connect(settings), **replaced)
     stop = Event()
-    thread = Thread(target=Scheduler(parts, owner).run, args=(stop,))
+    thread = Thread(target=Scheduler(resources, owner).run, args=(stop,))
     thread.start()
     try:
-        yield parts.ledger
+        yield resources.ledger
         assert thread.is_alive(), "the scheduler died"
     finally:
         stop.set()
         thread.join(20)
-        parts.close()
+        resources.close()
 
 
 def store_table(settings, tmp_path, columns):
@@ -61,11 +61,11 @@ def ask(settings, kind, job, **more):
 
 def ended(ledger, job, seconds=60):
     def look():
-        row = ledger.job(job)
+        row = ledger.jobs.get(job)
         return row if row is not None and row.state.ended else None
 
     return servers.wait_for(look, seconds, what="the end of the job")
 
 
 def some_trees(ledger, job, least):
-    return servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees >= least, what="some trees")
+    return servers.wait_for(lambda: (row := ledger.jobs.get(job)) is not None and row.trees >= least, what="some trees")

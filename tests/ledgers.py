@@ -10,7 +10,8 @@ from threading import Barrier
 from sqlalchemy import NullPool, create_engine, text
 
 from maabo_dist.contract.job import JobSpec, JobState
-from scheduler.ledger.ledger import BatchRow, Ledger, ResultRow, TaskRow
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 
 TABLE = "0123456789abcdef" * 4
 CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
@@ -64,14 +65,14 @@ def numbers(leases):
 
 
 def held(ledger, number=1, now=100.0, **changes):
-    ledger.add([a_job(number, **changes)], now)
-    (lease,) = ledger.acquire("one", now, seconds=10, most=1)
+    ledger.jobs.add([a_job(number, **changes)], now)
+    (lease,) = ledger.leases.acquire("one", now, seconds=10, limit=1)
     return lease
 
 
 def with_search(ledger, lease, now=101.0):
     """A batch of nine subsets, two tasks, an answer."""
-    ledger.write(
+    ledger.search.write(
         lease,
         now,
         {"state": JobState.RUNNING.value, "trees": 5},
@@ -82,7 +83,7 @@ def with_search(ledger, lease, now=101.0):
 
 
 def rows_of_search(ledger, job):
-    return [*ledger.batches(job), *ledger.results(job), *ledger.tasks(job)]
+    return [*ledger.search.batches(job), *ledger.search.results(job), *ledger.search.tasks(job)]
 
 
 _NOTE = "INSERT INTO remembered VALUES (NEW.job, NEW.batch, NEW.start, NEW.stop)"

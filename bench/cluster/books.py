@@ -58,10 +58,10 @@ def _reopened(place, job: str) -> tuple[float, int]:
     ledger = Ledger(place.settings.ledger_url)
     cache = TableCache(Path(place.settings.cache_dir), open_store(place.settings, open_redis(place.settings)), 1 << 34)
     (lease,) = servers.wait_for(
-        lambda: ledger.acquire("bench", place.ledger.job(job).created + 1e6, 1e6, 1), what="the lease"
+        lambda: ledger.leases.acquire("bench", place.ledger.jobs.get(job).created + 1e6, 1e6, 1), what="the lease"
     )
     start = perf_counter()
-    opened = open_job(ledger, lease, prepare(ledger.job(job).spec, cache, 1.0), 0.0, lambda: None)
+    opened = open_job(ledger, lease, prepare(ledger.jobs.get(job).spec, cache, 1.0), 0.0, lambda: None)
     seconds = perf_counter() - start
     ledger.close()
     return seconds, opened.machine.run.grown

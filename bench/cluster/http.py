@@ -13,7 +13,7 @@ from bench import show
 from bench.cluster.load import latencies
 from bench.cluster.world import World, world
 from maabo_dist.data import load_bundled
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import stored_table
 
@@ -24,9 +24,9 @@ def run(options) -> None:
     requests = 500 if options.quick else 4000
     with world() as place:
         frame, settings = load_bundled("diabetes")
-        parts = Parts.connected(place.settings)
-        dataset = stored_table(parts, place.directory, frame).id
-        parts.close()
+        resources = Resources.connect(place.settings)
+        dataset = stored_table(resources, place.directory, frame).id
+        resources.close()
         ours, plain = _service(place), _plain(place)
         table = settings.model_dump(mode="json", exclude_unset=True)
 
@@ -39,7 +39,7 @@ def run(options) -> None:
             return "POST", "/", body
 
         latencies(ours, submission, 20, 1)  # the table is prepared once
-        first = place.ledger.registry.list_jobs(None, most=1)[0].id
+        first = place.ledger.jobs.page(None, limit=1)[0].id
         pairs = [
             ("status", lambda _: ("GET", f"/v1/jobs/{first}", b""), lambda _: ("GET", "/", b"")),
             ("a page of 50 jobs", lambda _: ("GET", "/v1/jobs", b""), lambda _: ("GET", "/", b"")),

@@ -12,7 +12,8 @@ from time import monotonic, sleep
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.data import Columns
-from scheduler.ledger.ledger import JobRow, Ledger
+from scheduler.ledger.jobs import JobRow
+from scheduler.ledger.ledger import Ledger
 from tests import cluster, servers
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -46,11 +47,11 @@ class World:
         return cluster.submit(self.settings, self.directory, columns, **mining)
 
     def job(self, job: str) -> JobRow | None:
-        return self.ledger.job(job)
+        return self.ledger.jobs.get(job)
 
     def wait_for_trees(self, job: str, least: int, seconds: float = 600) -> JobRow:
         def enough() -> JobRow | None:
-            row = self.ledger.job(job)
+            row = self.ledger.jobs.get(job)
             return row if row is not None and (row.trees >= least or row.state.ended) else None
 
         return servers.wait_for(enough, seconds, what=f"{least} trees")

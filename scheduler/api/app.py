@@ -19,7 +19,7 @@ from scheduler.api.readers import ReaderProcesses, TableReader
 from scheduler.api.settings import ApiSettings
 from scheduler.api.state import ApiState
 from scheduler.api.tables import Tables
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 THREADS = 100
 """Requests under way beside those that only wait for events."""
@@ -29,7 +29,7 @@ Upload a table, queue a job on it, follow its events and read its rules. Whateve
 document (RFC 9457) whose `type` is stable."""
 
 
-def create_app(parts: Parts, settings: ApiSettings, reader_processes: ReaderProcesses | None = None) -> FastAPI:
+def create_app(resources: Resources, settings: ApiSettings, reader_processes: ReaderProcesses | None = None) -> FastAPI:
     """The application over these parts, which whoever made them closes; so a reader_processes that is given."""
     own = reader_processes or ReaderProcesses()
     app = FastAPI(
@@ -42,8 +42,8 @@ def create_app(parts: Parts, settings: ApiSettings, reader_processes: ReaderProc
         docs_url=None,
         redoc_url=None,
     )
-    meters = ApiMetrics(parts)
-    app.state.api = ApiState(parts, settings, Tables(parts.store, TableReader(settings, own)), meters)
+    meters = ApiMetrics(resources)
+    app.state.api = ApiState(resources, settings, Tables(resources.store, TableReader(settings, own)), meters)
     for module in (datasets, plans, jobs, events, results, tokens, health, metrics, ui):
         app.include_router(module.router)
     problems.install(app)

@@ -62,7 +62,7 @@ class JobSnapshots:
                 answer.set_result(found.get(job))
 
     def _look(self, jobs: list[str]) -> dict[str, JobDetails]:
-        return {row.id: details(self._api, row) for row in self._api.parts.ledger.jobs(jobs)}
+        return {row.id: details(self._api, row) for row in self._api.resources.ledger.jobs.get_many(jobs)}
 
 
 def _fail(asked: dict[str, "asyncio.Future[JobDetails | None]"], error: Exception) -> None:
@@ -95,7 +95,7 @@ class EventBroadcaster:
     """Started and closed with the application, in its event loop."""
 
     def __init__(self, api: ApiState) -> None:
-        self._api, self._settings = api, api.parts.settings
+        self._api, self._settings = api, api.resources.settings
         self.subscribers = Subscribers(api.settings.event_streams)
         self._snapshots = JobSnapshots(api)
         self._epoch: bytes | None = None
@@ -223,14 +223,14 @@ class EventBroadcaster:
     def _refused(self, given: Collection[str | None]) -> set[str | None]:
         if not self._api.needs_tokens():
             return set()
-        parts = self._api.parts
-        now = parts.clock()
-        return {text for text in given if not still_valid(parts.ledger.registry, text, now)}
+        resources = self._api.resources
+        now = resources.clock()
+        return {text for text in given if not still_valid(resources.ledger, text, now)}
 
     async def _check_jobs(self) -> None:
         """A job that has ended, and of whose end nobody told: Redis was away."""
         watched = self.subscribers.jobs
-        rows = await asyncio.to_thread(self._api.parts.ledger.jobs, watched)
+        rows = await asyncio.to_thread(self._api.resources.ledger.jobs.get_many, watched)
         going = {row.id for row in rows if not row.state.ended}
         self.subscribers.begin_anew(set(watched) - going)
 

@@ -16,7 +16,7 @@ from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState, api_state
 from scheduler.api.upload_formats import FORM, JSON, NAME, PARQUET_TYPE
 from scheduler.api.uploads import NamedTable, Place, Received, Room, receive
-from scheduler.ledger.tenants import DatasetRow, Registry
+from scheduler.ledger.datasets import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -67,7 +67,7 @@ def list_datasets(request: Request, caller: Reader, limit: Limit = 50, cursor: C
     """Tables, the oldest first."""
     place = place_of(cursor, str)
     after = None if place is None else str(place[0])
-    rows = _registry(api_state(request)).datasets(caller.tenant, after=after, most=limit + 1)
+    rows = api_state(request).resources.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
     shown = rows[:limit]
     last = cursor_of(shown[-1].id) if len(rows) > limit else None
     return Page[Dataset](items=[Dataset.of(row) for row in shown], next=last)
@@ -84,13 +84,13 @@ def delete_dataset(request: Request, dataset: DatasetPath, caller: Submitter) ->
     """Forget a table. Jobs on it that were asked for before go on."""
     api = api_state(request)
     row = _owned(api, caller, dataset)
-    if not _registry(api).delete_dataset(caller.tenant, dataset):
+    if not api.resources.ledger.datasets.delete(caller.tenant, dataset):
         raise _unknown(dataset)
     _remove_unnamed(api, row.digest)
 
 
 def _owned(api: ApiState, caller: Caller, dataset: str) -> DatasetRow:
-    row = _registry(api).dataset(caller.tenant, dataset)
+    row = api.resources.ledger.datasets.get(caller.tenant, dataset)
     if row is None:
         raise _unknown(dataset)
     return row
@@ -102,26 +102,26 @@ def _unknown(dataset: str) -> NotFoundError:
 
 
 def _room(api: ApiState, caller: Caller) -> Room:
-    registry = _registry(api)
-    quota = registry.quota(caller.tenant).bytes
-    return Room(api.settings.upload_bytes, quota, 0 if quota is None else registry.bytes_stored(caller.tenant))
+    ledger = api.resources.ledger
+    quota = ledger.quotas.get(caller.tenant).bytes
+    return Room(api.settings.upload_bytes, quota, 0 if quota is None else ledger.datasets.bytes_stored(caller.tenant))
 
 
 def _kept(api: ApiState, caller: Caller, received: Received) -> tuple[DatasetRow, bool]:
     """The table's row, and whether it is new."""
-    known = _registry(api).dataset_of(caller.tenant, received.digest)
+    known = api.resources.ledger.datasets.find_by_digest(caller.tenant, received.digest)
     if known is not None:
-        _put(api.parts.store, received)  # it may have been lost
+        _put(api.resources.store, received)  # it may have been lost
         return known, False
     told = api.tables.children.run("describe", received.path, received.name)
-    row = _row(received, caller.tenant, told, api.parts.clock())
-    _put(api.parts.store, received)
+    row = _row(received, caller.tenant, told, api.resources.clock())
+    _put(api.resources.store, received)
     try:
-        kept = _registry(api).keep_dataset(row)
+        kept = api.resources.ledger.datasets.find_or_add(row)
     except BaseException:
         _remove_unnamed(api, received.digest)
         raise
-    _put(api.parts.store, received)  # somebody may have deleted the same table between the two
+    _put(api.resources.store, received)  # somebody may have deleted the same table between the two
     return kept, kept.id == row.id
 
 
@@ -145,8 +145,4 @@ def _put(store: ArtifactStore, received: Received) -> None:
 
 
 def _remove_unnamed(api: ApiState, digest: str) -> None:
-    _registry(api).remove_unnamed(digest, lambda: api.parts.store.delete(f"tables/{digest}"))
-
-
-def _registry(api: ApiState) -> Registry:
-    return api.parts.ledger.registry
+    api.resources.ledger.datasets.remove_unused_file(digest, lambda: api.resources.store.delete(f"tables/{digest}"))

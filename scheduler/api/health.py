@@ -17,7 +17,7 @@ from scheduler.api.metrics import work_of
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
 from scheduler.api.state import api_state
 from scheduler.messaging.broker import BrokerError
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 router = APIRouter(tags=["health"])
 
@@ -58,9 +58,9 @@ async def healthz() -> Health:
 @router.get("/readyz", response_model=Readiness, responses={503: _not_ready()})
 def readyz(request: Request) -> Readiness | Response:
     """Whether a job that comes now would be worked on; says which part is missing."""
-    parts = api_state(request).parts
-    looks = _LOOKS | ({"broker": _broker} if parts.broker.apart else {})
-    found = {name: _state(look, parts) for name, look in looks.items()}
+    resources = api_state(request).resources
+    looks = _LOOKS | ({"broker": _broker} if resources.broker.apart else {})
+    found = {name: _state(look, resources) for name, look in looks.items()}
     missing = [name for name, state in found.items() if state != "ok"]
     if not missing:
         return Readiness(ready=True, parts=found)
@@ -70,39 +70,39 @@ def readyz(request: Request) -> Readiness | Response:
     return ProblemResponse(content, problem.status, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _state(look: Callable[[Parts], str], parts: Parts) -> str:
+def _state(look: Callable[[Resources], str], resources: Resources) -> str:
     """Addresses stay in the log of whoever runs this."""
     try:
-        return look(parts)
+        return look(resources)
     except (MaaboError, BrokerError, RedisError, OSError):
         return "cannot be reached"
 
 
-def _ledger(parts: Parts) -> str:
-    parts.ledger.registry.any_token()
+def _ledger(resources: Resources) -> str:
+    resources.ledger.tokens.any_exist()
     return "ok"
 
 
-def _redis(parts: Parts) -> str:
-    parts.redis.ping()
+def _redis(resources: Resources) -> str:
+    resources.redis.ping()
     return "ok"
 
 
-def _broker(parts: Parts) -> str:
-    parts.broker.waiting([names.EVALUATE_QUEUE])
+def _broker(resources: Resources) -> str:
+    resources.broker.waiting([names.EVALUATE_QUEUE])
     return "ok"
 
 
-def _scheduler(parts: Parts) -> str:
-    return "ok" if parts.redis.exists(parts.settings.key(names.CLUSTER)) else "none is running"
+def _scheduler(resources: Resources) -> str:
+    return "ok" if resources.redis.exists(resources.settings.key(names.CLUSTER)) else "none is running"
 
 
-def _store(parts: Parts) -> str:
-    parts.store.has(_NOWHERE)
+def _store(resources: Resources) -> str:
+    resources.store.has(_NOWHERE)
     return "ok"
 
 
-_LOOKS: dict[str, Callable[[Parts], str]] = {
+_LOOKS: dict[str, Callable[[Resources], str]] = {
     "ledger": _ledger,
     "redis": _redis,
     "scheduler": _scheduler,
@@ -143,7 +143,7 @@ def about(request: Request) -> About:
 @router.get("/v1/load", responses=documented("unauthorized", "forbidden"))
 def load(request: Request, _caller: Reader) -> Load:
     """How many tasks the workers have, how many wait for one of them, and how long they have worked."""
-    parts = api_state(request).parts
-    work = work_of(parts.redis, parts.broker, parts.settings)
+    resources = api_state(request).resources
+    work = work_of(resources.redis, resources.broker, resources.settings)
     waiting = min(work.tasks, work.waiting)
     return Load(tasks=work.tasks, waiting=waiting, work_seconds=work.seconds, processes=work.processes)

@@ -23,9 +23,9 @@ from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError,
 from scheduler.api.state import ApiState, api_state
 from scheduler.core.job import record_of
 from scheduler.ledger.jobs import JobRow
-from scheduler.ledger.tenants import Submitted
+from scheduler.ledger.submissions import Submission
 from scheduler.messaging.webhooks import check_place
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Result:
     final: bool
 
 
-def result_of(parts: Parts, row: JobRow) -> Result | None:
+def result_of(resources: Resources, row: JobRow) -> Result | None:
     """What there is of a job's rules; None before anyone has looked."""
-    if row.state is JobState.DONE and (text := parts.ledger.document(row.id)) is not None:
+    if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
         return Result(json.loads(text), final=True)
-    found = parts.redis.get(parts.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
+    found = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
     return None if found is None else Result(json.loads(found), final=False)
 
 
@@ -64,7 +64,7 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 def submit(request: Request, response: Response, asked: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job. The same key and body give the same job; the same data and settings find the earlier result."""
     api = api_state(request)
-    with api.parts.tracing.span("submit", valid_traceparent(request.headers.get("traceparent")), "server") as span:
+    with api.resources.tracing.span("submit", valid_traceparent(request.headers.get("traceparent")), "server") as span:
         submitted = _submitted(api, asked, caller, key, Origin(correlation_of(request), span.traceparent))
     if submitted.created:
         _tell(api, submitted.job)
@@ -87,8 +87,8 @@ def list_jobs(
     api = api_state(request)
     place = place_of(cursor, float, str)
     after = None if place is None else (float(place[0]), str(place[1]))
-    registry = api.parts.ledger.registry
-    rows = registry.list_jobs(caller.tenant, state=state, dataset=dataset, after=after, most=limit + 1)
+    ledger = api.resources.ledger
+    rows = ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
     shown, more = rows[:limit], len(rows) > limit
     last = cursor_of(shown[-1].created, shown[-1].id) if more else None
     records = _mirrored(api, shown)
@@ -125,17 +125,17 @@ def delete_job(request: Request, job: JobPath, caller: Submitter) -> None:
     """Forget a job that has ended, with its result."""
     api = api_state(request)
     row = owned(api, caller, job)
-    if not api.parts.ledger.registry.delete_job(caller.tenant, job):
+    if not api.resources.ledger.jobs.delete(caller.tenant, job):
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
-    settings = api.parts.settings
+    settings = api.resources.settings
     with suppress(RedisError):  # what is mirrored expires by itself
-        api.parts.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
-        api.parts.redis.zrem(settings.key(names.JOB_LIST), job)
+        api.resources.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
+        api.resources.redis.zrem(settings.key(names.JOB_LIST), job)
 
 
 def owned(api: ApiState, caller: Caller, job: str) -> JobRow:
     """A job of the caller's tenant. Of others' jobs nobody learns even that they are there."""
-    row = api.parts.ledger.registry.job(caller.tenant, job)
+    row = api.resources.ledger.jobs.get(job, tenant=caller.tenant)
     if row is None:
         raise NotFoundError(f"There is no job {job}.", field="job", remedy="GET /v1/jobs lists those there are.")
     return row
@@ -147,7 +147,7 @@ def _ask(api: ApiState, caller: Caller, job: str, wish: str) -> JobDetails:
         raise ConflictError(
             f"Job {job} is {row.state.value}; it cannot be {_PAST[wish]}.", remedy="Only jobs that go on can."
         )
-    api.parts.ledger.ask(job, _WANTED[wish], api.parts.clock())
+    api.resources.ledger.jobs.set_command(job, _WANTED[wish], api.resources.clock())
     _tell(api, job)
     return details(api, owned(api, caller, job))
 
@@ -160,13 +160,13 @@ class Origin:
     trace: str | None
 
 
-def _submitted(api: ApiState, asked: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submitted:
-    registry = api.parts.ledger.registry
+def _submitted(api: ApiState, asked: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submission:
+    ledger = api.resources.ledger
     body = sha256(json.dumps(dump_with_secrets(asked), sort_keys=True).encode()).hexdigest()
-    if key is not None and (known := registry.job_of_key(caller.tenant, key, body)) is not None:
-        return Submitted(known, created=False)
+    if key is not None and (known := ledger.submissions.find_by_key(caller.tenant, key, body)) is not None:
+        return Submission(known, created=False)
     _check_callback(api, asked, caller)
-    table = registry.dataset(caller.tenant, asked.dataset)
+    table = ledger.datasets.get(caller.tenant, asked.dataset)
     if table is None:
         raise NotFoundError(
             f"There is no table {asked.dataset}.", field="dataset", remedy="Upload it with POST /v1/datasets."
@@ -186,13 +186,13 @@ def _submitted(api: ApiState, asked: JobRequest, caller: Caller, key: str | None
         correlation=origin.correlation,
         trace=origin.trace,
     )
-    now = api.parts.clock()
-    return registry.submit(spec, now, key=key, body=body, fresh=asked.fresh, trees=plan.trees)
+    now = api.resources.clock()
+    return ledger.submissions.submit(spec, now, key=key, body=body, fresh=asked.fresh, trees=plan.trees)
 
 
 def _check_callback(api: ApiState, asked: JobRequest, caller: Caller) -> None:
     if isinstance(asked.callback, Webhook):
-        check_place(asked.callback, api.parts.settings)
+        check_place(asked.callback, api.resources.settings)
     if isinstance(asked.callback, Callback) and not caller.may("admin"):
         raise ForbiddenError(
             "A callback task goes to a queue of the cluster's broker, which needs the scope 'admin'.",
@@ -204,7 +204,7 @@ def _check_callback(api: ApiState, asked: JobRequest, caller: Caller) -> None:
 def _tell(api: ApiState, job: str) -> None:
     """A scheduler that hears of it looks at once; without Redis, in a few seconds."""
     with suppress(RedisError):
-        send_request(api.parts.redis, api.parts.settings, Wish(kind="look", job=job))
+        send_request(api.resources.redis, api.resources.settings, Wish(kind="look", job=job))
 
 
 def details(api: ApiState, row: JobRow) -> JobDetails:
@@ -212,7 +212,7 @@ def details(api: ApiState, row: JobRow) -> JobDetails:
     job = _job(row, _mirrored(api, [row]).get(row.id))
     result = None
     with suppress(RedisError):
-        result = result_of(api.parts, row)
+        result = result_of(api.resources, row)
     return JobDetails(
         **job.model_dump(),
         table=row.spec.dataset.settings,
@@ -225,16 +225,16 @@ def details(api: ApiState, row: JobRow) -> JobDetails:
 def _job(row: JobRow, mirrored: JobRecord | None) -> Job:
     """The ledger says the state; what Redis shows of a job that goes on may be newer in all else."""
     record = record_of(row) if mirrored is None else mirrored.model_copy(update={"state": row.state})
-    return Job.of(record, tenant=record.tenant, wanted=row.wanted, dataset=row.spec.dataset_id)
+    return Job.of(record, tenant=record.tenant, wanted=row.command, dataset=row.spec.dataset_id)
 
 
 def _mirrored(api: ApiState, rows: list[JobRow]) -> dict[str, JobRecord]:
     going = [row.id for row in rows if not row.state.ended]
     if not going:
         return {}
-    settings = api.parts.settings
+    settings = api.resources.settings
     try:
-        texts = api.parts.redis.mget([settings.key(f"{names.JOB_RECORD}:{job}") for job in going])
+        texts = api.resources.redis.mget([settings.key(f"{names.JOB_RECORD}:{job}") for job in going])
     except RedisError:
         return {}
     records = (JobRecord.model_validate_json(text) for text in texts if text is not None)

@@ -35,8 +35,8 @@ from scheduler.api.state import api_state
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.ledger import Ledger
 from scheduler.messaging.broker import Broker, BrokerError, open_broker
-from scheduler.metrics import SHORT, Meter, Reading
-from scheduler.resources import Parts
+from scheduler.metrics import SHORT, MetricDefinition, MetricsSnapshot
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.exposition")
 
@@ -117,12 +117,12 @@ def work_of(redis: Any, broker: Broker, settings: ClusterSettings) -> Work:
     return Work(int(sent), waiting, seconds, sum(one.processes for one in _workers(redis, keys.workers)))
 
 
-def of_schedulers(readings: Mapping[str, Reading]) -> list[Metric]:
+def of_schedulers(readings: Mapping[str, MetricsSnapshot]) -> list[Metric]:
     """The meters of schedulers, by their names; meters that this version does not know are left out."""
     return [(_timings if meter.kind == "histogram" else _amounts)(meter, readings) for meter in metrics.ALL]
 
 
-def _amounts(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
+def _amounts(meter: MetricDefinition, readings: Mapping[str, MetricsSnapshot]) -> Metric:
     kind = CounterMetricFamily if meter.kind == "counter" else GaugeMetricFamily
     family = kind(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
     for scheduler, reading in readings.items():
@@ -131,7 +131,7 @@ def _amounts(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
     return family
 
 
-def _timings(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
+def _timings(meter: MetricDefinition, readings: Mapping[str, MetricsSnapshot]) -> Metric:
     family = HistogramMetricFamily(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
     for scheduler, reading in readings.items():
         for value, timing in reading.timings.get(meter.name, {}).items():
@@ -139,16 +139,16 @@ def _timings(meter: Meter, readings: Mapping[str, Reading]) -> Metric:
     return family
 
 
-def _labels(meter: Meter) -> list[str]:
+def _labels(meter: MetricDefinition) -> list[str]:
     return ["scheduler", meter.label] if meter.label else ["scheduler"]
 
 
-def _label_values(meter: Meter, scheduler: str, value: str) -> list[str]:
+def _label_values(meter: MetricDefinition, scheduler: str, value: str) -> list[str]:
     return [scheduler, value] if meter.label else [scheduler]
 
 
 def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Metric]:
-    counts, oldest, tenants = ledger.counts(), ledger.oldest(), ledger.counts_of_tenants(TENANTS)
+    counts, oldest, tenants = ledger.jobs.count_by_state(), ledger.jobs.oldest(), ledger.jobs.count_by_tenant(TENANTS)
     states = {state.value: float(counts.get(state.value, 0)) for state in JobState}
     queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
     renewed = now if oldest.lease_until is None else oldest.lease_until - settings.lease_seconds
@@ -156,7 +156,9 @@ def _of_ledger(ledger: Ledger, settings: ClusterSettings, now: float) -> list[Me
         _by_label("jobs", "Jobs in the ledger.", "state", states),
         _single("oldest_queued_job_age_seconds", "Since the oldest of the queued jobs was submitted.", queued),
         _single("oldest_lease_age_seconds", "Since the stalest lease was renewed.", max(0.0, now - renewed)),
-        _single("job_leases_most", "How often the open job that changed hands most was taken.", float(oldest.taken)),
+        _single(
+            "job_leases_most", "How often the open job that changed hands most was taken.", float(oldest.max_takeovers)
+        ),
         _of_tenants(tenants),
     ]
 
@@ -199,7 +201,7 @@ def _documents(broker: Broker) -> int:
         return 0
 
 
-def _wanted(readings: Mapping[str, Reading]) -> float:
+def _wanted(readings: Mapping[str, MetricsSnapshot]) -> float:
     kinds = (metrics.TASKS_IN_FLIGHT.name, metrics.TASKS_UNSENT.name)
     return sum(sum(reading.amounts.get(kind, {}).values()) for reading in readings.values() for kind in kinds)
 
@@ -241,13 +243,13 @@ class _Keys:
         )
 
 
-def _readings(redis: Any, keys: Mapping[str, bytes]) -> dict[str, Reading]:
+def _readings(redis: Any, keys: Mapping[str, bytes]) -> dict[str, MetricsSnapshot]:
     """Of schedulers whose meters have not expired meanwhile and can be read."""
     found = {}
     for scheduler, text in zip(keys, redis.mget(keys.values()) if keys else [], strict=True):
         try:
             if text is not None:
-                found[scheduler] = Reading.read(text)
+                found[scheduler] = MetricsSnapshot.read(text)
         except FormatError as error:
             logger.warning("meters refused", scheduler=scheduler, reason=error)
     return found
@@ -277,9 +279,11 @@ def _by_label(name: str, text: str, label: str, values: Mapping[str, float]) -> 
 class ApiMetrics:
     """Counts requests by method, route and status; the rest is asked for when it is wanted."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, resources: Resources) -> None:
         self._registry = CollectorRegistry()
-        cluster = ClusterCollector(parts.ledger, parts.redis, parts.broker, parts.settings, parts.clock)
+        cluster = ClusterCollector(
+            resources.ledger, resources.redis, resources.broker, resources.settings, resources.clock
+        )
         self._registry.register(cluster)
         self._latency = Histogram(
             "maabo_http_request_duration_seconds",

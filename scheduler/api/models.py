@@ -14,7 +14,7 @@ from maabo_dist.data.columns import ColumnKind
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.tree_reader import GrownTree
-from scheduler.ledger.tenants import DatasetRow
+from scheduler.ledger.datasets import DatasetRow
 
 DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 

@@ -84,7 +84,7 @@ def make_plan(request: Request, asked: PlanRequest, caller: Submitter) -> Plan:
     Refused is what `POST /v1/jobs` would refuse, quotas aside.
     """
     api = api_state(request)
-    table = api.parts.ledger.registry.dataset(caller.tenant, asked.dataset)
+    table = api.resources.ledger.datasets.get(caller.tenant, asked.dataset)
     if table is None:
         raise NotFoundError(
             f"There is no table {asked.dataset}.", field="dataset", remedy="Upload it with POST /v1/datasets."

@@ -188,9 +188,9 @@ def get_course(request: Request, job: JobPath, caller: Reader) -> Course:
     """How the search went: the scores of its trees, of very many those of up to 1000 from all over it."""
     api = api_state(request)
     row = owned(api, caller, job)
-    found = TreeReader(api.parts, row).spread(COURSE)
+    found = TreeReader(api.resources, row).spread(COURSE)
     if not row.state.ended and (now := owned(api, caller, job)).state.ended:  # they went to the store meanwhile
-        row, found = now, TreeReader(api.parts, now).spread(COURSE)
+        row, found = now, TreeReader(api.resources, now).spread(COURSE)
     return Course.of(row.trees, found)
 
 
@@ -231,7 +231,7 @@ def get_report(request: Request, job: JobPath, caller: Reader, known: Known = No
     }
     if "ETag" in headers and _knows(known, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    exhibits = load_figures(api.parts.store, row.id) if result.final else None
+    exhibits = load_figures(api.resources.store, row.id) if result.final else None
     page = report_page(result.document, exhibits)
     return Response(page, media_type="text/html", headers=headers)
 
@@ -242,7 +242,7 @@ def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, An
     api = api_state(request)
     row = owned(api, caller, job)
     _result(api, row)
-    exhibits = load_figures(api.parts.store, row.id)
+    exhibits = load_figures(api.resources.store, row.id)
     if exhibits is None:
         raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
     return exhibits
@@ -264,7 +264,7 @@ def _side(api: ApiState, caller: Caller, job: str) -> Result:
 
 
 def _result(api: ApiState, row: JobRow) -> Result:
-    result = result_of(api.parts, row)
+    result = result_of(api.resources, row)
     if result is not None:
         return result
     if row.state.ended:
@@ -310,9 +310,9 @@ def _written(result: Result, form: RulesFormat, table_name: str) -> str:
 def _trees(api: ApiState, row: JobRow, order: str, cursor: str | None, most: int) -> list[GrownTree]:
     if order == "best":
         place = place_of(cursor, float, int)
-        return TreeReader(api.parts, row).best(None if place is None else (float(place[0]), int(place[1])), most)
+        return TreeReader(api.resources, row).best(None if place is None else (float(place[0]), int(place[1])), most)
     after = place_of(cursor, int)
-    return TreeReader(api.parts, row).in_order(0 if after is None else int(after[0]) + 1, most)
+    return TreeReader(api.resources, row).in_order(0 if after is None else int(after[0]) + 1, most)
 
 
 def _place(tree: GrownTree, order: str) -> tuple[float | str, ...]:

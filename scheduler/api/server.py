@@ -12,7 +12,7 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import SettingsError
 from scheduler.api.app import create_app
 from scheduler.api.settings import ApiSettings
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.api")
 
@@ -22,9 +22,9 @@ GRACE_SECONDS = 5
 BACKLOG = 1024
 
 
-def serve(parts: Parts, settings: ApiSettings, say: Callable[[str], None]) -> None:
+def serve(resources: Resources, settings: ApiSettings, say: Callable[[str], None]) -> None:
     """Answer until SIGTERM or Ctrl-C. `say` hears what whoever started this should know."""
-    made = parts.ledger.registry.any_token()
+    made = resources.ledger.tokens.any_exist()
     host = safe_host(settings.host, tokens=made or settings.require_token)
     for line in _advice(host, settings, made=made):
         say(line)
@@ -32,7 +32,7 @@ def serve(parts: Parts, settings: ApiSettings, say: Callable[[str], None]) -> No
         address = url_of(sock)
         say(f"listening on {address}")
         logger.info("serving", url=address)
-        app = create_app(parts, settings)
+        app = create_app(resources, settings)
         config = uvicorn.Config(
             app,
             access_log=False,  # ours has the correlation id

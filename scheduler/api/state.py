@@ -7,7 +7,7 @@ from fastapi import Request
 
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 if TYPE_CHECKING:
     from scheduler.api.metrics import ApiMetrics  # which imports this module
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ApiState:
     """The parts of the cluster, and the settings of this server."""
 
-    parts: Parts
+    resources: Resources
     settings: ApiSettings
     tables: Tables
     meters: "ApiMetrics"
@@ -26,7 +26,7 @@ class ApiState:
     def needs_tokens(self) -> bool:
         """Whether a token was ever made. Once one was, that stays so: revoking all of them opens nothing."""
         if not self._tokens:
-            self._tokens = self.settings.require_token or self.parts.ledger.registry.any_token()
+            self._tokens = self.settings.require_token or self.resources.ledger.tokens.any_exist()
         return self._tokens
 
 

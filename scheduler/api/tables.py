@@ -15,7 +15,7 @@ from maabo_dist.settings import TableSettings
 from scheduler.api.problems import NotFoundError
 from scheduler.api.reader_process import COLUMNS
 from scheduler.api.readers import TableReader
-from scheduler.ledger.tenants import DatasetRow
+from scheduler.ledger.datasets import DatasetRow
 
 REMEMBERED = 1000
 Key = tuple[str, str, str, bool]

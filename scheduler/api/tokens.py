@@ -6,10 +6,11 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.job import Name
-from scheduler.api.auth import SCOPES, Admin, Reader, make_token
+from scheduler.api.auth import Admin, Reader
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import api_state
-from scheduler.ledger.tenants import QuotaRow, TokenRow
+from scheduler.ledger.quotas import QuotaRow
+from scheduler.ledger.tokens import SCOPES, TokenRow, make_token
 
 router = APIRouter(prefix="/v1", tags=["access"])
 
@@ -88,10 +89,10 @@ class QuotaUse(Quota):
 @router.post("/tokens", status_code=201, responses=_PROBLEMS)
 def create_token(request: Request, asked: TokenRequest, _admin: Admin) -> MadeToken:
     """Make a token. The first one ends the time in which anyone on the machine may call."""
-    parts = api_state(request).parts
+    resources = api_state(request).resources
     scopes = frozenset(asked.scopes)
-    made = make_token(asked.tenant, scopes, parts.clock(), name=asked.name, seconds=asked.expires_seconds)
-    parts.ledger.registry.add_token(made.row)
+    made = make_token(asked.tenant, scopes, resources.clock(), name=asked.name, seconds=asked.expires_seconds)
+    resources.ledger.tokens.add(made.row)
     return MadeToken(**_told(made.row), token=made.text)
 
 
@@ -100,31 +101,31 @@ def list_tokens(
     request: Request, _admin: Admin, tenant: Annotated[str | None, Query(max_length=200)] = None
 ) -> list[Token]:
     """All tokens that were made, the oldest first."""
-    return [Token.of(row) for row in api_state(request).parts.ledger.registry.tokens(tenant)]
+    return [Token.of(row) for row in api_state(request).resources.ledger.tokens.of_tenant(tenant)]
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=_PROBLEMS | documented("not-found"))
 def revoke_token(request: Request, token: TokenPath, _admin: Admin) -> None:
     """From now on the token is of no use."""
-    parts = api_state(request).parts
-    if not parts.ledger.registry.revoke(token, parts.clock()):
+    resources = api_state(request).resources
+    if not resources.ledger.tokens.revoke(token, resources.clock()):
         raise NotFoundError(f"There is no token {token} that is valid.", field="token", remedy="GET /v1/tokens.")
 
 
 @router.get("/quota", responses=_PROBLEMS)
 def get_quota(request: Request, caller: Reader) -> QuotaUse:
     """What the caller's tenant may have, and what it has."""
-    registry = api_state(request).parts.ledger.registry
-    return _use(registry.quota(caller.tenant), registry.bytes_stored(caller.tenant))
+    ledger = api_state(request).resources.ledger
+    return _use(ledger.quotas.get(caller.tenant), ledger.datasets.bytes_stored(caller.tenant))
 
 
 @router.put("/quotas/{tenant}", responses=_PROBLEMS)
 def set_quota(request: Request, tenant: TenantPath, quota: Quota, _admin: Admin) -> QuotaUse:
     """Say what a tenant may have; what it has already stays."""
-    registry = api_state(request).parts.ledger.registry
+    ledger = api_state(request).resources.ledger
     row = QuotaRow(tenant, quota.queued, quota.running, quota.bytes, quota.trees)
-    registry.set_quota(row)
-    return _use(row, registry.bytes_stored(tenant))
+    ledger.quotas.set(row)
+    return _use(row, ledger.datasets.bytes_stored(tenant))
 
 
 def _use(row: QuotaRow, stored: int) -> QuotaUse:

@@ -13,8 +13,8 @@ from maabo_dist.settings import SearchPlan
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.wire import read_frames, unpack_forest
 from scheduler.ledger.jobs import JobRow
-from scheduler.ledger.ledger import ResultRow
-from scheduler.resources import Parts
+from scheduler.ledger.search import ResultRow
+from scheduler.resources import Resources
 
 BATCHES = 16
 """Read at a time from the ledger."""
@@ -40,10 +40,10 @@ class GrownTree:
 class TreeReader:
     """Reads as many as are asked for, and has a few thousand of them in memory at a time."""
 
-    def __init__(self, parts: Parts, row: JobRow) -> None:
-        self._parts, self._row = parts, row
+    def __init__(self, resources: Resources, row: JobRow) -> None:
+        self._resources, self._row = resources, row
         settings = row.spec.settings
-        self._columns = parts.cache.columns(row.spec.dataset.fingerprint)
+        self._columns = resources.cache.columns(row.spec.dataset.fingerprint)
         self._names = _names(self._columns, settings.probes)
         self._size = SearchPlan.settle(settings, len(self._names)).subset_size
 
@@ -97,16 +97,18 @@ class TreeReader:
     def _stored(self, wanted: Wanted) -> Grown:
         number, depth, classes = 0, self._row.spec.settings.max_depth, len(self._columns.classes)
         for segment in self._row.segments:
-            path = self._parts.cache.segment_file(segment.digest)
+            path = self._resources.cache.segment_file(segment.digest)
             number = yield from read_frames(path, number, wanted, depth, classes)
 
     def _gathered(self, wanted: Wanted) -> Grown:
-        ledger, number, start = self._parts.ledger, 0, 0
-        while subsets := [self._unpacked(row.subsets) for row in ledger.batches(self._row.id, start, start + BATCHES)]:
+        ledger, number, start = self._resources.ledger, 0, 0
+        while subsets := [
+            self._unpacked(row.subsets) for row in ledger.search.batches(self._row.id, start, start + BATCHES)
+        ]:
             firsts = list(accumulate(map(len, subsets), initial=number))
             asked = [start + place for place, ends in enumerate(pairwise(firsts)) if wanted(range(*ends))]
             place = (asked[0], 0) if asked else (start, 0)
-            for row in ledger.results(self._row.id, asked[0], asked[-1] + 1) if asked else ():
+            for row in ledger.search.results(self._row.id, asked[0], asked[-1] + 1) if asked else ():
                 if (row.batch, row.start) != place:
                     return  # the next one has not come yet
                 batch = subsets[row.batch - start]

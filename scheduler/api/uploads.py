@@ -31,7 +31,7 @@ from scheduler.api.upload_formats import (
     label,
     media_of,
 )
-from scheduler.ledger.tenants import QuotaError
+from scheduler.ledger.quotas import QuotaError
 
 CHUNK_BYTES = 1 << 20
 

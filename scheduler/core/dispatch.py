@@ -11,8 +11,8 @@ from typing import Any
 
 from maabo_dist.contract.job import JobState, Priority
 from scheduler.core.job import ActiveJob, HeldJob, ScreeningJob
-from scheduler.ledger.ledger import Lease
-from scheduler.resources import Parts
+from scheduler.ledger.leases import Lease
+from scheduler.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,17 @@ URGENT_SEATS, GUEST_SEATS = 10, 25
 class Seats:
     """Takes free jobs for one scheduler."""
 
-    def __init__(self, parts: Parts, owner: str) -> None:
-        self._ledger, self._settings, self._owner = parts.ledger, parts.settings, owner
+    def __init__(self, resources: Resources, owner: str) -> None:
+        self._ledger, self._settings, self._owner = resources.ledger, resources.settings, owner
         self._guests: set[str] = set()
 
     def fill(self, held: set[str], now: float) -> list[Lease]:
         """As many as there is room for; urgent ones and guests find a seat when all others are taken."""
         self._guests &= held
         room = MOST_JOBS - len(held - self._guests)
-        take = partial(self._ledger.acquire, self._owner, now, self._settings.lease_seconds)
+        take = partial(self._ledger.leases.acquire, self._owner, now, self._settings.lease_seconds)
         if room > 0:
             return take(room)
-        guests = take(GUEST_SEATS - len(self._guests), guests=True)
+        guests = take(GUEST_SEATS - len(self._guests), idle_tenants_only=True)
         self._guests |= {lease.job for lease in guests}
         return guests + take(room + URGENT_SEATS, Priority.HIGH)

@@ -14,7 +14,10 @@ from maabo_dist.settings import SearchPlan
 from scheduler.core.machine import JobMachine, Task, TaskKey
 from scheduler.core.preparation import Prepared
 from scheduler.core.screening import BlockTask, Screening
-from scheduler.ledger.ledger import BlockRow, JobRow, Lease, ResultRow, Segment
+from scheduler.ledger.jobs import JobRow, Segment
+from scheduler.ledger.leases import Lease
+from scheduler.ledger.screens import BlockRow
+from scheduler.ledger.search import ResultRow
 
 FIRST_TASK = 32
 """Subsets of a task while nobody knows how long one takes."""
@@ -73,9 +76,9 @@ class HeldJob(ABC):
     """The span of this hold on the job, under which its tasks belong."""
 
     @property
-    def named(self) -> dict[str, str | None]:
+    def log_fields(self) -> dict[str, str | None]:
         """What log lines about the job call it."""
-        return self.lease.named
+        return self.lease.log_fields
 
     @property
     @abstractmethod
@@ -109,9 +112,9 @@ class HeldJob(ABC):
     def put_back(self, task: Any) -> None:
         """A task from `next_task` could not be sent after all."""
 
-    def ran(self, now: float) -> float:
+    def run_seconds(self, now: float) -> float:
         """Seconds that the job has been running, here and before."""
-        return self.row.ran + max(0.0, now - self.opened)
+        return self.row.run_seconds + max(0.0, now - self.opened)
 
     def record(self, now: float) -> JobRecord:
         """What anyone may know."""
@@ -119,7 +122,7 @@ class HeldJob(ABC):
             update={
                 "state": self.state,
                 "started": self.row.started or self.opened,
-                "seconds": self.ran(now),
+                "seconds": self.run_seconds(now),
                 "planned": self.plan.trees,
             }
         )
@@ -237,7 +240,7 @@ class ActiveJob(HeldJob):
     def overtime(self, now: float) -> bool:
         """Whether the time budget is spent and the search does not know yet."""
         limit = self.spec.settings.time_limit
-        return limit is not None and not self.stopping and self.machine.run.goes_on and self.ran(now) >= limit
+        return limit is not None and not self.stopping and self.machine.run.goes_on and self.run_seconds(now) >= limit
 
     def give_up(self, key: TaskKey, reason: str) -> bool:
         """Go on without a subset; False if its tree came after all."""
@@ -286,7 +289,7 @@ def record_of(row: JobRow) -> JobRecord:
         created=row.created,
         started=row.started,
         finished=row.finished,
-        seconds=row.ran,
+        seconds=row.run_seconds,
         trees=row.trees,
         planned=row.planned,
         failed=row.failed,

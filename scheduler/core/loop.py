@@ -31,12 +31,12 @@ from scheduler.core.rules_handler import RulesDesk
 from scheduler.core.screen_handler import ScreenDesk
 from scheduler.core.search_handler import SearchDesk
 from scheduler.ledger.database import LedgerError
-from scheduler.ledger.ledger import FencedError, Lease
+from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.answers import Answers, Desks
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publisher import LEAST_AHEAD, Post, PostError
-from scheduler.messaging.status import MeterBoard, Mirror
-from scheduler.resources import Parts
+from scheduler.messaging.status import MetricsPublisher, Mirror
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -54,20 +54,22 @@ OUTAGES = (redis.RedisError, LedgerError, StoreError, PostError, OSError)
 class Scheduler:
     """One scheduler process. Any number may run on one ledger."""
 
-    def __init__(self, parts: Parts, owner: str) -> None:
-        self._parts, self._meters = parts, parts.meters
-        self._board = MeterBoard(parts, owner)
-        parts.ledger.time_commits(partial(parts.meters.observe, metrics.COMMIT_SECONDS))
-        self._settings, self._ledger, self._redis = parts.settings, parts.ledger, parts.redis
-        self._post, self._mirror = Post(parts), Mirror(parts)
-        self._intake = Intake(parts, self._mirror, self._post)
-        self._desks = Desks(SearchDesk(parts, self._post), ScreenDesk(parts, self._post), RulesDesk(parts, self._post))
-        self._answers, self._seats = Answers(parts, self._desks, self._mirror), Seats(parts, owner)
-        self._housekeeping = Housekeeping(parts, self._mirror, self._post)
+    def __init__(self, resources: Resources, owner: str) -> None:
+        self._resources, self._metrics = resources, resources.metrics
+        self._board = MetricsPublisher(resources, owner)
+        resources.ledger.database.observe_commit = partial(resources.metrics.observe, metrics.COMMIT_SECONDS)
+        self._settings, self._ledger, self._redis = resources.settings, resources.ledger, resources.redis
+        self._post, self._mirror = Post(resources), Mirror(resources)
+        self._intake = Intake(resources, self._mirror, self._post)
+        self._desks = Desks(
+            SearchDesk(resources, self._post), ScreenDesk(resources, self._post), RulesDesk(resources, self._post)
+        )
+        self._answers, self._seats = Answers(resources, self._desks, self._mirror), Seats(resources, owner)
+        self._housekeeping = Housekeeping(resources, self._mirror, self._post)
         self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
-        self._spans = JobSpans(parts.tracing)
+        self._spans = JobSpans(resources.tracing)
         self._preparations = Preparations(
-            partial(prepare_held, parts.ledger, parts.cache, parts.settings.screen_seconds)
+            partial(prepare_held, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
         self._next_upkeep = self._next_look = 0.0
         self._ample = False
@@ -84,7 +86,7 @@ class Scheduler:
                     self._outage_over()
             except OUTAGES as error:
                 self._note_outage(error)
-                self._board.show(self._jobs.values(), self._parts.clock())
+                self._board.show(self._jobs.values(), self._resources.clock())
                 stop.wait(OUTAGE_PAUSE)
         try:
             self._leave()
@@ -93,7 +95,7 @@ class Scheduler:
 
     def turn(self) -> None:
         """Everything once."""
-        now = self._parts.clock()
+        now = self._resources.clock()
         if now >= self._next_upkeep:
             self._keep_up(now)
         if now >= self._next_look:
@@ -113,7 +115,7 @@ class Scheduler:
         """Renew leases, hear what is wanted, take free jobs."""
         lease_seconds = self._settings.lease_seconds
         self._next_upkeep = now + lease_seconds / 5
-        wanted = self._ledger.renew(self._leases, now, lease_seconds)
+        wanted = self._ledger.leases.renew(self._leases, now, lease_seconds)
         for lease in self._leases:
             if lease.job not in wanted:
                 self._lost(lease)
@@ -122,7 +124,7 @@ class Scheduler:
         for name in wanted.keys() & self._jobs.keys():
             self._heed(self._jobs[name], wanted[name], now)
         taken = self._seats.fill({lease.job for lease in self._leases}, now)
-        self._meters.count(metrics.LEASES, "taken", len(taken))
+        self._metrics.count(metrics.LEASES, "taken", len(taken))
         self._preparations.begin(taken)
         self._open_prepared()
         self._mirror.show_cluster(lease_seconds)
@@ -135,10 +137,10 @@ class Scheduler:
 
     def _renew_in_between(self, opening: Lease) -> None:
         """While a long job is opened, no lease must run out."""
-        now = self._parts.clock()
+        now = self._resources.clock()
         if now >= self._next_upkeep:
             self._next_upkeep = now + self._settings.lease_seconds / 5
-            self._ledger.renew([opening, *self._leases], now, self._settings.lease_seconds)
+            self._ledger.leases.renew([opening, *self._leases], now, self._settings.lease_seconds)
 
     def _heed(self, job: HeldJob, wish: str, now: float) -> None:
         """Do what the job's owner wants."""
@@ -146,17 +148,17 @@ class Scheduler:
             if wish == "cancel":
                 self._end(job, now, JobState.CANCELLED)
             elif wish == "pause":
-                values = {"state": JobState.PAUSED.value, "ran": job.ran(now), "lease_until": 0.0}
-                self._ledger.write(job.lease, now, values)
+                values = {"state": JobState.PAUSED.value, "run_seconds": job.run_seconds(now), "lease_until": 0.0}
+                self._ledger.search.write(job.lease, now, values)
                 job.state = JobState.PAUSED
                 self._mirror.show([job.record(now)])
                 del self._jobs[job.lease.job]
-                logger.info("job paused", **job.named, trees=job.trees)
+                logger.info("job paused", **job.log_fields, trees=job.trees)
 
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are ready."""
         for lease, prepared in self._preparations.ready():
-            self._open(lease, prepared, self._parts.clock())
+            self._open(lease, prepared, self._resources.clock())
 
     def _open(self, lease: Lease, prepared: "Future[Prepared]", now: float) -> None:
         renew = partial(self._renew_in_between, lease)
@@ -165,8 +167,8 @@ class Scheduler:
         except MissingArtifactError as error:
             self._fail(lease, now, f"{error} Submit the table again.")
         except OUTAGES:
-            self._ledger.release([lease], now)
-            self._meters.count(metrics.LEASES, "given_back")
+            self._ledger.leases.release([lease], now)
+            self._metrics.count(metrics.LEASES, "given_back")
             raise
         except FencedError:
             self._lost(lease)
@@ -183,24 +185,24 @@ class Scheduler:
         with self._holding(job):
             started = job.row.started or now
             values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
-            self._ledger.write(job.lease, now, values)
+            self._ledger.search.write(job.lease, now, values)
             if job.row.started is None:
-                self._meters.observe(metrics.JOB_WAIT, now - job.row.created)
+                self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
             tell_beginning(job)
             self._mirror.show([job.record(now)])
-            if job.row.wanted == "run":
+            if job.row.command == "run":
                 self._advance(job, now)
             else:  # asked for while its table was made ready
-                self._heed(job, job.row.wanted, now)
+                self._heed(job, job.row.command, now)
 
     def _leave(self) -> None:
-        now = self._parts.clock()
+        now = self._resources.clock()
         for job in list(self._jobs.values()):
             with self._holding(job):
-                self._ledger.write(job.lease, now, {"ran": job.ran(now)})
+                self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
         given_back = self._leases
-        self._ledger.release(given_back, now)
-        self._meters.count(metrics.LEASES, "given_back", len(given_back))
+        self._ledger.leases.release(given_back, now)
+        self._metrics.count(metrics.LEASES, "given_back", len(given_back))
         self._preparations.close()
         self._housekeeping.close()
         logger.info("jobs given back", jobs=len(self._jobs))
@@ -239,7 +241,7 @@ class Scheduler:
         intake = self._settings.key(names.INTAKE_STREAM)
         streams = {intake: "0"} | {results_stream(self._settings, name): "0" for name in self._jobs}
         found = self._redis.xread(streams, count=ENTRIES, block=max(1, int(seconds * 1000)) if seconds else None)
-        now = self._parts.clock()
+        now = self._resources.clock()
         for stream, entries in found:
             name = stream.decode().rsplit(":", 1)[1]
             if stream == intake.encode():
@@ -295,33 +297,33 @@ class Scheduler:
     # Ends.
 
     def _end(self, job: HeldJob, now: float, state: JobState, **values: object) -> None:
-        self._ledger.end(job.lease, now, state, ran=job.ran(now), **values)
-        self._meters.count(metrics.ENDED, state.value)
+        self._ledger.search.end_job(job.lease, now, state, run_seconds=job.run_seconds(now), **values)
+        self._metrics.count(metrics.ENDED, state.value)
         del self._jobs[job.lease.job]
         job.state = state
         self._spans.end(job)
         shown = {"finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
         self._mirror.show([job.record(now).model_copy(update=shown)])
         self._redis.delete(results_stream(self._settings, job.lease.job))
-        facts = {"trees": job.trees, "seconds": job.ran(now), "rules": job.record(now).rules}
-        logger.info(f"job {state.value}", **job.named, **facts, reason=values.get("reason"))
+        facts = {"trees": job.trees, "seconds": job.run_seconds(now), "rules": job.record(now).rules}
+        logger.info(f"job {state.value}", **job.log_fields, **facts, reason=values.get("reason"))
 
     def _fail(self, lease: Lease, now: float, reason: str) -> None:
-        logger.warning("job cannot be run", **lease.named, reason=reason)
+        logger.warning("job cannot be run", **lease.log_fields, reason=reason)
         try:
-            self._ledger.end(lease, now, JobState.FAILED, reason=reason)
-            self._meters.count(metrics.ENDED, JobState.FAILED.value)
+            self._ledger.search.end_job(lease, now, JobState.FAILED, reason=reason)
+            self._metrics.count(metrics.ENDED, JobState.FAILED.value)
             self._housekeeping.show(lease.job)
         except FencedError:
             self._lost(lease)
 
     def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
-        logger.warning("job failed by a fault of ours", **lease.named, traceback=traceback.format_exc())
+        logger.warning("job failed by a fault of ours", **lease.log_fields, traceback=traceback.format_exc())
         self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
 
     def _lost(self, lease: Lease) -> None:
-        logger.warning("job went to another scheduler", **lease.named)
-        self._meters.count(metrics.LEASES, "lost")
+        logger.warning("job went to another scheduler", **lease.log_fields)
+        self._metrics.count(metrics.LEASES, "lost")
 
     @contextmanager
     def _holding(self, job: HeldJob) -> Iterator[None]:
@@ -338,10 +340,10 @@ class Scheduler:
             raise
         except MaaboError as error:
             self._jobs.pop(job.lease.job, None)
-            self._fail(job.lease, self._parts.clock(), str(error))
+            self._fail(job.lease, self._resources.clock(), str(error))
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
             self._jobs.pop(job.lease.job, None)
-            self._fail_by_our_fault(job.lease, self._parts.clock(), error)
+            self._fail_by_our_fault(job.lease, self._resources.clock(), error)
 
     @contextmanager
     def _posting(self) -> Iterator[None]:
@@ -353,7 +355,7 @@ class Scheduler:
             self._note_outage(error)
 
     def _note_outage(self, error: Exception) -> None:
-        self._meters.count(metrics.OUTAGES, _part_at_fault(error))
+        self._metrics.count(metrics.OUTAGES, _part_at_fault(error))
         said = f"{type(error).__name__}: {error}"
         if said != self._outage:
             logger.warning("outage; trying again", reason=said)

@@ -13,8 +13,9 @@ from maabo_dist.contract.job import JobSpec
 from maabo_dist.errors import FormatError
 from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
 from maabo_dist.study import Study
-from scheduler.ledger.ledger import Lease, Ledger
-from scheduler.ledger.tenants import QuotaError
+from scheduler.ledger.leases import Lease
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.quotas import QuotaError
 
 Found = TypeVar("Found")
 
@@ -47,11 +48,11 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
 
 def prepare_held(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> Prepared:
     """The table of a job that the ledger has; refused if the search would be larger than its tenant may have."""
-    row = ledger.job(lease.job)
+    row = ledger.jobs.get(lease.job)
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
     prepared = prepare(row.spec, cache, screen_seconds)
-    limit = ledger.registry.quota(row.spec.tenant).trees
+    limit = ledger.quotas.get(row.spec.tenant).trees
     if limit is not None and prepared.study.plan.trees is not None and prepared.study.plan.trees > limit:
         raise QuotaError("trees", limit, prepared.study.plan.trees)
     return prepared

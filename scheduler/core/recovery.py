@@ -18,7 +18,11 @@ from scheduler.core.job import ActiveJob, ScreeningJob, Speed
 from scheduler.core.machine import JobMachine, TaskKey
 from scheduler.core.preparation import Prepared
 from scheduler.core.screening import Screening, cut_blocks
-from scheduler.ledger.ledger import BatchRow, BlockRow, JobRow, Lease, Ledger, ResultRow
+from scheduler.ledger.jobs import JobRow
+from scheduler.ledger.leases import Lease
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.screens import BlockRow
+from scheduler.ledger.search import BatchRow, ResultRow
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -32,12 +36,12 @@ def open_job(
     task_seconds: float = 1.0,
 ) -> ActiveJob | ScreeningJob:
     """Where the ledger has the job. `tick` is called now and then on the way; a screen is cut by `task_seconds`."""
-    row = ledger.job(lease.job)
+    row = ledger.jobs.get(lease.job)
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
     found = prepared.screen
     if prepared.study.plan.screened and found is None:
-        stored = ledger.screen(lease.job)
+        stored = ledger.screens.screen(lease.job)
         if stored is None:
             return _open_screening(ledger, lease, row, prepared, now, task_seconds)
         found = unpack_screen(stored, prepared.study.columns.count)
@@ -49,11 +53,11 @@ def _open_screening(
 ) -> ScreeningJob:
     """The blocks that the ledger has, or new ones; a cut once written stays."""
     features, pair_seconds = prepared.study.columns.count, prepared.pair_seconds
-    rows = ledger.blocks(lease.job)
+    rows = ledger.screens.blocks(lease.job)
     if not rows:
         seconds = pair_seconds * (features * (features - 1) // 2)
         rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
-        ledger.write_blocks(lease, now, rows)
+        ledger.screens.write_blocks(lease, now, rows)
     screening = Screening(features, [(block.start, block.stop) for block in rows], MOST_PAIRS)
     job = ScreeningJob(
         lease, row.spec, prepared.study.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds)
@@ -91,16 +95,16 @@ def _open_search(
 
 def _replay(job: ActiveJob, ledger: Ledger, now: float, tick: Callable[[], None]) -> None:
     machine = job.machine
-    known = {row.number: row.subsets for row in ledger.batches(job.lease.job)}
+    known = {row.number: row.subsets for row in ledger.search.batches(job.lease.job)}
     unwritten = _new_batches(machine, known)
-    for row in ledger.results(job.lease.job):
+    for row in ledger.search.results(job.lease.job):
         _answer(job, row)
         unwritten += _new_batches(machine, known)
         tick()
-    for sent in ledger.tasks(job.lease.job):
+    for sent in ledger.search.tasks(job.lease.job):
         machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
     if unwritten:
-        ledger.write(job.lease, now, new_batches=unwritten)
+        ledger.search.write(job.lease, now, new_batches=unwritten)
 
 
 def _answer(job: ActiveJob, row: ResultRow) -> None:
@@ -127,7 +131,7 @@ def tell_beginning(job: ActiveJob | ScreeningJob) -> None:
     """Say in the log where the job is."""
     if isinstance(job, ScreeningJob):
         facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
-        logger.info("job screens pairs", **job.named, **facts)
+        logger.info("job screens pairs", **job.log_fields, **facts)
     else:
         facts = {"trees": job.trees, "of": job.plan.trees}
-        logger.info("job resumed" if job.trees else "job started", **job.named, **facts)
+        logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)

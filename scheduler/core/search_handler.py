@@ -10,9 +10,9 @@ from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
 from scheduler.core.job import ActiveJob
 from scheduler.core.machine import MOST_STRIKES, Task, TaskKey
-from scheduler.ledger.ledger import BatchRow, ResultRow, TaskRow
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from scheduler.messaging.publisher import POSTPONED, Post
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -23,17 +23,17 @@ FIRST_TIME = 20.0
 class SearchDesk:
     """Sends tasks, judges the answers and takes the search further."""
 
-    def __init__(self, parts: Parts, post: Post) -> None:
-        self._ledger, self._post, self._meters = parts.ledger, post, parts.meters
+    def __init__(self, resources: Resources, post: Post) -> None:
+        self._ledger, self._post, self._metrics = resources.ledger, post, resources.metrics
 
     def send(self, job: ActiveJob, tasks: Sequence[Task], now: float) -> None:
         """Into the ledger, then to the broker."""
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
-        self._ledger.write(job.lease, now, sent=rows)
+        self._ledger.search.write(job.lease, now, sent=rows)
         for task in tasks:  # before they are sent: what becomes of them in an outage shows by their answers
             job.machine.sent(task.key, task.attempt, now)
         self._post.evaluate([job.message(task) for task in tasks])
-        self._meters.count(metrics.TASKS_SENT, "evaluate", len(tasks))
+        self._metrics.count(metrics.TASKS_SENT, "evaluate", len(tasks))
 
     def accept(self, job: ActiveJob, answer: EvaluationAnswer, body: bytes, now: float) -> None:
         """Take an answer; the ledger has it after `advance`."""
@@ -50,37 +50,42 @@ class SearchDesk:
             job.stopping = True
             values["stop_after"] = machine.proposed
             machine.stop(machine.proposed, StopReason.TIME)
-            logger.info("time budget spent", **job.named, batches=machine.proposed)
+            logger.info("time budget spent", **job.log_fields, batches=machine.proposed)
         before = machine.run.grown
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
         if job.unwritten or fresh or values:
             run = machine.run
-            values |= {"trees": run.grown, "best_score": run.best_score, "failed": job.failed, "ran": job.ran(now)}
-            self._ledger.write(job.lease, now, values, new_batches=fresh, new_results=job.unwritten)
+            values |= {
+                "trees": run.grown,
+                "best_score": run.best_score,
+                "failed": job.failed,
+                "run_seconds": job.run_seconds(now),
+            }
+            self._ledger.search.write(job.lease, now, values, new_batches=fresh, new_results=job.unwritten)
             job.unwritten.clear()
-        self._meters.count(metrics.TREES, number=machine.run.grown - before)  # not before the ledger has them
+        self._metrics.count(metrics.TREES, number=machine.run.grown - before)  # not before the ledger has them
 
     def resend_silent(self, job: ActiveJob, horizon: float, now: float) -> None:
         """Send again what should have been answered. What was sent before `horizon` has been taken by a worker."""
         job.machine.taken(horizon, now)
         silent = job.machine.resend_silent(now, lambda key: _allowance(job, key))
         if silent:
-            logger.warning("nothing heard; sent again", **job.named, tasks=len(silent))
-            self._meters.count(metrics.RESENT, "silent", len(silent))
+            logger.warning("nothing heard; sent again", **job.log_fields, tasks=len(silent))
+            self._metrics.count(metrics.RESENT, "silent", len(silent))
 
     def _done(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer, body: bytes) -> None:
         if not job.machine.is_open(key):
-            logger.debug("answer dropped: another one came first", **job.named, batch=key.batch)
-            self._meters.count(metrics.DROPPED, "evaluate")
+            logger.debug("answer dropped: another one came first", **job.log_fields, batch=key.batch)
+            self._metrics.count(metrics.DROPPED, "evaluate")
             return
         job.machine.answer(key, unpack_forest(body, job.machine.subsets(key)))
         job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
         job.speed.learn(key.size, answer.seconds)
         job.stuck_since = None
-        self._meters.observe(metrics.TASK_SECONDS, answer.seconds, "evaluate")
+        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "evaluate")
 
     def _not_done(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer, now: float) -> None:
-        facts = job.named | {"batch": key.batch, "subsets": key.size, "worker": answer.worker}
+        facts = job.log_fields | {"batch": key.batch, "subsets": key.size, "worker": answer.worker}
         logger.warning(f"task {answer.kind}", **facts, reason=answer.reason)
         self._count(job, key, answer)
         if answer.kind == "unavailable":
@@ -88,16 +93,16 @@ class SearchDesk:
             return
         given_up = job.machine.strike(key, answer.attempt)
         if given_up is not None and job.give_up(given_up, answer.reason):
-            self._meters.count(metrics.FAILED_SUBSETS)
+            self._metrics.count(metrics.FAILED_SUBSETS)
             job.unwritten.append(ResultRow(given_up.batch, given_up.start, given_up.stop, b"", answer.reason))
-            logger.warning("subset given up", **job.named, batch=key.batch, subset=key.start, reason=answer.reason)
+            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=answer.reason)
 
     def _count(self, job: ActiveJob, key: TaskKey, answer: EvaluationAnswer) -> None:
         if answer.kind == "lost":
-            self._meters.count(metrics.LOST, "evaluate")
+            self._metrics.count(metrics.LOST, "evaluate")
         given_up = answer.kind != "unavailable" and key.size == 1 and answer.attempt + 1 >= MOST_STRIKES
         if job.machine.is_sent(key, answer.attempt) and not given_up:
-            self._meters.count(metrics.RESENT, answer.kind)
+            self._metrics.count(metrics.RESENT, answer.kind)
 
 
 def _allowance(job: ActiveJob, key: TaskKey) -> float:

@@ -110,7 +110,7 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
             _add(archive, HEAD, _head(wanted), Path(scratch))
-            with ledger.snapshot() as connection:  # not held for anything else, which may take long
+            with ledger.database.snapshot() as connection:  # not held for anything else, which may take long
                 artifacts = _needed(connection, wanted)
                 for job in wanted:
                     rows += sum(_write_rows(connection, job, name, Path(scratch)) for name in TABLES)
@@ -130,7 +130,7 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
         for member in stored:
             _restore_artifact(archive, member, store, scratch)
         try:
-            with ledger.transaction() as connection:
+            with ledger.database.write() as connection:
                 rows = sum(
                     _restore_rows(archive, member, jobs, connection) for member in members if member not in stored
                 )
@@ -228,7 +228,7 @@ def _checked_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
 
 
 def _refuse_known(ledger: Ledger, jobs: tuple[str, ...]) -> None:
-    if known := [row.id for row in ledger.jobs(list(jobs))]:
+    if known := [row.id for row in ledger.jobs.get_many(list(jobs))]:
         raise InputError(
             f"The ledger holds job {known[0]} already; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
         )

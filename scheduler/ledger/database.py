@@ -1,13 +1,28 @@
-"""`Database`: transactions on SQLite or PostgreSQL, the schema brought up to date, and errors in the ledger's words."""
+"""`Database`: transactions on SQLite or PostgreSQL, schema migrations, and the helpers that all tables share."""
 
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from hashlib import sha256
 from time import monotonic, perf_counter, sleep
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    create_engine,
+    event,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
@@ -15,17 +30,19 @@ from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
 from scheduler.ledger.schema import meta
 
+Row = TypeVar("Row")
+
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
-FILES_KEPT, CONNECTIONS_KEPT, MOST_CONNECTIONS = 40, 5, 100
-"""Opened as they are needed, by whoever has many threads. To open a file anew costs as much as ten queries; a server's
-connections are dear to the server."""
-SQLITE_PATIENCE = 10.0
-"""Seconds to wait while another one writes."""
-SILENCE = 10
-"""Seconds after which a server whose host acknowledges nothing is given up, and after which it gives up whoever fell
-silent in a transaction. Shorter than a lease: what a lost scheduler has locked is free when its jobs are."""
-_WATCHFUL = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE * 1000}
+POOLED_FILES, POOLED_CONNECTIONS, MAX_CONNECTIONS = 40, 5, 100
+"""Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries; on PostgreSQL,
+idle connections burden the server."""
+SQLITE_TIMEOUT = 10.0
+"""Seconds to wait for another writer."""
+NETWORK_TIMEOUT = 10
+"""Seconds after which a server whose host does not respond is given up, and after which the server ends transactions of
+a client that does not respond. Shorter than a lease, so that a lost scheduler's locks are gone when its leases are."""
+_KEEPALIVE = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": NETWORK_TIMEOUT * 1000}
 
 
 class LedgerError(MaaboError):
@@ -35,61 +52,99 @@ class LedgerError(MaaboError):
 
 
 class DuplicateError(LedgerError):
-    """Something is in the ledger already."""
+    """A row with this key exists already."""
 
 
 class Database:
-    """One engine. Reading never waits for writing."""
+    """A database engine. Readers never wait for writers."""
 
     def __init__(self, url: str) -> None:
-        self.committed: Callable[[float], None] = lambda _: None
-        """Told of every transaction that wrote, with its seconds."""
-        self._engine = _engine(url)
-        self._writing = self._engine.execution_options(**{_WRITES: True})
+        self.observe_commit: Callable[[float], None] = lambda _: None
+        """Called after every writing transaction with its duration in seconds."""
+        self.engine = _engine(url)
+        self._writing = self.engine.execution_options(**{_WRITES: True})
         try:
             with self.write() as connection:
-                _bring_up_to_date(connection)
+                _migrate(connection)
         except LedgerError as error:
-            raise LedgerError(f"{error} It was to be opened at {_without_password(url)}.") from error
+            raise LedgerError(f"{error} The ledger is {_without_password(url)}.") from error
 
     def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
+        """Close all connections."""
+        self.engine.dispose()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """What is there; never waits."""
-        with _translated(), self._engine.connect() as connection:
+        """A connection that reads; it never waits for a lock."""
+        with _translate_errors(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """One snapshot for all that is read in it; `read` has one for each statement where PostgreSQL gives no more."""
-        with _translated(), self._engine.connect() as connection:
+        """A connection that reads one snapshot; on PostgreSQL, `read` has a snapshot for each statement."""
+        with _translate_errors(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction: all of it or nothing."""
+        """A transaction that writes."""
         started = perf_counter()
-        with _translated(), self._writing.begin() as connection:
+        with _translate_errors(), self._writing.begin() as connection:
             yield connection
-        self.committed(perf_counter() - started)
+        self.observe_commit(perf_counter() - started)
+
+    def rows(self, query: Select[Any]) -> Sequence[Any]:
+        """All rows of a query, as mappings."""
+        with self.read() as connection:
+            return connection.execute(query).mappings().all()
+
+
+def lock(connection: Connection, name: str) -> None:
+    """Wait for other transactions that lock the same name. SQLite needs no lock: it has one writer at a time."""
+    if connection.dialect.name == "postgresql":
+        number = int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+
+def of_tenant(table: Table, tenant: str | None) -> list[ColumnElement[bool]]:
+    """The condition that restricts a query to a tenant; none if the tenant is None."""
+    return [] if tenant is None else [table.c.tenant == tenant]
+
+
+def upsert(table: Table, *changing: str) -> dict[str, Any]:
+    """Statements, by dialect, that insert rows or update these columns of existing ones."""
+    statements: dict[str, Any] = {}
+    for name, insert_into in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert)):
+        statement = insert_into(table)
+        values = {column: statement.excluded[column] for column in changing}
+        statements[name] = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+    return statements
+
+
+def read_row(kind: type[Row], row: Any, **changed: object) -> Row:
+    """A dataclass from a row's columns of the same names."""
+    values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]  # rows are dataclasses
+    return kind(**values | changed)
+
+
+def row_values(row: Any) -> dict[str, Any]:
+    """A dataclass row's values by column."""
+    return {name: getattr(row, name) for name in row.__slots__}
 
 
 def _engine(url: str) -> Engine:
     try:
         embedded = url.startswith("sqlite")
-        kept = FILES_KEPT if embedded else CONNECTIONS_KEPT
-        limits = {"timeout": SILENCE} if _by_pg8000(url) else {}
+        pooled = POOLED_FILES if embedded else POOLED_CONNECTIONS
+        arguments = {"timeout": NETWORK_TIMEOUT} if _uses_pg8000(url) else {}
         engine = create_engine(
             url,
             pool_pre_ping=not embedded,
-            pool_size=kept,
-            max_overflow=MOST_CONNECTIONS - kept,
-            connect_args=limits,
+            pool_size=pooled,
+            max_overflow=MAX_CONNECTIONS - pooled,
+            connect_args=arguments,
         )
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
@@ -99,13 +154,13 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        if _by_pg8000(url):
-            event.listen(engine, "connect", _watch_host)
+        if _uses_pg8000(url):
+            event.listen(engine, "connect", _set_keepalive)
         event.listen(engine, "connect", _prepare_postgresql)
     return engine
 
 
-def _by_pg8000(url: str) -> bool:
+def _uses_pg8000(url: str) -> bool:
     return url.startswith("postgresql+pg8000:")
 
 
@@ -117,17 +172,17 @@ def _without_password(url: str) -> str:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    connection.isolation_level = None  # transactions begin explicitly, not where the driver guesses
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={int(SQLITE_PATIENCE * 1000)}")
+    cursor.execute(f"PRAGMA busy_timeout={int(SQLITE_TIMEOUT * 1000)}")
     _use_write_ahead_log(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
 
 
 def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
-    """Of two that switch a new file at the same moment SQLite refuses one at once, whatever its time-out says."""
-    end = monotonic() + SQLITE_PATIENCE
+    """When two processes switch a new file at the same moment, SQLite refuses one of them without waiting."""
+    end = monotonic() + SQLITE_TIMEOUT
     while True:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
@@ -139,44 +194,44 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
             return
 
 
-def _watch_host(connection: Any, _record: object) -> None:
-    """Notice a server whose host is gone. By itself, pg8000 waits as long as TCP does, which is minutes."""
+def _set_keepalive(connection: Any, _record: object) -> None:
+    """Detect a server whose host is gone. By default, pg8000 waits as long as TCP does, which is minutes."""
     sock: socket.socket = connection._usock  # noqa: SLF001 - pg8000 offers no other way
-    sock.settimeout(None)  # it was for the connecting; a server that is slow is not gone
+    sock.settimeout(None)  # it applied to connecting; a slow server is not gone
     if sock.family == socket.AF_UNIX:
         return
-    for option, value in _WATCHFUL.items():
+    for option, value in _KEEPALIVE.items():
         if hasattr(socket, option):  # not on every system
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:
-    # A scheduler that is frozen or cut off in the middle of a transaction must not hold up the others.
+    # A scheduler that is frozen or cut off in a transaction must not block the others.
     cursor = connection.cursor()
-    for setting in ("lock_timeout = '10s'", f"idle_in_transaction_session_timeout = '{SILENCE}s'"):
+    for setting in ("lock_timeout = '10s'", f"idle_in_transaction_session_timeout = '{NETWORK_TIMEOUT}s'"):
         cursor.execute(f"SET {setting}")
     cursor.close()
     connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that begins by reading and then writes can lose a race that waiting does not mend.
+    # A transaction that begins by reading and then writes can fail with a conflict that waiting does not resolve.
     writes = connection.get_execution_options().get(_WRITES)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _bring_up_to_date(connection: Connection) -> None:
-    """Make or migrate the tables, while no other scheduler does the same."""
+def _migrate(connection: Connection) -> None:
+    """Create or migrate the tables, while no other scheduler does."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
         _check_encoding(connection)
     schema.meta.create(connection, checkfirst=True)
-    found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
-    if found is None:
-        schema.create(connection)
+    stored = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    if stored is None:
+        schema.metadata.create_all(connection)
         connection.execute(insert(meta).values(key="schema", value=str(schema.VERSION)))
         return
-    version = int(found)
+    version = int(stored)
     if version > schema.VERSION:
         raise SettingsError(
             f"The ledger has schema version {version}; this scheduler knows {schema.VERSION}. Use a newer scheduler."
@@ -188,7 +243,7 @@ def _bring_up_to_date(connection: Connection) -> None:
 
 
 def _check_encoding(connection: Connection) -> None:
-    """Names and rules are any text; in another database the first of them that is not would end a job, or more."""
+    """Names and rules are arbitrary text, which a database of another encoding cannot store."""
     encoding = connection.execute(text("SHOW server_encoding")).scalar()
     if encoding != "UTF8":
         raise SettingsError(
@@ -198,18 +253,18 @@ def _check_encoding(connection: Connection) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise DuplicateError(f"The ledger failed: {_said(error)}.") from error
+        raise DuplicateError(f"The ledger failed: {_message(error)}.") from error
     except DBAPIError as error:
-        raise LedgerError(f"The ledger failed: {_said(error)}.") from error
+        raise LedgerError(f"The ledger failed: {_message(error)}.") from error
     except (SQLAlchemyError, OSError) as error:  # pg8000 lets some errors of its socket through
         raise LedgerError(f"The ledger failed: {error}.") from error
 
 
-def _said(error: DBAPIError) -> str:
-    """What the database said; pg8000 gives PostgreSQL's fields, of which M is the message."""
-    said = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
-    return str(said.get("M", said) if isinstance(said, dict) else said).strip().rstrip(".")
+def _message(error: DBAPIError) -> str:
+    """The database's message; pg8000 gives PostgreSQL's fields, of which M is the message."""
+    message = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
+    return str(message.get("M", message) if isinstance(message, dict) else message).strip().rstrip(".")

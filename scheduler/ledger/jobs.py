@@ -1,20 +1,23 @@
-"""Rows of jobs: how a job is written into the ledger, and read."""
+"""`Jobs`: the jobs of the ledger, as their owners submit, see and control them, and their end."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
+from scheduler.ledger.database import Database, DuplicateError, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
-"""Lower goes first."""
+"""Lower runs first."""
+MAX_IDS = 500
+"""Ids in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,13 @@ class JobRow:
 
     id: str
     state: JobState
-    wanted: str
+    command: str
+    """The owner's last command: run, pause or cancel."""
     spec: JobSpec
     created: float
     started: float | None
     finished: float | None
-    ran: float
+    run_seconds: float
     trees: int
     planned: int | None
     failed: int
@@ -47,66 +51,186 @@ class JobRow:
     reason: str | None
     digest: str | None
     fence: int
-    called: float | None
-    """When the callback was called; 0 if there is none, −1 if it was given up, None before."""
-    calls: int
-    """Attempts to call back so far."""
+    called_back: float | None
+    """When the callback was called; 0 if the job has none, −1 if it was given up, None before."""
+    callback_attempts: int
+
+
+JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
 
 
 @dataclass(frozen=True, slots=True)
-class Oldest:
-    """Of jobs that have not ended: moments, None where there is no such job, and the most of something."""
+class OldestJobs:
+    """Extremes among the jobs that have not ended; None where there is no such job."""
 
     queued: float | None
-    """When the job was submitted that has been queued for longest."""
+    """The earliest submission time of a queued job."""
     lease_until: float | None
-    """When the first of all leases runs out, or did so without anyone taking the job."""
-    taken: int = 0
-    """How often schedulers took the job that changed hands most; 0 without a job."""
+    """The earliest expiry of a lease, past if no scheduler has taken the job over."""
+    max_takeovers: int = 0
+    """The most often that one job was taken by a scheduler."""
 
 
-JOB_COLUMNS = [
-    jobs.c[name]
-    for name in (
-        *("id", "state", "wanted", "spec", "created", "started", "finished", "ran", "trees", "planned", "failed"),
-        *("best_score", "rules", "stop_after", "segments", "reason", "digest", "fence", "called", "calls"),
-    )
-]
+class Jobs:
+    """Reads and writes jobs; each method is one transaction. A `tenant` of None stands for all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, specs: Sequence[JobSpec], now: float) -> None:
+        """Queue jobs; one whose id exists already stays as it is."""
+        if not specs:
+            return
+        try:
+            with self._database.write() as connection:
+                ids = [spec.id for spec in specs]
+                existing = set(connection.execute(select(jobs.c.id).where(jobs.c.id.in_(ids))).scalars())
+                rows = {spec.id: new_row(spec, now) for spec in specs if spec.id not in existing}
+                if rows:
+                    connection.execute(insert(jobs), [rows[job] for job in sorted(rows)])
+        except DuplicateError:  # another scheduler added one of them at the same moment
+            if len(specs) > 1:
+                for spec in specs:
+                    self.add([spec], now)
+
+    def set_command(self, job: str, command: str, now: float) -> None:
+        """Record the owner's command: run, pause or cancel. It takes effect immediately if no scheduler holds the job.
+
+        A scheduler that held the job and was frozen is fenced off then.
+        """
+        unheld = or_(jobs.c.lease_until < now, jobs.c.state == JobState.PAUSED)
+        effects: dict[str, dict[str, Any]] = {
+            "run": {"state": JobState.QUEUED.value},
+            "pause": {"state": JobState.PAUSED.value},
+            "cancel": {"state": JobState.CANCELLED.value, "finished": now},
+        }
+        states = [JobState.PAUSED] if command == "run" else [*OPEN, JobState.PAUSED]
+        with self._database.write() as connection:
+            not_ended = jobs.c.state.in_([*OPEN, JobState.PAUSED])
+            connection.execute(update(jobs).where(jobs.c.id == job, not_ended).values(command=command, updated=now))
+            applied = update(jobs).where(jobs.c.id == job, jobs.c.state.in_(states), unheld)
+            applied = applied.values(fence=jobs.c.fence + 1, **effects[command])
+            if connection.execute(applied).rowcount and command == "cancel":
+                delete_search(connection, [job])
+
+    def get(self, job: str, *, tenant: str | None = None) -> JobRow | None:
+        """Return one job, or None."""
+        query = select(*JOB_COLUMNS).where(jobs.c.id == job, *of_tenant(jobs, tenant))
+        rows = self._database.rows(query)
+        return read_job(rows[0]) if rows else None
+
+    def get_many(self, ids: Collection[str]) -> list[JobRow]:
+        """Return those of these jobs that exist."""
+        asked, rows = list(ids), list[JobRow]()
+        with self._database.read() as connection:
+            for start in range(0, len(asked), MAX_IDS):
+                some = jobs.c.id.in_(asked[start : start + MAX_IDS])
+                rows += readable_jobs(connection.execute(select(*JOB_COLUMNS).where(some)).mappings())
+        return rows
+
+    def page(
+        self,
+        tenant: str | None,
+        *,
+        state: JobState | None = None,
+        dataset: str | None = None,
+        after: tuple[float, str] | None = None,
+        limit: int = 100,
+    ) -> list[JobRow]:
+        """Return jobs, newest first, starting after the one with this (created, id)."""
+        query = select(*JOB_COLUMNS).where(*of_tenant(jobs, tenant))
+        if state is not None:
+            query = query.where(jobs.c.state == state.value)
+        if dataset is not None:
+            query = query.where(jobs.c.dataset == dataset)
+        if after is not None:
+            query = query.where(tuple_(jobs.c.created, jobs.c.id) < tuple_(*after))
+        query = query.order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(limit)
+        return readable_jobs(self._database.rows(query))
+
+    def document(self, job: str) -> str | None:
+        """The result document of a finished job."""
+        with self._database.read() as connection:
+            document: str | None = connection.execute(select(jobs.c.document).where(jobs.c.id == job)).scalar()
+        return document
+
+    def count_by_state(self) -> dict[str, int]:
+        """The number of jobs in each state."""
+        rows = self._database.rows(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state))
+        return {row["state"]: row["jobs"] for row in rows}
+
+    def count_by_tenant(self, max_tenants: int) -> dict[tuple[str, str], int]:
+        """Unfinished jobs by tenant and state, for the tenants with the most of them."""
+        unended, number = jobs.c.finished.is_(None), func.count()
+        largest = select(jobs.c.tenant).where(unended).group_by(jobs.c.tenant).order_by(number.desc(), jobs.c.tenant)
+        query = select(jobs.c.tenant, jobs.c.state, number.label("jobs")).group_by(jobs.c.tenant, jobs.c.state)
+        with self._database.read() as connection:
+            names = list(connection.execute(largest.limit(max_tenants)).scalars())
+            rows = connection.execute(query.where(unended, jobs.c.tenant.in_(names))).all()
+        return {(row.tenant, row.state): row.jobs for row in rows}
+
+    def oldest(self) -> OldestJobs:
+        """The longest waits among unfinished jobs."""
+        unended = jobs.c.finished.is_(None)
+        queued = select(func.min(jobs.c.created)).where(unended, jobs.c.state == JobState.QUEUED)
+        held = select(func.min(jobs.c.lease_until)).where(unended, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
+        fence = select(func.max(jobs.c.fence)).where(unended)
+        with self._database.read() as connection:
+            queued_at, lease_until, takeovers = (connection.execute(query).scalar() for query in (queued, held, fence))
+        return OldestJobs(queued_at, lease_until, takeovers or 0)
+
+    def delete(self, tenant: str | None, job: str) -> bool:
+        """Delete a job that has ended, with its result and its idempotency keys; False if there is no such job."""
+        ended = select(jobs.c.id).where(jobs.c.id == job, jobs.c.finished.is_not(None), *of_tenant(jobs, tenant))
+        with self._database.write() as connection:
+            ids = list(connection.execute(ended.with_for_update()).scalars())
+            if ids:
+                _delete_jobs(connection, ids)
+        return bool(ids)
+
+    def purge(self, before: float) -> list[str]:
+        """Delete up to 1,000 jobs that ended before a time; return their ids."""
+        with self._database.read() as connection:
+            old = list(connection.execute(select(jobs.c.id).where(jobs.c.finished < before).limit(1000)).scalars())
+        if old:
+            with self._database.write() as connection:
+                _delete_jobs(connection, old)
+        return old
 
 
 def new_row(spec: JobSpec, now: float) -> dict[str, Any]:
-    """A job that is queued, by its columns."""
+    """The columns of a queued job."""
     return {
         "id": spec.id,
         "tenant": spec.tenant,
         "priority": spec.priority.value,
         "rank": RANKS[spec.priority],
         "state": JobState.QUEUED.value,
-        "wanted": "run",
+        "command": "run",
         "spec": json.dumps(spec.to_json()),
-        "same": spec.work,
+        "work": spec.work,
         "dataset": spec.dataset_id,
         "correlation": spec.correlation,
         "created": now,
         "updated": now,
         "trees": 0,
-        "called": None if spec.callback else 0.0,
+        "called_back": None if spec.callback else 0.0,
         "fence": 0,
         "lease_until": 0.0,
     }
 
 
 def readable_jobs(rows: Iterable[Any]) -> list[JobRow]:
-    """Without jobs of another version's making, which this one cannot read and need not serve."""
-    found = []
+    """Skip jobs written by another version, which this one cannot read."""
+    readable = []
     for row in rows:
         with suppress(FormatError):
-            found.append(read_job(row))
-    return found
+            readable.append(read_job(row))
+    return readable
 
 
 def read_job(row: Any) -> JobRow:
-    """A job from its JOB_COLUMNS."""
+    """Read a job from its JOB_COLUMNS."""
     values = dict(row)
     try:
         values["state"] = JobState(row["state"])
@@ -117,34 +241,13 @@ def read_job(row: Any) -> JobRow:
     return JobRow(**values)
 
 
-def read_oldest(connection: Connection) -> Oldest:
-    """Among jobs that have not ended."""
-    unended = jobs.c.finished.is_(None)
-    queued = select(func.min(jobs.c.created)).where(unended, jobs.c.state == JobState.QUEUED)
-    held = select(func.min(jobs.c.lease_until)).where(unended, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
-    taken = select(func.max(jobs.c.fence)).where(unended)
-    queued_at, lease_until, most = (connection.execute(query).scalar() for query in (queued, held, taken))
-    return Oldest(queued_at, lease_until, most or 0)
-
-
-def count_by_tenant(connection: Connection, most: int) -> dict[tuple[str, str], int]:
-    """Jobs that have not ended, by tenant and state; of the tenants with the most of them."""
-    unended, number = jobs.c.finished.is_(None), func.count()
-    largest = select(jobs.c.tenant).where(unended).group_by(jobs.c.tenant).order_by(number.desc(), jobs.c.tenant)
-    query = select(jobs.c.tenant, jobs.c.state, number.label("jobs")).group_by(jobs.c.tenant, jobs.c.state)
-    names = list(connection.execute(largest.limit(most)).scalars())
-    found = connection.execute(query.where(unended, jobs.c.tenant.in_(names)))
-    return {(row.tenant, row.state): row.jobs for row in found}
-
-
-def forget_search(connection: Connection, ids: list[str]) -> None:
-    """Take away what only the search of these jobs needed."""
+def delete_search(connection: Connection, ids: list[str]) -> None:
+    """Delete the rows that only the search of these jobs needed."""
     for table in (batches, tasks, results, blocks, screens):
         connection.execute(delete(table).where(table.c.job.in_(ids)))
 
 
-def forget_jobs(connection: Connection, ids: list[str]) -> None:
-    """Take away all that there is of these jobs."""
-    forget_search(connection, ids)
+def _delete_jobs(connection: Connection, ids: list[str]) -> None:
+    delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))

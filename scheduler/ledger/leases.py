@@ -1,15 +1,23 @@
-"""Which free jobs are taken next: tenants alike, and each tenant's jobs by priority and age."""
+"""`Leases`: which scheduler holds which job.
+
+A scheduler holds a job by a lease with a fencing number. Every write to the job names that number; a scheduler that was
+frozen and whose job was taken over finds its number outdated, and nothing that it tries to write is written.
+
+Free jobs are given out evenly over tenants, and by priority and age within a tenant.
+"""
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, Connection, func, select, update
 
 from maabo_dist.contract.job import Priority
 from maabo_dist.errors import MaaboError
+from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import OPEN, RANKS
 from scheduler.ledger.schema import jobs, quotas
 
@@ -17,109 +25,8 @@ NO_LIMIT = 2**31
 _ORDER = ("rank", "created", "id")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a scheduler has room for."""
-
-    most: int
-    least: Priority = Priority.LOW
-    """Only jobs of this priority or a higher one."""
-    guests: bool = False
-    """Only tenants of whom nobody holds a job, and one job of each."""
-
-
-def next_jobs(connection: Connection, now: float, wanted: Wanted, without: Collection[str] = ()) -> list[str]:
-    """Ids of free jobs, each time of the tenant of whom fewest are held; `without` those of another attempt.
-
-    A tenant who has as many jobs running as its quota allows has to wait.
-    """
-    held = _held(connection, now)
-    limits = _limits(connection)
-
-    def room(tenant: str) -> int:
-        limit = limits.get(tenant, NO_LIMIT)
-        return (min(limit, 1) if wanted.guests else limit) - held[tenant]
-
-    heads = [head for head in _heads(connection, now, wanted) if room(head.tenant) > 0]
-    heads.sort(key=lambda head: (held[head.tenant], *_place(head)))
-    heap = []
-    for head in heads[: wanted.most]:
-        rows = _free_of(connection, head.tenant, now, wanted, min(wanted.most, room(head.tenant)), without)
-        if rows:
-            heap.append((held[head.tenant], _place(rows[0]), rows))
-    heapq.heapify(heap)
-    found: list[str] = []
-    while heap and len(found) < wanted.most:
-        count, place, rows = heapq.heappop(heap)
-        found.append(place[-1])
-        if rows[1:]:
-            heapq.heappush(heap, (count + 1, _place(rows[1]), rows[1:]))
-    return found
-
-
-def any_free(connection: Connection, now: float, wanted: Wanted) -> bool:
-    """Whether there is anything to take, quotas aside."""
-    return bool(_heads(connection, now, wanted))
-
-
-def is_free(now: float) -> ColumnElement[bool]:
-    """Open, and held by nobody."""
-    return jobs.c.finished.is_(None) & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
-
-
-def _held(connection: Connection, now: float) -> Counter[str]:
-    query = select(jobs.c.tenant).where(jobs.c.finished.is_(None), jobs.c.lease_until >= now)
-    return Counter(connection.execute(query).scalars())
-
-
-def _limits(connection: Connection) -> dict[str, int]:
-    rows = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
-    limits: dict[str, int] = {row.tenant: row.running for row in rows}
-    return limits
-
-
-def _heads(connection: Connection, now: float, wanted: Wanted) -> list[Any]:
-    """The first free job of every tenant who has one."""
-    tenants = _tenants()
-    first = (
-        select(jobs.c.id)
-        .where(jobs.c.tenant == tenants.c.tenant, jobs.c.rank <= RANKS[wanted.least], is_free(now))
-        .order_by(*(jobs.c[name] for name in _ORDER))
-        .limit(1)
-        .correlate(tenants)
-        .scalar_subquery()
-    )
-    job = jobs.alias()
-    columns = [job.c[name] for name in ("tenant", *_ORDER)]
-    return list(connection.execute(select(*columns).select_from(tenants.join(job, job.c.id == first))).all())
-
-
-def _tenants() -> CTE:
-    """Everyone with an open job, by one step in the index for each."""
-    tenants = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
-    found = tenants.cte("tenants", recursive=True)
-    after = select(func.min(jobs.c.tenant)).where(jobs.c.finished.is_(None), jobs.c.tenant > found.c.tenant)
-    following = select(after.correlate(found).scalar_subquery()).where(found.c.tenant.is_not(None))
-    return found.union_all(following)
-
-
-def _free_of(
-    connection: Connection, tenant: str, now: float, wanted: Wanted, room: int, without: Collection[str]
-) -> list[Any]:
-    query = select(*(jobs.c[name] for name in _ORDER)).where(
-        jobs.c.tenant == tenant, jobs.c.rank <= RANKS[wanted.least], is_free(now)
-    )
-    if without:
-        query = query.where(jobs.c.id.not_in(list(without)))
-    return list(connection.execute(query.order_by(*(jobs.c[name] for name in _ORDER)).limit(room)).all())
-
-
-def _place(row: Any) -> tuple[int, float, str]:
-    return row.rank, row.created, row.id
-
-
 class FencedError(MaaboError):
-    """Another scheduler holds the job now; whoever gets this must drop it."""
+    """Another scheduler holds the job now; the receiver of this error must drop it."""
 
     def __init__(self, job: str) -> None:
         super().__init__(f"Job {job} is held by another scheduler now.")
@@ -133,25 +40,190 @@ class Lease:
     job: str
     fence: int
     correlation: str | None = field(default=None, compare=False)
-    """What the one who asked for the job calls it."""
 
     @property
-    def named(self) -> dict[str, str | None]:
-        """What log lines call the job."""
+    def log_fields(self) -> dict[str, str | None]:
+        """The fields that identify the job in log lines."""
         return {"job": self.job, "correlation": self.correlation}
 
 
-def take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
-    """Those of these jobs that are still free and that nobody else reaches for at this moment."""
-    query = select(jobs.c.id, jobs.c.fence, jobs.c.correlation).where(jobs.c.id.in_(ids), is_free(now))
-    found = {row.id: row for row in connection.execute(query.with_for_update(skip_locked=True))}
-    taken = [Lease(job, found[job].fence + 1, found[job].correlation) for job in ids if job in found]
-    for lease in taken:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The jobs that a scheduler can take."""
+
+    limit: int
+    min_priority: Priority
+    idle_tenants_only: bool
+
+
+class Leases:
+    """Gives jobs to schedulers; each method is one transaction. Jobs are locked in the order of their ids."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def acquire(
+        self,
+        owner: str,
+        now: float,
+        seconds: float,
+        limit: int,
+        min_priority: Priority = Priority.LOW,
+        *,
+        idle_tenants_only: bool = False,
+    ) -> list[Lease]:
+        """Take up to `limit` open jobs that no scheduler holds.
+
+        With `idle_tenants_only`, take one job each of tenants of whom no job is held.
+        """
+        request = _Request(limit, min_priority, idle_tenants_only)
+        with self._database.read() as connection:  # usually there is no free job, and then nothing is locked
+            if limit < 1 or not _first_free_jobs(connection, now, request):
+                return []
+        taken: list[Lease] = []
+        tried: list[str] = []
+        with self._database.write() as connection:
+            while len(taken) < limit:
+                chosen = _choose_jobs(connection, now, replace(request, limit=limit - len(taken)), tried)
+                if not chosen:
+                    break
+                tried += chosen
+                taken += _take(connection, chosen, owner, now, seconds)
+        return taken
+
+    def renew(self, leases: Collection[Lease], now: float, seconds: float) -> dict[str, str]:
+        """Extend leases; return the jobs still held, each with its owner's last command."""
+        if not leases:
+            return {}
+        commands = {}
+        with self._database.write() as connection:
+            for lease in _in_order(leases):
+                mine = (jobs.c.id == lease.job, jobs.c.fence == lease.fence)
+                if connection.execute(update(jobs).where(*mine).values(lease_until=now + seconds)).rowcount == 1:
+                    command = connection.execute(select(jobs.c.command).where(jobs.c.id == lease.job)).scalar()
+                    commands[lease.job] = str(command)
+        return commands
+
+    def release(self, leases: Collection[Lease], now: float) -> None:
+        """Give jobs back; any scheduler can take them immediately."""
+        if not leases:
+            return
+        with self._database.write() as connection:
+            for lease in _in_order(leases):
+                connection.execute(
+                    update(jobs)
+                    .where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
+                    .values(owner=None, lease_until=0.0, updated=now)
+                )
+
+
+@contextmanager
+def fenced(database: Database, lease: Lease, now: float, **values: object) -> Iterator[Connection]:
+    """A transaction that sets columns of a job and succeeds only while the lease is valid."""
+    with database.write() as connection:
+        held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
+        if connection.execute(held.values(updated=now, **values)).rowcount != 1:
+            raise FencedError(lease.job)
+        yield connection
+
+
+def _choose_jobs(connection: Connection, now: float, request: _Request, exclude: Collection[str]) -> list[str]:
+    """Ids of free jobs, each from the tenant with the fewest held jobs; without those already tried.
+
+    A tenant with as many running jobs as its quota allows has to wait.
+    """
+    held = _count_held(connection, now)
+    limits = _running_limits(connection)
+
+    def room(tenant: str) -> int:
+        limit = limits.get(tenant, NO_LIMIT)
+        return (min(limit, 1) if request.idle_tenants_only else limit) - held[tenant]
+
+    firsts = [row for row in _first_free_jobs(connection, now, request) if room(row.tenant) > 0]
+    firsts.sort(key=lambda row: (held[row.tenant], *_sort_key(row)))
+    heap = []
+    for first in firsts[: request.limit]:
+        limit = min(request.limit, room(first.tenant))
+        rows = _free_jobs(connection, first.tenant, now, request, limit, exclude)
+        if rows:
+            heap.append((held[first.tenant], _sort_key(rows[0]), rows))
+    heapq.heapify(heap)
+    chosen: list[str] = []
+    while heap and len(chosen) < request.limit:
+        count, key, rows = heapq.heappop(heap)
+        chosen.append(key[-1])
+        if rows[1:]:
+            heapq.heappush(heap, (count + 1, _sort_key(rows[1]), rows[1:]))
+    return chosen
+
+
+def _is_free(now: float) -> ColumnElement[bool]:
+    """True of open jobs that no scheduler holds."""
+    return jobs.c.finished.is_(None) & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
+
+
+def _count_held(connection: Connection, now: float) -> Counter[str]:
+    query = select(jobs.c.tenant).where(jobs.c.finished.is_(None), jobs.c.lease_until >= now)
+    return Counter(connection.execute(query).scalars())
+
+
+def _running_limits(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
+    limits: dict[str, int] = {row.tenant: row.running for row in rows}
+    return limits
+
+
+def _first_free_jobs(connection: Connection, now: float, request: _Request) -> list[Any]:
+    """The first free job of every tenant who has one."""
+    tenants = _tenants()
+    first = (
+        select(jobs.c.id)
+        .where(jobs.c.tenant == tenants.c.tenant, jobs.c.rank <= RANKS[request.min_priority], _is_free(now))
+        .order_by(*(jobs.c[name] for name in _ORDER))
+        .limit(1)
+        .correlate(tenants)
+        .scalar_subquery()
+    )
+    job = jobs.alias()
+    columns = [job.c[name] for name in ("tenant", *_ORDER)]
+    return list(connection.execute(select(*columns).select_from(tenants.join(job, job.c.id == first))).all())
+
+
+def _tenants() -> CTE:
+    """All tenants with an open job, found by one index step each."""
+    first = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
+    tenants = first.cte("tenants", recursive=True)
+    after = select(func.min(jobs.c.tenant)).where(jobs.c.finished.is_(None), jobs.c.tenant > tenants.c.tenant)
+    following = select(after.correlate(tenants).scalar_subquery()).where(tenants.c.tenant.is_not(None))
+    return tenants.union_all(following)
+
+
+def _free_jobs(
+    connection: Connection, tenant: str, now: float, request: _Request, limit: int, exclude: Collection[str]
+) -> list[Any]:
+    query = select(*(jobs.c[name] for name in _ORDER)).where(
+        jobs.c.tenant == tenant, jobs.c.rank <= RANKS[request.min_priority], _is_free(now)
+    )
+    if exclude:
+        query = query.where(jobs.c.id.not_in(list(exclude)))
+    return list(connection.execute(query.order_by(*(jobs.c[name] for name in _ORDER)).limit(limit)).all())
+
+
+def _sort_key(row: Any) -> tuple[int, float, str]:
+    return row.rank, row.created, row.id
+
+
+def _take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
+    """Take those of these jobs that are still free and that no other scheduler is taking at this moment."""
+    query = select(jobs.c.id, jobs.c.fence, jobs.c.correlation).where(jobs.c.id.in_(ids), _is_free(now))
+    rows = {row.id: row for row in connection.execute(query.with_for_update(skip_locked=True))}
+    leases = [Lease(job, rows[job].fence + 1, rows[job].correlation) for job in ids if job in rows]
+    for lease in leases:
         values = {"owner": owner, "fence": lease.fence, "lease_until": now + seconds}
         connection.execute(update(jobs).where(jobs.c.id == lease.job).values(values))
-    return taken
+    return leases
 
 
-def in_order(leases: Collection[Lease]) -> list[Lease]:
-    """So that two schedulers never wait for each other's locks."""
+def _in_order(leases: Collection[Lease]) -> list[Lease]:
+    """Sorted by job, so that two schedulers never wait for each other's locks."""
     return sorted(leases, key=lambda lease: lease.job)

@@ -25,7 +25,7 @@ from scheduler.core.rules_handler import MOST_STRIKES, RulesDesk
 from scheduler.core.screen_handler import ScreenDesk
 from scheduler.core.search_handler import SearchDesk
 from scheduler.messaging.status import Mirror
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -72,8 +72,8 @@ class Desks:
 class Answers:
     """Judges answers to jobs that this scheduler holds."""
 
-    def __init__(self, parts: Parts, desks: Desks, mirror: Mirror) -> None:
-        self._parts, self._desks, self._mirror = parts, desks, mirror
+    def __init__(self, resources: Resources, desks: Desks, mirror: Mirror) -> None:
+        self._resources, self._desks, self._mirror = resources, desks, mirror
         self.horizon = 0.0
         """Whatever was sent before this time has been taken by a worker: something sent later was answered."""
 
@@ -82,8 +82,8 @@ class Answers:
         try:
             return self._judged(job, fields, fields.get(BODY, b""), now)
         except FormatError as error:
-            logger.warning("answer refused", **job.named, reason=error)
-            self._parts.meters.count(metrics.REFUSED)
+            logger.warning("answer refused", **job.log_fields, reason=error)
+            self._resources.metrics.count(metrics.REFUSED)
             return None
 
     def _judged(
@@ -104,8 +104,8 @@ class Answers:
 
     def _screened(self, job: ActiveJob | ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> Ending | None:
         if isinstance(job, ActiveJob):
-            logger.debug("answer dropped: the screen is made", **job.named)
-            self._parts.meters.count(metrics.DROPPED, "screen")
+            logger.debug("answer dropped: the screen is made", **job.log_fields)
+            self._resources.metrics.count(metrics.DROPPED, "screen")
             return None
         block = job.screening.block(answer.start, answer.stop)
         if block is not None:
@@ -130,28 +130,28 @@ class Answers:
     def _made_available(self, job: ActiveJob | ScreeningJob, reason: str, now: float) -> Ending | None:
         """Put the table into the store again if it is gone; fail the job if no worker can begin for long."""
         job.stuck_since = job.stuck_since or now
-        if now - job.stuck_since > self._parts.settings.stuck_seconds:
+        if now - job.stuck_since > self._resources.settings.stuck_seconds:
             return Ending.failure(f"No worker could begin: {reason}")
         try:
-            if _restored(self._parts, job.spec.dataset.fingerprint):
-                logger.warning("table missing in the store; put there again", **job.named)
+            if _restored(self._resources, job.spec.dataset.fingerprint):
+                logger.warning("table missing in the store; put there again", **job.log_fields)
         except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
-            logger.warning("table missing in the store", **job.named, reason=error)
+            logger.warning("table missing in the store", **job.log_fields, reason=error)
         return None
 
     def _raise_horizon(self, sent_at: float | None) -> None:
         self.horizon = max(self.horizon, sent_at or 0.0)
 
 
-def _restored(parts: Parts, fingerprint: str) -> bool:
+def _restored(resources: Resources, fingerprint: str) -> bool:
     """Whether the store lacked a table, and has it again. It is mapped here, even if its file is gone."""
     name = f"columns/{fingerprint}"
-    if parts.store.has(name):
+    if resources.store.has(name):
         return False
     with TemporaryDirectory(prefix="maabo-") as directory:
         path = Path(directory) / "table"
-        parts.cache.columns(fingerprint).save(path)
-        parts.store.put(name, path)
+        resources.cache.columns(fingerprint).save(path)
+        resources.store.put(name, path)
     return True
 
 

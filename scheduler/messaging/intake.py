@@ -13,11 +13,11 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.core.job import record_of
 from scheduler.ledger.database import LedgerError
-from scheduler.ledger.tenants import KeyReusedError
+from scheduler.ledger.submissions import KeyReusedError
 from scheduler.messaging.publisher import Post, PostError
 from scheduler.messaging.status import Mirror
 from scheduler.messaging.webhooks import check_place
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler.intake")
 
@@ -28,27 +28,27 @@ Entry = tuple[bytes, dict[bytes, bytes]]
 class Intake:
     """Takes jobs in and notes what their owners want. Refusals are answered, and kept with their reason."""
 
-    def __init__(self, parts: Parts, mirror: Mirror, post: Post) -> None:
-        self._ledger, self._settings, self._mirror, self._post = parts.ledger, parts.settings, mirror, post
+    def __init__(self, resources: Resources, mirror: Mirror, post: Post) -> None:
+        self._ledger, self._settings, self._mirror, self._post = resources.ledger, resources.settings, mirror, post
 
     def take_in(self, entries: Sequence[Entry], now: float) -> None:
         """Deal with requests."""
         requests = [request for _, fields in entries if (request := self._read(fields)) is not None]
         submitted = [request for request in requests if request.kind == "submit"]
-        known = {row.id: row.spec for row in self._ledger.jobs([request.job for request in submitted])}
+        known = {row.id: row.spec for row in self._ledger.jobs.get_many([request.job for request in submitted])}
         specs = [spec for request in submitted if (spec := self._checked(request, known, now))]
-        self._ledger.add(specs, now)
+        self._ledger.jobs.add(specs, now)
         for request in requests:
             if request.kind in _WANTED:
-                self._ledger.ask(request.job, _WANTED[request.kind], now)
+                self._ledger.jobs.set_command(request.job, _WANTED[request.kind], now)
                 logger.info(f"{request.kind} asked", job=request.job)
         self._show({request.job for request in requests})
 
     def _show(self, ids: set[str]) -> None:
-        rows = self._ledger.jobs(ids)
+        rows = self._ledger.jobs.get_many(ids)
         self._mirror.show(record_of(row) for row in rows)
         for row in rows:
-            if row.state is JobState.DONE and (document := self._ledger.document(row.id)) is not None:
+            if row.state is JobState.DONE and (document := self._ledger.jobs.document(row.id)) is not None:
                 self._mirror.show_document(row.id, document)
 
     def _read(self, fields: dict[bytes, bytes]) -> Request | None:
@@ -80,8 +80,8 @@ class Intake:
             raise KeyReusedError(spec.id, spec.id)
         if isinstance(spec.callback, Webhook):
             check_place(spec.callback, self._settings)
-        if self._ledger.registry.quota(spec.tenant).queued is not None:  # counted one by one; else all go in together
-            self._ledger.registry.submit(spec, now, fresh=True)
+        if self._ledger.quotas.get(spec.tenant).queued is not None:  # counted one by one; else all go in together
+            self._ledger.submissions.submit(spec, now, fresh=True)
         return spec
 
     def _refuse(self, request: Request, problem: Problem, now: float) -> None:

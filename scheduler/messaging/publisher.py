@@ -11,7 +11,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback
 from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage
 from scheduler.messaging.broker import BrokerError
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 LEAST_AHEAD, MOST_AHEAD = 2, 2048
 """Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
@@ -28,8 +28,8 @@ class PostError(Exception):
 class Post:
     """Sends tasks by their names."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._celery, self._broker = parts.celery, parts.broker
+    def __init__(self, resources: Resources) -> None:
+        self._celery, self._broker = resources.celery, resources.broker
         self._ahead = LEAST_AHEAD
         self._room = self._used = 0
 

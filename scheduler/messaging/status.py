@@ -24,8 +24,8 @@ from maabo_dist.contract import names
 from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.contract.record import ClusterRecord, JobRecord
 from scheduler.core.job import HeldJob
-from scheduler.metrics import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, Meter
-from scheduler.resources import Parts
+from scheduler.metrics import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, MetricDefinition
+from scheduler.resources import Resources
 
 STATE, PROGRESS, RULES = "state", "progress", "rules"
 REMEMBERED = 5000
@@ -136,8 +136,8 @@ EVENTS_KEPT = 1000
 class Mirror:
     """Writes what anyone may know; everything expires."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._redis, self._settings = parts.redis, parts.settings
+    def __init__(self, resources: Resources) -> None:
+        self._redis, self._settings = resources.redis, resources.settings
         self._news = News()
 
     def show(self, records: Iterable[JobRecord]) -> None:
@@ -230,13 +230,13 @@ KEPT = 60
 """Seconds after which a scheduler of which nothing is heard is not shown any more."""
 
 
-class MeterBoard:
+class MetricsPublisher:
     """Writes when something changed, and now and then so that what is shown does not expire."""
 
-    def __init__(self, parts: Parts, owner: str) -> None:
-        self._redis, self._meters = parts.redis, parts.meters
-        self._key = parts.settings.key(f"{names.METERS}:{owner}")
-        self._task_seconds = parts.settings.task_seconds
+    def __init__(self, resources: Resources, owner: str) -> None:
+        self._redis, self._metrics = resources.redis, resources.metrics
+        self._key = resources.settings.key(f"{names.METERS}:{owner}")
+        self._task_seconds = resources.settings.task_seconds
         self._shown = ""
         self._next = self._refresh = 0.0
 
@@ -249,7 +249,7 @@ class MeterBoard:
             return
         self._next = now + SHOW_EVERY
         self._measure(jobs)
-        text = self._meters.reading().model_dump_json()
+        text = self._metrics.reading().model_dump_json()
         if text == self._shown and now < self._refresh:
             return
         try:
@@ -259,10 +259,10 @@ class MeterBoard:
         self._shown, self._refresh = text, now + REFRESH_EVERY
 
     def _measure(self, jobs: Collection[HeldJob]) -> None:
-        self._meters.show(BATCHES_IN_FLIGHT, sum(job.batches_under_way for job in jobs))
+        self._metrics.show(BATCHES_IN_FLIGHT, sum(job.batches_under_way for job in jobs))
         self._show_tasks(TASKS_IN_FLIGHT, [job.tasks_under_way for job in jobs])
         self._show_tasks(TASKS_UNSENT, [job.tasks_to_come(self._task_seconds) for job in jobs])
 
-    def _show_tasks(self, meter: Meter, of_jobs: Sequence[Mapping[str, int]]) -> None:
-        for task in meter.values:
-            self._meters.show(meter, sum(tasks.get(task, 0) for tasks in of_jobs), task)
+    def _show_tasks(self, metric: MetricDefinition, of_jobs: Sequence[Mapping[str, int]]) -> None:
+        for task in metric.values:
+            self._metrics.show(metric, sum(tasks.get(task, 0) for tasks in of_jobs), task)

@@ -28,7 +28,7 @@ from scheduler.core.preparation import Workshop
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.jobs import JobRow
 from scheduler.metrics import WEBHOOKS
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler.webhooks")
 
@@ -50,8 +50,8 @@ class UndeliveredError(MaaboError):
 class Webhooks:
     """Delivers events of claimed jobs. A receiver that is slow or dead holds up one thread for a while, no job."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts, self._settings, self._ledger = parts, parts.settings, parts.ledger
+    def __init__(self, resources: Resources) -> None:
+        self._resources, self._settings, self._ledger = resources, resources.settings, resources.ledger
         self._workshops: list[Workshop[None]] = [Workshop() for _ in range(THREADS)]
         self._under_way: dict[str, int] = {}
         self._lock = Lock()
@@ -72,7 +72,7 @@ class Webhooks:
 
     def _in_turn(self, row: JobRow, webhook: Webhook, until: float) -> None:
         try:
-            if self._parts.clock() + self._settings.webhook_seconds < until:
+            if self._resources.clock() + self._settings.webhook_seconds < until:
                 self._attempt(row, webhook)
         except LedgerError as error:  # it is delivered again when the claim has run out
             logger.warning("delivery not noted", job=row.id, reason=error)
@@ -81,29 +81,34 @@ class Webhooks:
                 del self._under_way[row.id]
 
     def _attempt(self, row: JobRow, webhook: Webhook) -> None:
-        facts = {"job": row.id, "to": webhook.origin, "attempt": row.calls + 1, "correlation": row.spec.correlation}
+        facts = {
+            "job": row.id,
+            "to": webhook.origin,
+            "attempt": row.callback_attempts + 1,
+            "correlation": row.spec.correlation,
+        }
         try:
-            post(webhook, event_of(row), self._settings, self._parts.clock)
+            post(webhook, event_of(row), self._settings, self._resources.clock)
         except ForbiddenAddressError as error:
-            self._ledger.note_uncalled([row.id], None)
-            self._parts.meters.count(WEBHOOKS, "given_up")
+            self._ledger.callbacks.record_failure([row.id], None)
+            self._resources.metrics.count(WEBHOOKS, "given_up")
             logger.warning("webhook given up", **facts, reason=error)
         except (UndeliveredError, OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name
             self._missed(row, f"{type(error).__name__}: {error}", facts)
         else:
-            self._ledger.note_called([row.id], self._parts.clock())
-            self._parts.meters.count(WEBHOOKS, "delivered")
+            self._ledger.callbacks.record_success([row.id], self._resources.clock())
+            self._resources.metrics.count(WEBHOOKS, "delivered")
             logger.info("webhook delivered", **facts)
 
     def _missed(self, row: JobRow, reason: str, facts: dict[str, object]) -> None:
-        if row.calls + 1 >= self._settings.webhook_attempts:
-            self._ledger.note_uncalled([row.id], None)
-            self._parts.meters.count(WEBHOOKS, "given_up")
+        if row.callback_attempts + 1 >= self._settings.webhook_attempts:
+            self._ledger.callbacks.record_failure([row.id], None)
+            self._resources.metrics.count(WEBHOOKS, "given_up")
             logger.warning("webhook given up", **facts, reason=reason)
         else:
-            pause = backoff_delay(self._settings.webhook_pause, row.calls, LONGEST_PAUSE)
-            self._ledger.note_uncalled([row.id], self._parts.clock() + pause)
-            self._parts.meters.count(WEBHOOKS, "failed")
+            pause = backoff_delay(self._settings.webhook_pause, row.callback_attempts, LONGEST_PAUSE)
+            self._ledger.callbacks.record_failure([row.id], self._resources.clock() + pause)
+            self._resources.metrics.count(WEBHOOKS, "failed")
             logger.warning("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
 
 
@@ -127,8 +132,8 @@ def post(webhook: Webhook, event: dict[str, object], settings: ClusterSettings, 
     headers = {"Content-Type": "application/json", "User-Agent": f"maabo/{__version__}", EVENT: str(event["id"])}
     if webhook.secret is not None:
         headers[SIGNATURE] = signature(webhook.secret, int(clock()), body)
-    parts = urlsplit(webhook.url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    url = urlsplit(webhook.url)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
     connection, late = _connection(webhook, settings), Event()
     # A receiver that sends a byte now and then never runs into the time-out of the socket.
     end = Timer(settings.webhook_seconds, _cut, [connection, late])
@@ -163,9 +168,9 @@ def check_place(webhook: Webhook, settings: ClusterSettings) -> None:
 
 def _connection(webhook: Webhook, settings: ClusterSettings) -> http.client.HTTPConnection:
     """To an address that was looked up and judged here: a name that changes in between leads nowhere else."""
-    parts = urlsplit(webhook.url)
-    secure, host = parts.scheme == "https", parts.hostname or ""
-    port = parts.port or (443 if secure else 80)
+    url = urlsplit(webhook.url)
+    secure, host = url.scheme == "https", url.hostname or ""
+    port = url.port or (443 if secure else 80)
     found = [info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     _check_addresses(host, [ip_address(str(address).partition("%")[0]) for address in found], settings.webhook_hosts)
     place, seconds = (str(found[0]), port), settings.webhook_seconds

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from scheduler.api.app import create_app
 from scheduler.api.readers import ReaderProcesses
 from scheduler.api.settings import ApiSettings
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
 
@@ -41,9 +41,9 @@ def settings(redis_url, tmp_path):
 
 
 @pytest.fixture
-def parts(settings):
-    with closing(Parts.connected(settings)) as parts:
-        yield parts
+def resources(settings):
+    with closing(Resources.connect(settings)) as resources:
+        yield resources
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def reader_processes():
 
 
 @pytest.fixture
-def app(parts, api_settings, reader_processes):
-    return create_app(parts, api_settings, reader_processes)
+def app(resources, api_settings, reader_processes):
+    return create_app(resources, api_settings, reader_processes)
 
 
 @pytest.fixture

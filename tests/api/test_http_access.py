@@ -32,8 +32,8 @@ def test_the_first_token_ends_free_access(client):
 
 
 @pytest.mark.parametrize("header", [None, "Basic abc", "Bearer", "Bearer maabo_000000000000_" + "x" * 43, "Bearer ünï"])
-def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, parts, header):
-    token_for(parts)
+def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, resources, header):
+    token_for(resources)
     answer = client.get("/v1/jobs", headers={"Authorization": header.encode()} if header else {})
 
     assert answer.status_code == 401
@@ -41,9 +41,9 @@ def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, parts, header
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_revoked_or_expired_token_stops_at_once(client, parts):
-    admin = token_for(parts, scopes=("admin",))
-    short, other = token_for(parts, seconds=0.0), token_for(parts)
+def test_a_revoked_or_expired_token_stops_at_once(client, resources):
+    admin = token_for(resources, scopes=("admin",))
+    short, other = token_for(resources, seconds=0.0), token_for(resources)
     assert client.get("/v1/jobs", headers=short).status_code == 401
     assert client.get("/v1/jobs", headers=other).status_code == 200
 
@@ -57,8 +57,8 @@ def test_a_revoked_or_expired_token_stops_at_once(client, parts):
     ("scopes", "permitted"),
     [(("read",), (True, False, False)), (("submit",), (True, True, False)), (("admin",), (False, False, True))],
 )
-def test_a_scope_permits_what_it_says(client, parts, scopes, permitted):
-    token = token_for(parts, scopes=scopes)
+def test_a_scope_permits_what_it_says(client, resources, scopes, permitted):
+    token = token_for(resources, scopes=scopes)
     answers = [
         client.get("/v1/jobs", headers=token),
         client.post("/v1/jobs", json={"dataset": "none"}, headers=token),
@@ -68,8 +68,8 @@ def test_a_scope_permits_what_it_says(client, parts, scopes, permitted):
     assert tuple(answer.status_code != 403 for answer in answers) == permitted
 
 
-def test_health_needs_no_token_and_readiness_names_what_is_missing(client, parts):
-    token_for(parts)
+def test_health_needs_no_token_and_readiness_names_what_is_missing(client, resources):
+    token_for(resources)
 
     assert client.get("/healthz").json() == {"status": "ok"}
     ready = client.get("/readyz")
@@ -90,9 +90,9 @@ def test_without_tokens_only_loopback_is_listened_on():
     assert safe_host("0.0.0.0", tokens=True) == "0.0.0.0"
 
 
-def test_where_tokens_are_required_nobody_may_call_before_there_is_one(parts, reader_processes):
-    app = create_app(parts, ApiSettings(require_token=True), reader_processes)
+def test_where_tokens_are_required_nobody_may_call_before_there_is_one(resources, reader_processes):
+    app = create_app(resources, ApiSettings(require_token=True), reader_processes)
     with TestClient(app, base_url="http://127.0.0.1") as client:
         assert client.get("/v1/about").json()["needs_token"]
         assert client.get("/v1/jobs").status_code == 401
-        assert client.get("/v1/jobs", headers=token_for(parts)).status_code == 200
+        assert client.get("/v1/jobs", headers=token_for(resources)).status_code == 200

@@ -19,7 +19,7 @@ from maabo_dist.settings import TableSettings
 from scheduler.api.readers import TableReader
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
-from scheduler.ledger.tenants import QuotaRow
+from scheduler.ledger.quotas import QuotaRow
 from tests import servers
 from tests.api_data import token_for
 
@@ -49,11 +49,11 @@ def api_settings(place):
 
 
 @pytest.fixture
-def nothing_left(parts, temporary):
+def nothing_left(resources, temporary):
     def check():
         assert list(temporary.iterdir()) == []
-        assert list(parts.store.list()) == []
-        assert parts.ledger.registry.datasets(None) == []
+        assert list(resources.store.list()) == []
+        assert resources.ledger.datasets.page(None) == []
 
     return check
 
@@ -74,7 +74,7 @@ def as_parquet(frame):
     return file.getvalue()
 
 
-def test_a_csv_table_is_kept_and_described(client, parts, temporary):
+def test_a_csv_table_is_kept_and_described(client, resources, temporary):
     answer = send(client, PEOPLE, params={"name": "people.csv"})
 
     assert answer.status_code == 201
@@ -89,7 +89,7 @@ def test_a_csv_table_is_kept_and_described(client, parts, temporary):
         ("smokes", "pair", 0, 2, ["no", "yes"], None, None),
         ("city", "level", 1, 2, ["Bonn", "Rome"], None, None),
     ]
-    assert [artifact.name for artifact in parts.store.list()] == [f"tables/{digest}"]
+    assert [artifact.name for artifact in resources.store.list()] == [f"tables/{digest}"]
     assert list(temporary.iterdir()) == []
 
 
@@ -227,7 +227,7 @@ def test_what_is_not_read_here_is_refused_before_it_comes(client, nothing_left, 
     nothing_left()
 
 
-def test_the_same_file_is_kept_once_under_its_first_name(client, parts):
+def test_the_same_file_is_kept_once_under_its_first_name(client, resources):
     first = send(client, PEOPLE, params={"name": "one"})
     again = send(client, PEOPLE, params={"name": "two"})
 
@@ -244,9 +244,9 @@ def test_the_same_file_at_the_same_moment_is_kept_once(client):
     assert len(client.get("/v1/datasets").json()["items"]) == 1
 
 
-def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, parts, frame):
+def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, resources, frame):
     made = send(client, frame.to_csv(index=False)).json()
-    parts.store.delete(f"tables/{made['fingerprint']}")
+    resources.store.delete(f"tables/{made['fingerprint']}")
     asked = {"dataset": made["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
 
     assert client.post("/v1/jobs", json=asked).status_code == 404
@@ -254,8 +254,8 @@ def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, 
     assert client.post("/v1/jobs", json=asked).status_code == 202
 
 
-def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, parts):
-    ann, bob = token_for(parts, "ann"), token_for(parts, "bob")
+def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, resources):
+    ann, bob = token_for(resources, "ann"), token_for(resources, "bob")
     first = send(client, PEOPLE, headers=ann).json()
     second = send(client, PEOPLE, headers=bob)
 
@@ -265,13 +265,13 @@ def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, 
     assert [item["id"] for item in client.get("/v1/datasets", headers=bob).json()["items"]] == [second.json()["id"]]
     name = f"tables/{first['fingerprint']}"
     assert client.delete(f"/v1/datasets/{first['id']}", headers=ann).status_code == 204
-    assert parts.store.has(name)
+    assert resources.store.has(name)
     assert client.delete(f"/v1/datasets/{second.json()['id']}", headers=bob).status_code == 204
-    assert not parts.store.has(name)
+    assert not resources.store.has(name)
 
 
-def test_reading_needs_a_scope_and_sending_another(client, parts):
-    reader = token_for(parts, scopes=("read",))
+def test_reading_needs_a_scope_and_sending_another(client, resources):
+    reader = token_for(resources, scopes=("read",))
 
     assert client.get("/v1/datasets", headers=reader).status_code == 200
     assert send(client, PEOPLE, headers=reader).status_code == 403
@@ -287,29 +287,29 @@ def test_tables_are_paged_oldest_first(client):
     assert second["next"] is None
 
 
-def test_a_job_outlives_its_table(client, parts, frame):
+def test_a_job_outlives_its_table(client, resources, frame):
     table = send(client, frame.to_csv(index=False)).json()
     asked = {"dataset": table["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
     job = client.post("/v1/jobs", json=asked).json()["id"]
     client.delete(f"/v1/datasets/{table['id']}")
 
-    row = parts.ledger.registry.job("default", job)
-    assert [item.name for item in parts.store.list()] == [f"columns/{row.spec.dataset.fingerprint}"]
+    row = resources.ledger.jobs.get(job, tenant="default")
+    assert [item.name for item in resources.store.list()] == [f"columns/{row.spec.dataset.fingerprint}"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_columns_are_those_that_one_process_would_prepare(client, parts, frame, tmp_path, kind):
+def test_columns_are_those_that_one_process_would_prepare(client, resources, frame, tmp_path, kind):
     frame = frame.assign(city=["Bonn", "Rome", None, "?"] * 142 + ["Bonn"])
     path = tmp_path / f"table.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     settings = TableSettings(target="target", na_values=("?",), missing_indicator=True, exclude=("worst area",))
     here = prepare(read_table(path, na_values=settings.na_values), settings)
     made = send(client, path.read_bytes(), "text/csv" if kind == "csv" else PARQUET).json()
-    there = client.app.state.api.tables.prepared(parts.ledger.registry.dataset(None, made["id"]), settings)
+    there = client.app.state.api.tables.prepared(resources.ledger.datasets.get(None, made["id"]), settings)
 
     assert (there.fingerprint, there.features) == (here.columns.fingerprint, here.columns.count)
     assert there.notes == here.notes
-    parts.store.get(f"columns/{there.fingerprint}", tmp_path / "got")
+    resources.store.get(f"columns/{there.fingerprint}", tmp_path / "got")
     here.columns.save(tmp_path / "own")
     assert (tmp_path / "got").read_bytes() == (tmp_path / "own").read_bytes()
 
@@ -324,17 +324,19 @@ class Counting(TableReader):
         return super().run(*given, **more)
 
 
-def test_whoever_asks_for_the_same_columns_waits_for_one_child(client, parts, frame, reader_processes, api_settings):
-    row = parts.ledger.registry.dataset(None, send(client, frame.to_csv(index=False)).json()["id"])
+def test_whoever_asks_for_the_same_columns_waits_for_one_child(
+    client, resources, frame, reader_processes, api_settings
+):
+    row = resources.ledger.datasets.get(None, send(client, frame.to_csv(index=False)).json()["id"])
     counting = Counting(api_settings, reader_processes)
-    tables, settings = Tables(parts.store, counting), TableSettings(target="target")
+    tables, settings = Tables(resources.store, counting), TableSettings(target="target")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: tables.prepared(row, settings), range(8)))
     tables.prepared(row, settings)
 
     assert len(set(found)) == 1
     assert counting.runs == 1
-    parts.store.delete(f"columns/{found[0].fingerprint}")
+    resources.store.delete(f"columns/{found[0].fingerprint}")
     assert tables.prepared(row, settings) == found[0]
     assert counting.runs == 2
 
@@ -376,8 +378,8 @@ def test_a_body_that_is_announced_or_comes_too_large_is_not_read(app, nothing_le
     nothing_left()
 
 
-def test_a_quota_ends_an_upload_while_it_comes(app, parts, nothing_left):
-    parts.ledger.registry.set_quota(QuotaRow("default", bytes=100_000))
+def test_a_quota_ends_an_upload_while_it_comes(app, resources, nothing_left):
+    resources.ledger.quotas.set(QuotaRow("default", bytes=100_000))
     sent, announced = [], []
     answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": "text/csv"})
     early = streamed(
@@ -390,12 +392,12 @@ def test_a_quota_ends_an_upload_while_it_comes(app, parts, nothing_left):
     nothing_left()
 
 
-def test_a_quota_that_was_used_up_meanwhile_leaves_nothing_behind(client, parts, nothing_left, monkeypatch):
-    registry = parts.ledger.registry
+def test_a_quota_that_was_used_up_meanwhile_leaves_nothing_behind(client, resources, nothing_left, monkeypatch):
+    ledger = resources.ledger
     described = TableReader.run
 
     def lowered(*given, **more):
-        registry.set_quota(QuotaRow("default", bytes=10))
+        ledger.quotas.set(QuotaRow("default", bytes=10))
         return described(*given, **more)
 
     monkeypatch.setattr(TableReader, "run", lowered)

@@ -15,9 +15,9 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
 from scheduler.api import broadcaster, subscribers
 from scheduler.core.job import record_of
-from scheduler.ledger.ledger import Lease
+from scheduler.ledger.leases import Lease
 from scheduler.messaging.status import LONGEST_TEXT, MOST_RULES, Mirror
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 from tests.api_events import a_server, following, open_stream, read_event_stream
@@ -28,11 +28,11 @@ from tests.proxy import proxy
 class FakeJob:
     """A job in the ledger, moved by hand as a scheduler would."""
 
-    def __init__(self, parts, tenant="default"):
-        self.parts, self.mirror, self.id = parts, Mirror(parts), uuid4().hex
+    def __init__(self, resources, tenant="default"):
+        self.resources, self.mirror, self.id = resources, Mirror(resources), uuid4().hex
         spec = {"id": self.id, "tenant": tenant, "dataset": {"fingerprint": "ab" * 32}}
-        parts.ledger.add([JobSpec.model_validate(spec)], parts.clock())
-        self.record = record_of(parts.ledger.job(self.id))
+        resources.ledger.jobs.add([JobSpec.model_validate(spec)], resources.clock())
+        self.record = record_of(resources.ledger.jobs.get(self.id))
         self.lease = None
 
     def show(self, **changes):
@@ -52,30 +52,30 @@ class FakeJob:
         self.mirror.show_document(self.id, json.dumps(document))
 
     def end(self, state=JobState.DONE, told=True):
-        now = self.parts.clock()
-        (lease,) = self.parts.ledger.acquire("one", now, 60, 1)
+        now = self.resources.clock()
+        (lease,) = self.resources.ledger.leases.acquire("one", now, 60, 1)
         assert lease == Lease(self.id, 1)
-        self.parts.ledger.end(lease, now, state, digest="d1")
+        self.resources.ledger.search.end_job(lease, now, state, digest="d1")
         if told:
             self.show(state=state, digest="d1")
 
     def entries(self):
-        key = self.parts.settings.key(f"{names.JOB_EVENTS}:{self.id}")
+        key = self.resources.settings.key(f"{names.JOB_EVENTS}:{self.id}")
         return [
             (kind.decode(), json.loads(data))
-            for _, fields in self.parts.redis.xrange(key)
+            for _, fields in self.resources.redis.xrange(key)
             for kind, data in fields.items()
         ]
 
 
 @pytest.fixture
-def job(parts):
-    return FakeJob(parts)
+def job(resources):
+    return FakeJob(resources)
 
 
 @pytest.fixture
-def served(parts):
-    with a_server(parts) as (url, _):
+def served(resources):
+    with a_server(resources) as (url, _):
         yield url
 
 
@@ -114,12 +114,12 @@ def test_a_document_of_another_version_is_shown_and_makes_no_event(job, document
     job.mirror.show_document(job.id, document)
 
     assert job.entries() == []
-    assert job.parts.redis.get(job.parts.settings.key(f"{names.JOB_DOCUMENT}:{job.id}")) == document.encode()
+    assert job.resources.redis.get(job.resources.settings.key(f"{names.JOB_DOCUMENT}:{job.id}")) == document.encode()
 
 
 def test_what_did_not_reach_redis_is_told_the_next_time(job, monkeypatch):
     with monkeypatch.context() as patched, suppress(OSError):
-        patched.setattr(type(job.parts.redis.pipeline()), "execute", lambda *_: (_ for _ in ()).throw(OSError))
+        patched.setattr(type(job.resources.redis.pipeline()), "execute", lambda *_: (_ for _ in ()).throw(OSError))
         job.grow(10)
     assert job.entries() == []
     job.grow(10)
@@ -129,11 +129,11 @@ def test_what_did_not_reach_redis_is_told_the_next_time(job, monkeypatch):
 
 def test_the_events_of_a_job_that_is_forgotten_go_with_it_and_others_expire(job):
     job.grow(10)
-    key = job.parts.settings.key(f"{names.JOB_EVENTS}:{job.id}")
+    key = job.resources.settings.key(f"{names.JOB_EVENTS}:{job.id}")
 
-    assert 0 < job.parts.redis.ttl(key) <= job.parts.settings.retention
+    assert 0 < job.resources.redis.ttl(key) <= job.resources.settings.retention
     job.mirror.forget([job.id])
-    assert not job.parts.redis.exists(key)
+    assert not job.resources.redis.exists(key)
 
 
 def test_a_stream_begins_with_the_job_goes_on_with_what_happens_and_ends_with_it(served, job):
@@ -241,36 +241,36 @@ def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
         assert not rest or rest[0] <= trees[0] + 1
 
 
-def test_a_token_that_is_revoked_ends_its_streams(parts, served, job, monkeypatch):
+def test_a_token_that_is_revoked_ends_its_streams(resources, served, job, monkeypatch):
     monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.1)
     job.grow(1)
-    ours, theirs = token_for(parts), token_for(parts)
-    with a_server(parts) as (url, _), following(url, job.id, ours) as left, following(url, job.id, theirs) as right:
+    ours, theirs = token_for(resources), token_for(resources)
+    with a_server(resources) as (url, _), following(url, job.id, ours) as left, following(url, job.id, theirs) as right:
         next(left), next(right)
-        parts.ledger.registry.revoke(ours["Authorization"].split("_")[1], parts.clock())
+        resources.ledger.tokens.revoke(ours["Authorization"].split("_")[1], resources.clock())
 
         assert list(left) == []
         job.grow(2)
         assert next(right).data["trees"] == 2
 
 
-def test_the_first_token_ends_the_streams_of_those_without_one(parts, job, monkeypatch):
+def test_the_first_token_ends_the_streams_of_those_without_one(resources, job, monkeypatch):
     monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.1)
-    with a_server(parts) as (url, _), following(url, job.id) as events:
+    with a_server(resources) as (url, _), following(url, job.id) as events:
         next(events)
-        token_for(parts)
+        token_for(resources)
 
         assert list(events) == []
 
 
-def test_a_job_of_another_tenant_is_not_there(client, parts, job):
-    headers = token_for(parts, "other")
+def test_a_job_of_another_tenant_is_not_there(client, resources, job):
+    headers = token_for(resources, "other")
 
     assert client.get(f"/v1/jobs/{job.id}/events", headers=headers).status_code == 404
 
 
-def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(parts, job):
-    with a_server(parts, event_streams=2) as (url, app):
+def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(resources, job):
+    with a_server(resources, event_streams=2) as (url, app):
         with following(url, job.id) as one, following(url, job.id) as two:
             next(one), next(two)
             with pytest.raises(AssertionError, match="/busy"), following(url, job.id):
@@ -280,11 +280,11 @@ def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(pa
             assert next(events).kind == "state"
 
 
-def test_who_does_not_listen_is_let_go_and_may_resume(parts, job, monkeypatch):
+def test_who_does_not_listen_is_let_go_and_may_resume(resources, job, monkeypatch):
     monkeypatch.setattr(subscribers, "QUEUED", 5)
     monkeypatch.setattr(subscribers, "STALLED_SECONDS", 0.2)
     job.grow(1)
-    with a_server(parts) as (url, app), socket.socket() as deaf:
+    with a_server(resources) as (url, app), socket.socket() as deaf:
         with following(url, job.id) as events:
             first = next(events)
         servers.wait_for(lambda: len(app.state.broadcaster.subscribers) == 0, what="the end of the first")
@@ -302,8 +302,8 @@ def test_who_does_not_listen_is_let_go_and_may_resume(parts, job, monkeypatch):
             assert next(resumed).kind in {"rules", "state"}
 
 
-def test_streams_end_when_the_server_does(parts, job):
-    with a_server(parts) as (url, _):
+def test_streams_end_when_the_server_does(resources, job):
+    with a_server(resources) as (url, _):
         stream = following(url, job.id)
         events = stream.__enter__()
         next(events)
@@ -318,26 +318,26 @@ def own_redis():
     with (
         TemporaryDirectory(prefix="maabo-") as directory,
         servers.redis_server(directory) as url,
-        closing(Parts.connected(cluster_settings(url, Path(directory)))) as parts,
+        closing(Resources.connect(cluster_settings(url, Path(directory)))) as resources,
     ):
-        yield parts
+        yield resources
 
 
 def test_a_redis_that_is_emptied_costs_no_more_than_a_fresh_beginning(monkeypatch):
     monkeypatch.setattr(broadcaster, "JOBS_EVERY", 0.1)
     monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.2)
-    with own_redis() as parts:
-        job = FakeJob(parts)
+    with own_redis() as resources:
+        job = FakeJob(resources)
         job.grow(5)
-        with a_server(parts) as (url, app), following(url, job.id) as events:
+        with a_server(resources) as (url, app), following(url, job.id) as events:
             next(events)
             servers.wait_for(lambda: app.state.broadcaster._epoch, what="a first look")
-            parts.redis.flushall()
+            resources.redis.flushall()
             again = next(events)
             job.grow(6)
             went_on = next(events)
-            parts.redis.flushall()
-            parts.ledger.ask(job.id, "cancel", parts.clock())  # and nobody tells of it
+            resources.redis.flushall()
+            resources.ledger.jobs.set_command(job.id, "cancel", resources.clock())  # and nobody tells of it
             last = list(events)
 
     assert (again.kind, "settings" in again.data) == ("state", True)
@@ -345,12 +345,12 @@ def test_a_redis_that_is_emptied_costs_no_more_than_a_fresh_beginning(monkeypatc
     assert (last[-2].data["state"], last[-1].kind) == ("cancelled", "end")
 
 
-def test_a_redis_that_is_away_for_a_while_costs_no_more_either(parts, settings, job):
+def test_a_redis_that_is_away_for_a_while_costs_no_more_either(resources, settings, job):
     port = int(settings.redis_url.rsplit(":", 1)[1].split("/")[0])
     job.grow(5)
     with proxy(port) as between:
         far = settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{between.port}/0"})
-        with closing(Parts.connected(far)) as theirs, a_server(theirs) as (url, _), following(url, job.id) as events:
+        with closing(Resources.connect(far)) as theirs, a_server(theirs) as (url, _), following(url, job.id) as events:
             next(events)
             between.refuse()
             with following(url, job.id) as late:
@@ -372,13 +372,13 @@ def memory(process):
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-def connections(parts):
-    return len(parts.redis.client_list())
+def connections(resources):
+    return len(resources.redis.client_list())
 
 
 @pytest.mark.soak
-def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, settings, tmp_path, capsys):
-    jobs = [FakeJob(parts) for _ in range(10)]
+def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(resources, settings, tmp_path, capsys):
+    jobs = [FakeJob(resources) for _ in range(10)]
     count = 500
 
     async def follow(number):
@@ -387,11 +387,11 @@ def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(parts, setting
         return reader, writer
 
     async def run():
-        before, clients = memory(process), connections(parts)
+        before, clients = memory(process), connections(resources)
         streams = []
         for start in range(0, count, 100):
             streams += await asyncio.gather(*(follow(number) for number in range(start, start + 100)))
-        grown, added = memory(process) - before, connections(parts) - clients
+        grown, added = memory(process) - before, connections(resources) - clients
         for job in jobs:
             await asyncio.to_thread(job.grow, 7)
         heard = await asyncio.gather(*(read_event_stream(reader) for reader, _ in streams))

@@ -3,7 +3,7 @@
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from scheduler.ledger.tenants import QuotaRow
+from scheduler.ledger.quotas import QuotaRow
 from tests.api_data import stored_table, token_for
 
 MINING = {"trees": 20, "seed": 3}
@@ -15,8 +15,8 @@ def frame():
 
 
 @pytest.fixture
-def table(parts, tmp_path, frame):
-    return stored_table(parts, tmp_path, frame)
+def table(resources, tmp_path, frame):
+    return stored_table(resources, tmp_path, frame)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_the_same_key_and_body_give_the_same_job(client, asked):
 
 def test_a_key_outlives_its_table(client, asked):
     first = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
-    client.app.state.api.parts.ledger.registry.delete_dataset("default", asked["dataset"])
+    client.app.state.api.resources.ledger.datasets.delete("default", asked["dataset"])
     again = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
 
     assert again.json()["id"] == first.json()["id"]
@@ -125,8 +125,8 @@ def test_a_job_that_waits_is_paused_resumed_cancelled_and_forgotten(client, aske
     assert client.get(f"/v1/jobs/{job}").status_code == 404
 
 
-def test_quotas_are_kept(client, parts, asked):
-    parts.ledger.registry.set_quota(QuotaRow("default", queued=1, trees=30))
+def test_quotas_are_kept(client, resources, asked):
+    resources.ledger.quotas.set(QuotaRow("default", queued=1, trees=30))
 
     assert client.post("/v1/jobs", json=asked | {"settings": {"trees": 40}}).status_code == 429
     assert client.post("/v1/jobs", json=asked).status_code == 202
@@ -136,10 +136,10 @@ def test_quotas_are_kept(client, parts, asked):
     assert client.get("/v1/quota").json()["queued"] == 1
 
 
-def test_a_tenant_finds_nothing_of_anothers(client, parts, asked, tmp_path, frame):
-    mine, theirs = token_for(parts, "default"), token_for(parts, "other")
+def test_a_tenant_finds_nothing_of_anothers(client, resources, asked, tmp_path, frame):
+    mine, theirs = token_for(resources, "default"), token_for(resources, "other")
     job = client.post("/v1/jobs", json=asked, headers=mine).json()["id"]
-    copy = stored_table(parts, tmp_path, frame, "other")
+    copy = stored_table(resources, tmp_path, frame, "other")
 
     for method, path in [
         ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("POST", "/pause"), ("POST", "/resume")

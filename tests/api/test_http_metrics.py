@@ -28,10 +28,10 @@ def test_requests_are_counted_by_their_route_and_not_by_their_path(client):
     assert found["maabo_up", (("part", "redis"),)] == 1
 
 
-def test_metrics_are_the_operators_unless_they_are_open(parts):
-    token, admin = token_for(parts), token_for(parts, scopes=("admin",))
+def test_metrics_are_the_operators_unless_they_are_open(resources):
+    token, admin = token_for(resources), token_for(resources, scopes=("admin",))
     for settings, expected in [(ApiSettings(), [401, 403, 200]), (ApiSettings(open_metrics=True), [200] * 3)]:
-        with TestClient(create_app(parts, settings), base_url="http://127.0.0.1") as client:
+        with TestClient(create_app(resources, settings), base_url="http://127.0.0.1") as client:
             answers = [client.get("/metrics", headers=headers) for headers in ({}, token, admin)]
 
         assert [answer.status_code for answer in answers] == expected

@@ -24,11 +24,11 @@ def frame():
 
 
 @pytest.fixture
-def asked(parts, tmp_path, frame):
-    return {"dataset": stored_table(parts, tmp_path, frame).id, "table": {"target": "y"}}
+def asked(resources, tmp_path, frame):
+    return {"dataset": stored_table(resources, tmp_path, frame).id, "table": {"target": "y"}}
 
 
-def test_a_plan_tells_the_size_of_the_search_and_queues_nothing(client, parts, asked):
+def test_a_plan_tells_the_size_of_the_search_and_queues_nothing(client, resources, asked):
     plan = client.post("/v1/plans", json=asked | {"settings": {"subset_size": 35, "trees": 500}}).json()
 
     assert plan["space"] == str(comb(70, 35))  # more than a double holds
@@ -41,15 +41,15 @@ def test_a_plan_tells_the_size_of_the_search_and_queues_nothing(client, parts, a
     assert client.get("/v1/jobs").json()["items"] == []
 
 
-def test_trying_settings_out_leaves_nothing_in_the_store(client, parts, asked):
+def test_trying_settings_out_leaves_nothing_in_the_store(client, resources, asked):
     for left_out in ("x1", "x2"):
         table = asked["table"] | {"exclude": [left_out]}
         assert client.post("/v1/plans", json=asked | {"table": table}).json()["features"] == 69
 
     prepared = client.app.state.api.tables.prepared(
-        parts.ledger.registry.dataset("default", asked["dataset"]), _table(asked), keep=False
+        resources.ledger.datasets.get("default", asked["dataset"]), _table(asked), keep=False
     )
-    assert not parts.store.has(f"columns/{prepared.fingerprint}")
+    assert not resources.store.has(f"columns/{prepared.fingerprint}")
 
 
 def _table(asked):
@@ -74,17 +74,17 @@ def test_what_a_job_would_be_refused_for_is_refused(client, asked, change, statu
     assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (status, kind)
 
 
-def test_another_tenants_table_is_not_there(client, parts, asked):
-    answer = client.post("/v1/plans", json=asked, headers=token_for(parts, tenant="other"))
+def test_another_tenants_table_is_not_there(client, resources, asked):
+    answer = client.post("/v1/plans", json=asked, headers=token_for(resources, tenant="other"))
 
     assert answer.status_code == 404
 
 
-def test_anyone_learns_whether_a_token_is_needed(parts, reader_processes):
-    app = create_app(parts, ApiSettings(flower_url="http://flower.example:5555"), reader_processes)
+def test_anyone_learns_whether_a_token_is_needed(resources, reader_processes):
+    app = create_app(resources, ApiSettings(flower_url="http://flower.example:5555"), reader_processes)
     with TestClient(app, base_url="http://127.0.0.1") as client:
         before = client.get("/v1/about").json()
-        token_for(parts)
+        token_for(resources)
         after = client.get("/v1/about").json()
 
     assert before == {"version": __version__, "needs_token": False, "flower": "http://flower.example:5555"}
@@ -96,16 +96,16 @@ def test_a_place_of_flower_that_a_browser_would_run_is_refused():
         ApiSettings(flower_url="javascript:alert(1)")
 
 
-def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, parts):
+def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, resources):
     counted = metrics.Meters()
     counted.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 0.25, "rules")
-    parts.redis.set(parts.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
-    parts.redis.rpush(parts.settings.key(names.EVALUATE_QUEUE), "one", "two")
+    resources.redis.set(resources.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
+    resources.redis.rpush(resources.settings.key(names.EVALUATE_QUEUE), "one", "two")
     for node, processes in (("a", 4), ("b", 2)):
-        parts.redis.set(
-            parts.settings.key(f"{names.WORKERS}:{node}"),
+        resources.redis.set(
+            resources.settings.key(f"{names.WORKERS}:{node}"),
             WorkerRecord(processes=processes, busy=1).model_dump_json(),
         )
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from maabo_dist.data import load_bundled, prepare
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 from tests.cluster import ask, submit
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.xdist_group("http-standing")  # which has the same clus
 def at_work(standing, tmp_path_factory):
     """The cluster while it works on a job; gives a client of its server, with a token of Prometheus' kind."""
     settings, address = standing
-    with closing(Parts.connected(settings)) as parts:
-        headers = token_for(parts, scopes=("admin",))
+    with closing(Resources.connect(settings)) as resources:
+        headers = token_for(resources, scopes=("admin",))
     columns = prepare(*load_bundled("breast_cancer")).columns
     endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 8}
     job = submit(settings, tmp_path_factory.mktemp("table"), columns, **endless)

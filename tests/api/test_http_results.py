@@ -29,9 +29,9 @@ from scheduler.api.problems import NotAcceptableError
 from scheduler.api.results import RulesFormat, wanted_format
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tree_reader import TreeReader
-from scheduler.ledger.ledger import BatchRow, ResultRow
+from scheduler.ledger.search import BatchRow, ResultRow
 from scheduler.messaging.status import MOST_RULES
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import factories, servers
 from tests.api_data import stored_table, token_for
 from tests.api_events import a_server, following
@@ -60,21 +60,21 @@ def cluster(redis_url, tmp_path_factory):
         TemporaryDirectory(prefix="maabo-worker-") as directory,
         servers.worker(settings, directory, "-c", "1"),
         a_scheduler(settings),
-        closing(Parts.connected(settings)) as parts,
-        TestClient(create_app(parts, ApiSettings()), base_url="http://127.0.0.1") as client,
+        closing(Resources.connect(settings)) as resources,
+        TestClient(create_app(resources, ApiSettings()), base_url="http://127.0.0.1") as client,
     ):
         frame = table()
-        data = stored_table(parts, path, frame)
+        data = stored_table(resources, path, frame)
         asked = {"dataset": data.id, "table": {"target": "target", "na_values": ["?"]}, "settings": MINING}
         done = client.post("/v1/jobs", json=asked).json()["id"]
-        ended(parts.ledger, done)
+        ended(resources.ledger, done)
         slow = {"settings": MINING | {"trees": 100_000, "subset_size": "2-5"}, "priority": "low"}
         resting = client.post("/v1/jobs", json=asked | slow).json()["id"]
         key = settings.key(f"{names.JOB_DOCUMENT}:{resting}")
-        servers.wait_for(lambda: parts.redis.exists(key), what="rules so far")
+        servers.wait_for(lambda: resources.redis.exists(key), what="rules so far")
         client.post(f"/v1/jobs/{resting}/pause")
-        servers.wait_for(lambda: parts.ledger.job(resting).state.value == "paused", what="a pause")
-        yield SimpleNamespace(parts=parts, client=client, done=done, resting=resting, frame=frame, asked=asked)
+        servers.wait_for(lambda: resources.ledger.jobs.get(resting).state.value == "paused", what="a pause")
+        yield SimpleNamespace(resources=resources, client=client, done=done, resting=resting, frame=frame, asked=asked)
 
 
 def get(cluster, job, path, **more):
@@ -86,7 +86,7 @@ def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluste
 
     document = answer.json()
     assert answer.headers["maabo-partial"] == "false"
-    assert document == json.loads(cluster.parts.ledger.document(cluster.done)) | {"partial": False}
+    assert document == json.loads(cluster.resources.ledger.jobs.document(cluster.done)) | {"partial": False}
     assert document["rules"]
     Draft202012Validator(load_schema()).validate(document)
 
@@ -182,8 +182,8 @@ def test_rules_so_far_say_so_in_every_format(cluster):
     assert len(list(rows)) == len(document.json()["rules"])
 
 
-def test_before_anyone_has_looked_there_is_a_time_to_ask_again(client, parts, tmp_path, cluster):
-    data = stored_table(parts, tmp_path, cluster.frame)
+def test_before_anyone_has_looked_there_is_a_time_to_ask_again(client, resources, tmp_path, cluster):
+    data = stored_table(resources, tmp_path, cluster.frame)
     job = client.post("/v1/jobs", json=cluster.asked | {"dataset": data.id}).json()["id"]
     waiting = [client.get(f"/v1/jobs/{job}/{path}") for path in ("rules", "report", f"diff/{job}")]
     trees = client.get(f"/v1/jobs/{job}/trees")
@@ -244,16 +244,18 @@ def test_the_trees_of_a_job_that_goes_on_come_from_the_ledger(cluster):
     assert get(cluster, cluster.resting, "trees?cursor=bm9uZQ").status_code == 422
 
 
-def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(parts, tmp_path, monkeypatch):
+def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(
+    resources, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tree_reader, "BATCHES", 1)
     columns = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
-    store_table(parts.settings, tmp_path, columns)
+    store_table(resources.settings, tmp_path, columns)
     subsets = factories.every_subset(6, 2)
     training = TrainingTable.build(columns, split_for(columns, MiningSettings()))
     job, document = uuid4().hex, {"fingerprint": columns.fingerprint}
     spec = JobSpec.model_validate({"id": job, "dataset": document, "settings": {"subset_size": 2, "max_depth": 3}})
-    parts.ledger.add([spec], 0.0)
-    (lease,) = parts.ledger.acquire("one", parts.clock(), 60, 1)
+    resources.ledger.jobs.add([spec], 0.0)
+    (lease,) = resources.ledger.leases.acquire("one", resources.clock(), 60, 1)
 
     def result(batch, start, stop):
         rows = subsets[5 * batch + start : 5 * batch + stop]
@@ -267,14 +269,14 @@ def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_thei
         result(1, 0, 2),
         result(2, 0, 5),
     ]
-    parts.ledger.write(lease, 0.0, new_batches=batches, new_results=results)
-    trees = TreeReader(parts, parts.ledger.job(job))
+    resources.ledger.search.write(lease, 0.0, new_batches=batches, new_results=results)
+    trees = TreeReader(resources, resources.ledger.jobs.get(job))
 
     assert [(tree.number, tree.score is None) for tree in trees.in_order(0, 100)] == [(n, n == 3) for n in range(7)]
     assert [tree.number for tree in trees.in_order(4, 2)] == [4, 5]
     assert [tree.number for tree in trees.in_order(7, 5)] == []
     assert sorted(tree.number for tree in trees.best(None, 100)) == [0, 1, 2, 4, 5, 6]
-    parts.ledger.write(lease, 0.0, new_results=[result(1, 2, 5)])
+    resources.ledger.search.write(lease, 0.0, new_results=[result(1, 2, 5)])
     assert [tree.number for tree in trees.in_order(6, 100)] == list(range(6, 15))
 
 
@@ -283,7 +285,7 @@ def test_the_course_of_a_search_is_told_by_trees_from_all_over_it(cluster, state
     job = getattr(cluster, state)
     trees = pages(cluster, job, most=10_000, limit=200)
     monkeypatch.setattr(tree_reader, "STRETCHES", 5)
-    parts, row = cluster.parts, cluster.parts.ledger.job(job)
+    resources, row = cluster.resources, cluster.resources.ledger.jobs.get(job)
     course = get(cluster, job, "course").json()
 
     assert course["trees"] == row.trees
@@ -293,9 +295,9 @@ def test_the_course_of_a_search_is_told_by_trees_from_all_over_it(cluster, state
             [tree["number"] for tree in expected],
             [tree["score"] for tree in expected],
         )
-    some = [tree.number for tree in TreeReader(parts, row).spread(15)]
+    some = [tree.number for tree in TreeReader(resources, row).spread(15)]
     assert some == [row.trees * stretch // 5 + step for stretch in range(5) for step in range(3)]
-    assert [tree.number for tree in TreeReader(parts, row).spread(2)] == [0, row.trees // 2]
+    assert [tree.number for tree in TreeReader(resources, row).spread(2)] == [0, row.trees // 2]
 
 
 def test_exactly_the_rows_of_a_rule_fire_it(cluster):
@@ -305,10 +307,10 @@ def test_exactly_the_rows_of_a_rule_fire_it(cluster):
     answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
 
     explained = answer.json()
-    parts = ("train", "validation", "holdout")
+    resources = ("train", "validation", "holdout")
     for rule in document["rules"]:
         fires = sum(rule["id"] in row["rules"] for row in explained["rows"])
-        assert fires == sum(rule[part]["n"] for part in parts)
+        assert fires == sum(rule[part]["n"] for part in resources)
         assert explained["rules"][rule["id"]]["predicts"] == rule["class"]
     assert all((row["predicts"] is None) == (not row["rules"]) for row in explained["rows"])
 
@@ -355,7 +357,7 @@ def test_two_jobs_are_compared_by_their_rules(cluster):
 
 
 def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
-    with a_server(cluster.parts) as (url, _):
+    with a_server(cluster.resources) as (url, _):
         job = cluster.client.post("/v1/jobs", json=cluster.asked | {"fresh": True}).json()["id"]
         with following(url, job) as events:
             heard = [next(events)]
@@ -376,11 +378,11 @@ def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
     assert len({rule["text"] for rule in final["rules"]} - known - told) <= left_out
 
 
-def test_nothing_of_a_job_is_there_for_another_tenant(client, parts, tmp_path, cluster):
-    ours, theirs = token_for(parts), token_for(parts, "other")
-    asked = cluster.asked | {"dataset": stored_table(parts, tmp_path, cluster.frame).id}
+def test_nothing_of_a_job_is_there_for_another_tenant(client, resources, tmp_path, cluster):
+    ours, theirs = token_for(resources), token_for(resources, "other")
+    asked = cluster.asked | {"dataset": stored_table(resources, tmp_path, cluster.frame).id}
     job = client.post("/v1/jobs", json=asked, headers=ours).json()["id"]
-    copy = cluster.asked | {"dataset": stored_table(parts, tmp_path, cluster.frame, "other").id}
+    copy = cluster.asked | {"dataset": stored_table(resources, tmp_path, cluster.frame, "other").id}
     own = client.post("/v1/jobs", json=copy, headers=theirs).json()["id"]
 
     for path in ("rules", "trees", "report", "events", f"diff/{own}"):

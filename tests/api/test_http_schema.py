@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from maabo_dist.data import load_bundled
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests.api_data import stored_table, token_for
 from tests.cluster import ended
 
@@ -23,9 +23,9 @@ def fuzzed(standing, tmp_path_factory):
     """The server's address, a token for everything, and two jobs that are done."""
     settings, address = standing
     frame, table = load_bundled("diabetes")
-    with closing(Parts.connected(settings)) as parts:
-        admin = token_for(parts, "fuzz", ("read", "submit", "admin"))
-        data = stored_table(parts, tmp_path_factory.mktemp("fuzz"), frame, "fuzz")
+    with closing(Resources.connect(settings)) as resources:
+        admin = token_for(resources, "fuzz", ("read", "submit", "admin"))
+        data = stored_table(resources, tmp_path_factory.mktemp("fuzz"), frame, "fuzz")
         document = {"dataset": data.id, "table": table.model_dump(mode="json", exclude_unset=True)}
         jobs = [
             httpx.post(f"{address}/v1/jobs", json=document | {"settings": {"trees": 20, "seed": seed}}, headers=admin)
@@ -33,7 +33,7 @@ def fuzzed(standing, tmp_path_factory):
         ]
         ids = [job.json()["id"] for job in jobs]
         for job in ids:
-            ended(parts.ledger, job)
+            ended(resources.ledger, job)
     return address, admin["Authorization"], data.id, ids
 
 

@@ -4,7 +4,7 @@ import httpx
 import redis
 
 from maabo_dist.data import load_bundled
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import stored_table, token_for
 
@@ -12,11 +12,11 @@ SECRET = "a-secret-of-a-webhook"
 
 
 def test_no_token_is_written_down_anywhere(settings, tmp_path):
-    parts = Parts.connected(settings)
+    resources = Resources.connect(settings)
     frame, table_settings = load_bundled("diabetes")
-    table = stored_table(parts, tmp_path, frame)
-    header = token_for(parts, scopes=("submit", "admin"))["Authorization"]
-    parts.close()
+    table = stored_table(resources, tmp_path, frame)
+    header = token_for(resources, scopes=("submit", "admin"))["Authorization"]
+    resources.close()
     document = {
         "dataset": table.id,
         "table": table_settings.model_dump(mode="json", exclude_unset=True),

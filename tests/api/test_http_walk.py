@@ -16,7 +16,7 @@ import pytest
 
 from maabo_dist.contract.problem import KINDS
 from maabo_dist.report.firing import fired
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 
@@ -53,8 +53,8 @@ def test_the_walk_can_be_pasted_and_its_sql_gives_exactly_the_rows_of_each_rule(
     if missing:
         pytest.skip(f"the walk needs {', '.join(missing)}, which is not installed")
     settings, address = standing
-    with closing(Parts.connected(settings)) as parts:
-        header = token_for(parts, "walk")["Authorization"]
+    with closing(Resources.connect(settings)) as resources:
+        header = token_for(resources, "walk")["Authorization"]
     (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
     passengers().to_csv(tmp_path / "titanic.csv", index=False)
     blocks = re.findall(r"<!-- walk -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -87,8 +87,8 @@ def test_the_walk_can_be_pasted_and_its_sql_gives_exactly_the_rows_of_each_rule(
 
 def _check_rows(settings, folder):
     """Each query gives the rows for which its rule fires, as many as the document says."""
-    with closing(Parts.connected(settings)) as parts:
-        document = json.loads(parts.ledger.document(json.loads((folder / "job.json").read_text())["id"]))
+    with closing(Resources.connect(settings)) as resources:
+        document = json.loads(resources.ledger.jobs.document(json.loads((folder / "job.json").read_text())["id"]))
     rows = (
         pd.read_csv(folder / "titanic.csv").astype(object).where(lambda frame: frame.notna(), None).to_dict("records")
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 from tests.cluster import ended
@@ -44,8 +44,8 @@ def place(standing, tmp_path):
     if missing:
         pytest.skip(f"the commands need {', '.join(missing)}, which is not installed")
     settings, address = standing
-    with closing(Parts.connected(settings)) as parts:
-        header = token_for(parts, "operator")["Authorization"]
+    with closing(Resources.connect(settings)) as resources:
+        header = token_for(resources, "operator")["Authorization"]
     (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
     return settings.environment() | {
         "MAABO_SERVER": address,
@@ -71,4 +71,4 @@ def test_the_commands_of_an_operator_can_be_pasted(standing, place, tmp_path):
     assert re.search(r"Token \w+ is revoked", here.stdout)
     for url in (other["MAABO_LEDGER"], f"sqlite:///{tmp_path}/ledger-backup.db"):
         with opened(url) as ledger:
-            assert ledger.job(job).digest == digest
+            assert ledger.jobs.get(job).digest == digest

@@ -137,10 +137,10 @@ def check_problem(answer):
     return problem
 
 
-def check_nothing_left(parts, temporary):
+def check_nothing_left(resources, temporary):
     assert list(temporary.iterdir()) == []
-    assert list(parts.store.list()) == []
-    assert parts.ledger.registry.datasets(None) == []
+    assert list(resources.store.list()) == []
+    assert resources.ledger.datasets.page(None) == []
 
 
 def check_answer(client, body, media):
@@ -159,17 +159,17 @@ def check_answer(client, body, media):
     [(body, "text/csv") for body in REFUSED.values()] + [(body, PARQUET) for body in REFUSED_PARQUET.values()],
     ids=[*REFUSED, *(f"Parquet: {name}" for name in REFUSED_PARQUET)],
 )
-def test_what_is_no_table_is_a_problem_and_leaves_nothing(client, parts, temporary, body, media):
+def test_what_is_no_table_is_a_problem_and_leaves_nothing(client, resources, temporary, body, media):
     answer = client.post("/v1/datasets", content=body(), headers={"content-type": media}, params={"name": "mine"})
 
     problem = check_problem(answer)
     assert answer.status_code == 422
     assert "mine" in problem["detail"], "the table is called what its sender calls it"
-    check_nothing_left(parts, temporary)
+    check_nothing_left(resources, temporary)
 
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
-def test_a_strange_table_is_a_table(client, parts, body):
+def test_a_strange_table_is_a_table(client, resources, body):
     answer = client.post("/v1/datasets", content=body(), headers={"content-type": "text/csv"})
 
     assert answer.status_code == 201, answer.text
@@ -180,21 +180,21 @@ def test_a_strange_table_is_a_table(client, parts, body):
 
 
 @pytest.mark.parametrize("stated", [b"\xfe\x7f", b"\x8e\x03", b"\x82\x00"], ids=["8191", "199", "1"])
-def test_a_parquet_file_that_lies_about_its_rows_does_no_harm(client, parts, temporary, stated):
+def test_a_parquet_file_that_lies_about_its_rows_does_no_harm(client, resources, temporary, stated):
     truth = b"\x90\x03"  # 200 rows, as the description has them
     start = len(proper()) - 8 - int.from_bytes(proper()[-8:-4], "little")
     assert proper()[start:].count(truth) > 1
 
     for lies in (1, -1):
         check_answer(client, proper()[:start] + proper()[start:].replace(truth, stated, lies), PARQUET)
-    check_nothing_left(parts, temporary)
+    check_nothing_left(resources, temporary)
 
 
 @given(body=strategies.binary(max_size=300))
 @QUICK
-def test_no_bytes_do_harm(client, parts, temporary, body):
+def test_no_bytes_do_harm(client, resources, temporary, body):
     check_answer(client, body, "text/csv")
-    check_nothing_left(parts, temporary)
+    check_nothing_left(resources, temporary)
 
 
 @given(
@@ -202,12 +202,12 @@ def test_no_bytes_do_harm(client, parts, temporary, body):
     cut=strategies.integers(0, 50),
 )
 @QUICK
-def test_no_damage_to_a_parquet_file_does_harm(client, parts, temporary, places, cut):
+def test_no_damage_to_a_parquet_file_does_harm(client, resources, temporary, places, cut):
     body = bytearray(proper())
     for place, value in places:
         body[place % len(body)] = value
     check_answer(client, bytes(body[: len(body) - cut * (cut < 5)]), PARQUET)
-    check_nothing_left(parts, temporary)
+    check_nothing_left(resources, temporary)
 
 
 @given(body=strategies.text(strategies.sampled_from('ab1.,;\t|"\n\r\0-e+=é'), max_size=200))
@@ -231,7 +231,7 @@ def resident(process):
 
 
 @pytest.mark.soak
-def test_the_server_itself_stays_small(settings, tmp_path, parts):
+def test_the_server_itself_stays_small(settings, tmp_path, resources):
     """Each of these would take hundreds of megabytes if it were held or unpacked in the server."""
     folder = tmp_path / "of-the-server"
     folder.mkdir()
@@ -255,4 +255,4 @@ def test_the_server_itself_stays_small(settings, tmp_path, parts):
     assert cut.status_code == 413
     assert growth < 64 << 20
     assert list(folder.iterdir()) == []
-    assert len(parts.ledger.registry.datasets(None)) == len(list(parts.store.list())) == 1
+    assert len(resources.ledger.datasets.page(None)) == len(list(resources.store.list())) == 1

@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract.job import JobSpec
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 from tests.api_events import a_server
@@ -255,13 +255,13 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
 
 
 def test_a_job_that_failed_says_why(cluster, show):
-    with closing(Parts.connected(cluster.settings)) as parts:
+    with closing(Resources.connect(cluster.settings)) as resources:
         job = uuid4().hex
-        parts.ledger.add([JobSpec.model_validate({"id": job, "dataset": NOWHERE})], parts.clock())
+        resources.ledger.jobs.add([JobSpec.model_validate({"id": job, "dataset": NOWHERE})], resources.clock())
         page = show(f"{cluster.url}/#/jobs/{job}")
         page.wait_for_selector(".state.large[data-state=failed]")
 
-        assert page.inner_text(".reason.error") == parts.ledger.job(job).reason != ""
+        assert page.inner_text(".reason.error") == resources.ledger.jobs.get(job).reason != ""
         assert page.locator("button:has-text('Pause')").count() == 0
         page.goto(f"{cluster.url}/#/")
         page.wait_for_selector(f"a[href='#/jobs/{job}'] .state[data-state=failed]")
@@ -408,8 +408,8 @@ def test_the_keyboard_reaches_a_job_and_the_focus_follows(cluster, show, places)
 
 def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tmp_path):
     settings = cluster_settings(cluster.settings.redis_url, tmp_path, prefix="tokens:")
-    with closing(Parts.connected(settings)) as parts, a_server(parts) as (url, _):
-        token = token_for(parts)["Authorization"].removeprefix("Bearer ")
+    with closing(Resources.connect(settings)) as resources, a_server(resources) as (url, _):
+        token = token_for(resources)["Authorization"].removeprefix("Bearer ")
         page = show(url, expecting="401")
         page.fill("#token", "maabo_000000000000_wrong")
         page.click("button:has-text('Sign in')")
@@ -422,7 +422,7 @@ def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tm
         page.wait_for_selector("text=No job yet")
         assert page.evaluate("Object.values(localStorage).length") == 0
 
-        parts.ledger.registry.revoke(token.split("_")[1], parts.clock())
+        resources.ledger.tokens.revoke(token.split("_")[1], resources.clock())
         page.reload()
         page.wait_for_selector("#token-error:has-text('not valid')")
         assert page.evaluate("Object.values(sessionStorage).length") == 0

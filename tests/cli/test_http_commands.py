@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from maabo_dist.client import AsyncClient, AsyncRemoteJob, Client, ProblemError, RemoteJob
-from scheduler.api.auth import make_token
+from scheduler.ledger.tokens import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster import a_scheduler, cluster_settings
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory):
             made = {}
             for use, scopes in SCOPES.items():
                 token = make_token("us", frozenset(scopes), 1.0, name="", seconds=None)
-                ledger.registry.add_token(token.row)
+                ledger.tokens.add(token.row)
                 made[use] = token.text
             yield address, made
 

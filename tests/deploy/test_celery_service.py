@@ -104,7 +104,7 @@ def test_a_refused_document_is_answered_called_back_and_kept_with_one_problem(cl
         problem = answer(service, "order-8", columns.fingerprint, '{"trees": 0}')
         called = servers.wait_for(lambda: calls()[before:], what="a call")
         ((_, kept),) = server.xrevrange(cluster.key(names.REFUSED_STREAM), count=1)
-        row = ledger.job(problem["instance"])
+        row = ledger.jobs.get(problem["instance"])
 
     assert (problem["type"], problem["status"]) == ("https://maabo.dev/problems/invalid-document", 422)
     assert (problem["field"].startswith("settings.trees"), "got 0" in problem["detail"]) == (True, True)

@@ -110,7 +110,7 @@ def test_flower_and_another_service_do_their_part_by_tls(certificates, tmp_path,
         flower = settings.model_copy(update={"redis_url": server.url("flower")})
         with a_scheduler(settings) as ledger, servers.worker(worker, tmp_path, "-c", "1"):
             answer = sent_by_service(server, columns)
-            servers.wait_for(lambda: ledger.job(answer), what="the job")
+            servers.wait_for(lambda: ledger.jobs.get(answer), what="the job")
             assert lengths_by_flower(flower) == {"maabo.evaluate": 0, "maabo.jobs": 0, "maabo.rules": 0}
             assert server.refused() == []
 

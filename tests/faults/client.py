@@ -56,7 +56,7 @@ class Client:
         ask(self.settings, kind, job)
 
     def row(self, job):
-        return self.ledger.job(job)
+        return self.ledger.jobs.get(job)
 
     def under_way(self, job, trees=300, seconds=30):
         """The job has some trees and is to get more."""
@@ -86,7 +86,7 @@ class Client:
         return None if text is None else JobRecord.model_validate_json(text)
 
     def document(self, job):
-        return self.ledger.document(job)
+        return self.ledger.jobs.document(job)
 
     def stream(self, job):
         return results_stream(self.settings, job)

@@ -14,7 +14,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.warm import warm
 from scheduler.__main__ import main
 from scheduler.core.loop import Scheduler
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 
 STEPS = {
     "write": ("_desks.search._ledger", "write", lambda values: bool(values.get("sent")), 4),
@@ -55,7 +55,7 @@ class Dying:
 def run_until(step):
     when, what = step.split()
     part, method, meant, times = STEPS[what]
-    scheduler = Scheduler(Parts.connected(ClusterSettings.from_environment(os.environ)), f"dying {step}")
+    scheduler = Scheduler(Resources.connect(ClusterSettings.from_environment(os.environ)), f"dying {step}")
     *owner, name = part.split(".")
     owner = reduce(getattr, owner, scheduler)
     setattr(owner, name, Dying(getattr(owner, name), when, method, meant, times))

@@ -135,7 +135,7 @@ def test_an_oversized_task_is_refused(world, celery):
 def test_a_truncated_answer_is_refused(world, damage):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = world.submit(), len(world.first_scheduler.log)
-    task = servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")[0]
+    task = servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")[0]
     key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
     header = EvaluationAnswer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
     world.client.xadd(world.stream(job), {HEADER: header, BODY: damage(bytes(range(256)) * 8)})
@@ -148,7 +148,7 @@ def test_a_truncated_answer_is_refused(world, damage):
 def test_a_truncated_document_is_refused(world):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = world.submit(), len(world.first_scheduler.log)
-    servers.wait_for(lambda: world.ledger.tasks(job), 20, what="a task")
+    servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")
     header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
     world.client.xadd(world.stream(job), {RULES_HEADER: header.model_dump_json(), BODY: '{"a": "–'.encode()[:-1]})
     said(world.first_scheduler, "answer refused", before)

@@ -61,7 +61,7 @@ def test_a_job_waits_for_workers_and_then_has_several(world):
     world.first_worker.signal(signal.SIGKILL)
     world.first_worker.end()
     job = world.submit()
-    servers.wait_for(lambda: world.ledger.tasks(job), 20, what="tasks that wait")
+    servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="tasks that wait")
     waiting = []
     for _ in range(10):
         time.sleep(1)

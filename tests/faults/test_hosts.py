@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import text
 
-from scheduler.ledger.database import SILENCE
+from scheduler.ledger.database import NETWORK_TIMEOUT
 from tests import hosts, servers
 from tests.faults.client import MINING
 from tests.faults.far_world import WORKERS, FarWorld
@@ -174,9 +174,11 @@ def test_a_scheduler_host_that_is_cut_off_past_its_lease_is_succeeded_and_fenced
         far.network.silence(far.hosts[first])
     if way != "from":
         far.network.change(targets=[far.hosts[first]], loss=1.0)
-    servers.wait_for(lambda: far.row(job).fence > fence, LEASE + SILENCE + 15, what="another holder of the job")
+    servers.wait_for(lambda: far.row(job).fence > fence, LEASE + NETWORK_TIMEOUT + 15, what="another holder of the job")
     second = holder(far, job)
-    servers.wait_for(lambda: "outage; trying again" in far.processes[first].log, SILENCE + 30, what="a notice of it")
+    servers.wait_for(
+        lambda: "outage; trying again" in far.processes[first].log, NETWORK_TIMEOUT + 30, what="a notice of it"
+    )
     far.network.mend()
 
     far.done(job, seconds=60)

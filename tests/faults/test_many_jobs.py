@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from maabo_dist.data import load_bundled
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import stored_table
 from tests.faults.world import expected_digest
@@ -40,9 +40,9 @@ def post(addresses, document, key, chance):
 def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, clients, each):
     world = new_world()
     frame, table_settings = load_bundled("breast_cancer")
-    parts = Parts.connected(world.settings)
-    table = stored_table(parts, world.directory, frame)
-    parts.close()
+    resources = Resources.connect(world.settings)
+    table = stored_table(resources, world.directory, frame)
+    resources.close()
     services = [world.service(), world.service()]
     schedulers, workers = [world.scheduler(), world.scheduler()], [world.worker(), world.worker()]
     addresses = [service.url for service in services]
@@ -61,7 +61,7 @@ def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, cli
 
     with ThreadPoolExecutor(clients) as pool:
         posting = [pool.submit(client, number) for number in range(clients)]
-        servers.wait_for(lambda: sum(world.ledger.counts().values()) > clients, what="some jobs")
+        servers.wait_for(lambda: sum(world.ledger.jobs.count_by_state().values()) > clients, what="some jobs")
         world.end(services[0])
         world.end(schedulers[0])
         world.end(workers[0])
@@ -70,10 +70,10 @@ def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, cli
         jobs = {seed: job for done in posting for seed, job in done.result().items()}
 
     total = clients * each
-    servers.wait_for(lambda: world.ledger.counts().get("done") == total, 180, what="the end of all jobs")
-    assert sum(world.ledger.counts().values()) == total
+    servers.wait_for(lambda: world.ledger.jobs.count_by_state().get("done") == total, 180, what="the end of all jobs")
+    assert sum(world.ledger.jobs.count_by_state().values()) == total
     assert len(set(jobs.values())) == total
-    rows = {row.id: row for row in world.ledger.jobs(jobs.values())}
+    rows = {row.id: row for row in world.ledger.jobs.get_many(jobs.values())}
     assert {seed: rows[job].digest for seed, job in jobs.items()} == {
         seed: expected_digest(MINING | {"seed": seed}) for seed in jobs
     }

@@ -42,7 +42,7 @@ def half_screened(world, least=3):
     job = submit(world)
 
     def look():
-        blocks = world.ledger.blocks(job)
+        blocks = world.ledger.screens.blocks(job)
         answered = sum(block.pairs is not None for block in blocks)
         return blocks if least <= answered < len(blocks) else None
 
@@ -110,7 +110,7 @@ def test_a_job_cancelled_in_the_middle_of_a_screen_leaves_nothing_behind(world):
     world.ask("cancel", job)
 
     assert world.ended(job).state is JobState.CANCELLED
-    assert (world.ledger.blocks(job), world.ledger.screen(job)) == ([], None)
+    assert (world.ledger.screens.blocks(job), world.ledger.screens.screen(job)) == ([], None)
     servers.wait_for(lambda: world.record(job).state is JobState.CANCELLED, 10, what="the job's record")
     assert world.record(job).pairs_screened is None
 
@@ -126,7 +126,7 @@ def test_a_time_budget_spent_on_the_screen_leaves_time_for_the_first_batches_onl
 def test_an_answer_that_is_no_block_s_is_refused(world):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = submit(world), len(world.first_scheduler.log)
-    block = servers.wait_for(lambda: world.ledger.blocks(job), 20, what="blocks")[0]
+    block = servers.wait_for(lambda: world.ledger.screens.blocks(job), 20, what="blocks")[0]
     header = {"kind": "done", "job": job, "attempt": 0, "worker": "nobody"}
     for start, stop, body in [(block.start, block.stop, b"short"), (0, 1000, b"")]:
         answer = ScreenAnswer.read(header | {"start": start, "stop": stop})
@@ -156,7 +156,7 @@ def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_th
     job = half_screened(world)
     world.first_scheduler.signal(signal.SIGKILL)
     world.first_scheduler.exit_code(10)
-    kept = {block.start for block in world.ledger.blocks(job) if block.pairs is not None}
+    kept = {block.start for block in world.ledger.screens.blocks(job) if block.pairs is not None}
     second = world.scheduler()
 
     done(world, job)

@@ -40,11 +40,11 @@ def place(sqlite_url, tmp_path, columns):
     job = uuid4().hex
     spec = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "correlation": "it's mine 😀"}
     with opened(sqlite_url) as ledger:
-        ledger.add([JobSpec.model_validate(spec)], 5.0)
-        (lease,) = ledger.acquire("one", 6.0, 60, 1)
+        ledger.jobs.add([JobSpec.model_validate(spec)], 5.0)
+        (lease,) = ledger.leases.acquire("one", 6.0, 60, 1)
         batches = [BatchRow(number, bytes([number % 256, 255])) for number in range(1200)]
         results = [ResultRow(number, 0, 1, bytes([0, number % 256])) for number in range(1100)]
-        ledger.write(lease, 7.0, new_batches=batches, new_results=results)
+        ledger.search.write(lease, 7.0, new_batches=batches, new_results=results)
         yield SimpleNamespace(ledger=ledger, store=store, job=job, file=tmp_path / "job.tar", path=tmp_path)
 
 
@@ -68,8 +68,8 @@ def rows_in(path):
 
 
 def held(ledger, job):
-    row = ledger.job(job)
-    return (replace(row, fence=0), [*ledger.batches(job)], [*ledger.results(job)])
+    row = ledger.jobs.get(job)
+    return (replace(row, fence=0), [*ledger.search.batches(job)], [*ledger.search.results(job)])
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -84,7 +84,9 @@ def test_a_job_comes_back_as_it_was_with_its_table(place, elsewhere, kind, reque
     assert (kept.jobs, kept.artifacts, kept.rows) == ((place.job,), 1, 2301)
     assert held(elsewhere.ledger, place.job) == held(place.ledger, place.job)
     assert {each.name for each in elsewhere.store.list()} == {each.name for each in place.store.list()}
-    assert [lease.job for lease in elsewhere.ledger.acquire("two", 8.0, 60, 5)] == [place.job]  # nobody's: at once
+    assert [lease.job for lease in elsewhere.ledger.leases.acquire("two", 8.0, 60, 5)] == [
+        place.job
+    ]  # nobody's: at once
     assert place.file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in place.path.glob(".*")] == []
 
@@ -97,7 +99,7 @@ def test_what_is_there_is_not_written_over(place, elsewhere):
         back_up(place.ledger, place.store, ["none"], place.path / "other.tar")
 
     assert not (place.path / "other.tar").exists()
-    assert elsewhere.ledger.job(place.job) is None
+    assert elsewhere.ledger.jobs.get(place.job) is None
 
 
 def changed(source, name, change):
@@ -139,7 +141,7 @@ def test_a_backup_that_does_not_read_changes_no_ledger(place, elsewhere, name, c
     with pytest.raises(MaaboError, match=said):
         restore(elsewhere.ledger, elsewhere.store, changed(place.file, name, change), place.path)
 
-    assert elsewhere.ledger.job(place.job) is None
+    assert elsewhere.ledger.jobs.get(place.job) is None
 
 
 def test_a_file_that_is_cut_off_is_refused(place, elsewhere):
@@ -150,7 +152,7 @@ def test_a_file_that_is_cut_off_is_refused(place, elsewhere):
         with pytest.raises((FormatError, InputError)):
             restore(elsewhere.ledger, elsewhere.store, place.file, place.path)
 
-    assert elsewhere.ledger.job(place.job) is None
+    assert elsewhere.ledger.jobs.get(place.job) is None
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +191,7 @@ def test_a_job_that_was_backed_up_in_mid_search_ends_elsewhere_with_the_same_dig
     assert made.stdout.startswith("Wrote 1 job: ")
     assert back.stdout.startswith("Restored 1 job: ")
     with a_scheduler(other, "second") as ledger:
-        assert 5 <= ledger.job(job).trees < 56
+        assert 5 <= ledger.jobs.get(job).trees < 56
         row = ended(ledger, job)
     assert (row.state, row.digest) == (JobState.DONE, expected)
     wrong = command(other, "restore", str(tmp_path / "table"))

@@ -221,8 +221,10 @@ def test_a_result_that_does_not_read_changes_nothing(tmp_path, columns, entry):
             job = submit(settings, tmp_path, columns, **QUICK)
             stream = results_stream(settings, job)
             client.xadd(stream, entry)
-            servers.wait_for(lambda: (row := ledger.job(job)) and row.state is JobState.RUNNING, what="a job that runs")
+            servers.wait_for(
+                lambda: (row := ledger.jobs.get(job)) and row.state is JobState.RUNNING, what="a job that runs"
+            )
             servers.wait_for(lambda: client.xlen(stream) == 0, what="an entry that is read")
-            still = ledger.job(job)
+            still = ledger.jobs.get(job)
 
     assert (still.state, still.trees) == (JobState.RUNNING, 0)

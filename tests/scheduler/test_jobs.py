@@ -30,7 +30,7 @@ from scheduler.core import search_handler as search_desk
 from scheduler.core.housekeeping import Housekeeping
 from scheduler.messaging.publisher import Post, PostError
 from scheduler.messaging.status import Mirror
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
 
@@ -237,9 +237,9 @@ def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns
         job = submit(cluster, tmp_path, columns, **SLOW)
         some_trees(ledger, job, 20)
         paused = maabo("pause", job)
-        trees = ledger.job(job).trees
+        trees = ledger.jobs.get(job).trees
         resting = (in_state(client, job, JobState.PAUSED).seconds, time.sleep(1.2), client.record(job).seconds)
-        still = ledger.job(job).trees
+        still = ledger.jobs.get(job).trees
         resumed = maabo("resume", job)
         row = ended(ledger, job)
 
@@ -257,7 +257,7 @@ def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, co
             in_state(client, job, JobState.QUEUED)
             client.ask(job, "pause")
         other = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
-        untouched = ledger.job(job)
+        untouched = ledger.jobs.get(job)
         client.ask(job, "resume")
         row = ended(ledger, job)
 
@@ -284,7 +284,7 @@ def test_a_paused_job_stays_paused_when_the_scheduler_changes(cluster, columns, 
         client.ask(job, "pause")
     with a_scheduler(cluster, "second") as ledger:
         other = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
-        still = ledger.job(job).state
+        still = ledger.jobs.get(job).state
         client.ask(job, "resume")
         row = ended(ledger, job)
 
@@ -304,11 +304,15 @@ def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client
             client.ask(job, "pause")
         in_state(client, job, state)
         code, out, _ = maabo("cancel", job)
-        row = ledger.job(job)
+        row = ledger.jobs.get(job)
 
     assert (code, out) == (0, f"Job {job[:8]} is cancelled.\n")
     assert (row.state, row.digest) == (JobState.CANCELLED, None)
-    assert (list(ledger.batches(job)), list(ledger.results(job)), ledger.tasks(job)) == ([], [], [])
+    assert (list(ledger.search.batches(job)), list(ledger.search.results(job)), ledger.search.tasks(job)) == (
+        [],
+        [],
+        [],
+    )
     assert maabo("cancel", job)[0] == 2
 
 
@@ -332,10 +336,10 @@ def test_another_scheduler_keeps_the_batches_that_the_time_budget_allowed(cluste
     with nobody_takes(cluster, names.EVALUATE_QUEUE):
         with a_scheduler(cluster) as ledger:
             job = submit(cluster, tmp_path, columns, **mining, time_limit=0.5)
-            first = servers.wait_for(lambda: (row := ledger.job(job)) and row.stop_after, what="the time's end")
+            first = servers.wait_for(lambda: (row := ledger.jobs.get(job)) and row.stop_after, what="the time's end")
         with a_scheduler(cluster, "second") as ledger:
-            servers.wait_for(lambda: ledger.job(job).fence > 1, what="another holder")
-            batches = list(ledger.batches(job))
+            servers.wait_for(lambda: ledger.jobs.get(job).fence > 1, what="another holder")
+            batches = list(ledger.search.batches(job))
     with a_scheduler(cluster, "third") as ledger:
         row = ended(ledger, job)
 
@@ -378,7 +382,7 @@ def test_a_small_urgent_job_does_not_wait_for_a_wide_one(cluster, columns, clien
         low = submit(cluster, tmp_path, columns, document={"priority": "low"}, **wide)
         some_trees(ledger, low, 500)
         high = ended(ledger, submit(cluster, tmp_path, columns, document={"priority": "high"}, **QUICK))
-        others = ledger.job(low)
+        others = ledger.jobs.get(low)
         client.ask(low, "cancel")
 
     assert high.digest == digest_of(columns, QUICK)
@@ -390,7 +394,8 @@ def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
     with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
         jobs = [submit(cluster, tmp_path, columns, **mining, seed=seed) for seed in (1, 2)]
         rows = servers.wait_for(
-            lambda: (found := ledger.jobs(jobs)) and any(row.state.ended for row in found) and found, what="an end"
+            lambda: (found := ledger.jobs.get_many(jobs)) and any(row.state.ended for row in found) and found,
+            what="an end",
         )
         digests = {row.spec.settings.seed: row.digest for row in [ended(ledger, job) for job in jobs]}
 
@@ -418,7 +423,7 @@ def test_a_refused_document_is_answered_and_kept_with_its_reason(cluster, client
     with a_scheduler(cluster) as ledger:
         ask(cluster, "submit", job, document=document)
         record = in_state(client, job, JobState.FAILED)
-        row = ledger.job(job)
+        row = ledger.jobs.get(job)
 
     assert reason in record.reason
     assert row is None
@@ -537,7 +542,7 @@ def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, co
     with a_scheduler(cluster) as ledger:
         with no_seats(monkeypatch):
             jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]
-            servers.wait_for(lambda: len(ledger.jobs(jobs)) == 3, what="three jobs")
+            servers.wait_for(lambda: len(ledger.jobs.get_many(jobs)) == 3, what="three jobs")
         rows = [ended(ledger, job) for job in jobs]
 
     assert failed.is_set()
@@ -548,7 +553,7 @@ def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, 
     with open_redis(cluster) as server:
         with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.EVALUATE_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
-            servers.wait_for(lambda: ledger.tasks(job), what="tasks on their way")
+            servers.wait_for(lambda: ledger.search.tasks(job), what="tasks on their way")
         servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that nobody reads")
         so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
         server.xadd(results_stream(cluster, job), {RULES_HEADER: so_far.model_dump_json(), BODY: b"{}"})
@@ -640,7 +645,7 @@ def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, cli
 
         def gone():
             shown = set(server.zrange(cluster.key(names.JOB_LIST), 0, -1))
-            return ledger.job(done.id) is None and not {done.id.encode(), refused.encode()} & shown
+            return ledger.jobs.get(done.id) is None and not {done.id.encode(), refused.encode()} & shown
 
         servers.wait_for(gone, what="the end of the retention time")
         keys = [key for job in (done.id, refused) for key in server.keys(f"{cluster.prefix}*{job}*")]
@@ -656,7 +661,7 @@ def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, cl
     patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0, partial_seconds=0.1)
     with a_scheduler(brief) as ledger:
         job = submit(cluster, tmp_path, columns, **SLOW)
-        servers.wait_for(lambda: (row := ledger.job(job)) and row.segments, what="trees in the store")
+        servers.wait_for(lambda: (row := ledger.jobs.get(job)) and row.segments, what="trees in the store")
         client.ask(job, "pause")
         time.sleep(2)
         paused = client.record(job)
@@ -671,6 +676,6 @@ def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, cl
 
 def collect(settings, now):
     """What a scheduler does once an hour."""
-    parts = Parts.connected(settings)
-    Housekeeping(parts, Mirror(parts), Post(parts)).tend(now, set())
-    parts.close()
+    resources = Resources.connect(settings)
+    Housekeeping(resources, Mirror(resources), Post(resources)).tend(now, set())
+    resources.close()

@@ -70,7 +70,7 @@ class Cluster:
     def forgotten(self):
         """Every job has ended, and its time in the ledger and in Redis has passed."""
         listed, taken_in = self.redis.zcard(names.JOB_LIST), self.redis.xlen(names.INTAKE_STREAM)
-        return not self.ledger.counts() and not listed and not taken_in
+        return not self.ledger.jobs.count_by_state() and not listed and not taken_in
 
     def held(self):
         """What the cluster holds on to."""
@@ -131,13 +131,15 @@ def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count)
             cluster = Cluster(settings, tmp_path, scheduler=scheduler)
             client = QueueClient(settings, cluster.redis)
             jobs = cluster.send(count)
-            servers.wait_for(lambda: sum(cluster.ledger.counts().values()) == count, 120, what="all of them taken in")
+            servers.wait_for(
+                lambda: sum(cluster.ledger.jobs.count_by_state().values()) == count, 120, what="all of them taken in"
+            )
             urgent = submit(settings, tmp_path, cluster.columns, document={"priority": "high"}, **TINY)
             servers.wait_for(
-                lambda: (row := cluster.ledger.job(urgent)) and row.state is JobState.RUNNING, what="an urgent job"
+                lambda: (row := cluster.ledger.jobs.get(urgent)) and row.state is JobState.RUNNING, what="an urgent job"
             )
             cancelled = client.ask(jobs[-1], "cancel")
-            counts = cluster.ledger.counts()
+            counts = cluster.ledger.jobs.count_by_state()
             shown = len(client.jobs())
             cluster.close()
 

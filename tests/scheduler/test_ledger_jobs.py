@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger.ledger import FencedError, ResultRow
+from scheduler.ledger.leases import FencedError
+from scheduler.ledger.search import ResultRow
 from tests.ledgers import CALLBACK, a_job, contents, held, numbers, opened, rows_of_search, side_by_side, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
@@ -14,12 +15,12 @@ ENDED = JobState.DONE, JobState.FAILED, JobState.CANCELLED
 
 
 def test_a_job_is_added_once(ledger):
-    ledger.add([a_job()], 1.0)
-    ledger.add([a_job(), a_job(2), a_job(2)], 2.0)
-    ledger.add([], 3.0)
+    ledger.jobs.add([a_job()], 1.0)
+    ledger.jobs.add([a_job(), a_job(2), a_job(2)], 2.0)
+    ledger.jobs.add([], 3.0)
 
-    assert ledger.counts() == {"queued": 2}
-    assert [ledger.job(a_job(number).id).created for number in (1, 2)] == [1.0, 2.0]
+    assert ledger.jobs.count_by_state() == {"queued": 2}
+    assert [ledger.jobs.get(a_job(number).id).created for number in (1, 2)] == [1.0, 2.0]
 
 
 def test_schedulers_that_take_the_same_jobs_in_at_once_add_each_once(url):
@@ -27,46 +28,46 @@ def test_schedulers_that_take_the_same_jobs_in_at_once_add_each_once(url):
         for first in range(0, 100, 20):
             specs = [a_job(first + number) for number in range(20)]
             orders = (one, specs), (two, specs[::-1]), (three, specs[10:])
-            side_by_side(*[partial(ledger.add, some, 1.0) for ledger, some in orders])
+            side_by_side(*[partial(ledger.jobs.add, some, 1.0) for ledger, some in orders])
 
-        assert one.counts() == {"queued": 100}
+        assert one.jobs.count_by_state() == {"queued": 100}
 
 
 def test_a_job_comes_back_as_it_was_given(ledger):
     spec = a_job(settings={"trees": "50%", "seed": 4}, priority="high", tenant="Größe 表", **CALLBACK)
-    ledger.add([spec], 1.5)
+    ledger.jobs.add([spec], 1.5)
 
-    row = ledger.job(spec.id)
+    row = ledger.jobs.get(spec.id)
 
     assert row.spec == spec
-    assert (row.state, row.wanted, row.created, row.trees, row.failed) == (JobState.QUEUED, "run", 1.5, 0, 0)
-    assert (row.started, row.finished, row.ran, row.segments, row.stop_after) == (None, None, 0.0, (), None)
-    assert ledger.jobs([spec.id, "f" * 32]) == [row]
-    assert (ledger.job("f" * 32), ledger.document("f" * 32), ledger.jobs([])) == (None, None, [])
+    assert (row.state, row.command, row.created, row.trees, row.failed) == (JobState.QUEUED, "run", 1.5, 0, 0)
+    assert (row.started, row.finished, row.run_seconds, row.segments, row.stop_after) == (None, None, 0.0, (), None)
+    assert ledger.jobs.get_many([spec.id, "f" * 32]) == [row]
+    assert (ledger.jobs.get("f" * 32), ledger.jobs.document("f" * 32), ledger.jobs.get_many([])) == (None, None, [])
 
 
 def test_a_moment_is_kept_to_the_microsecond(ledger):
-    ledger.add([a_job()], 1_763_270_000.123456)
+    ledger.jobs.add([a_job()], 1_763_270_000.123456)
 
-    assert ledger.job(a_job().id).created == 1_763_270_000.123456
+    assert ledger.jobs.get(a_job().id).created == 1_763_270_000.123456
 
 
 def test_text_that_no_database_would_hold_does_not_stop_the_ledger(ledger):
     lease = held(ledger, tenant="a\0b")
-    ledger.write(lease, 101.0, new_results=[ResultRow(0, 0, 1, b"\0\xff", "died\0", 0.1)])
+    ledger.search.write(lease, 101.0, new_results=[ResultRow(0, 0, 1, b"\0\xff", "died\0", 0.1)])
 
-    assert [(row.trees, row.reason) for row in ledger.results(lease.job)] == [(b"\0\xff", "died\ufffd")]
-    ledger.end(lease, 102.0, JobState.FAILED, reason="\0")
-    assert ledger.job(lease.job).reason == "\ufffd"
+    assert [(row.trees, row.reason) for row in ledger.search.results(lease.job)] == [(b"\0\xff", "died\ufffd")]
+    ledger.search.end_job(lease, 102.0, JobState.FAILED, reason="\0")
+    assert ledger.jobs.get(lease.job).reason == "\ufffd"
 
 
 def test_jobs_are_counted_by_state(ledger):
     lease = held(ledger)
-    ledger.end(lease, 101.0, JobState.DONE, document="{}", digest="d" * 64)
-    ledger.add([a_job(2), a_job(3)], 102.0)
+    ledger.search.end_job(lease, 101.0, JobState.DONE, document="{}", digest="d" * 64)
+    ledger.jobs.add([a_job(2), a_job(3)], 102.0)
 
-    assert ledger.counts() == {"done": 1, "queued": 2}
-    assert ledger.document(lease.job) == "{}"
+    assert ledger.jobs.count_by_state() == {"done": 1, "queued": 2}
+    assert ledger.jobs.document(lease.job) == "{}"
 
 
 def in_state(ledger, state, *, is_held):
@@ -74,11 +75,11 @@ def in_state(ledger, state, *, is_held):
     lease = held(ledger)
     with_search(ledger, lease)
     if state in ENDED:
-        ledger.end(lease, 102.0, state)
+        ledger.search.end_job(lease, 102.0, state)
     else:
-        ledger.write(lease, 102.0, {"state": state.value})
+        ledger.search.write(lease, 102.0, {"state": state.value})
     if not is_held:
-        ledger.release([lease], 103.0)
+        ledger.leases.release([lease], 103.0)
     return lease
 
 
@@ -87,11 +88,11 @@ def in_state(ledger, state, *, is_held):
 def test_what_is_asked_of_a_job_that_is_held_is_left_to_who_holds_it(ledger, state, wanted):
     lease = in_state(ledger, state, is_held=True)
 
-    ledger.ask(lease.job, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, wanted, 105.0)
 
-    row = ledger.job(lease.job)
-    assert (row.state, row.wanted, row.finished) == (state, wanted, None)
-    assert ledger.renew([lease], 106.0, seconds=10) == {lease.job: wanted}
+    row = ledger.jobs.get(lease.job)
+    assert (row.state, row.command, row.finished) == (state, wanted, None)
+    assert ledger.leases.renew([lease], 106.0, seconds=10) == {lease.job: wanted}
     assert len(rows_of_search(ledger, lease.job)) == 4
 
 
@@ -102,11 +103,11 @@ def test_what_is_asked_of_a_job_that_is_held_is_left_to_who_holds_it(ledger, sta
 def test_what_is_asked_of_a_job_that_nobody_holds_is_done_at_once(ledger, state, wanted, then):
     lease = in_state(ledger, state, is_held=False)
 
-    ledger.ask(lease.job, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, wanted, 105.0)
 
-    row = ledger.job(lease.job)
+    row = ledger.jobs.get(lease.job)
     resumed = JobState.QUEUED if state is JobState.PAUSED else state
-    assert (row.state, row.wanted) == (then or resumed, wanted)
+    assert (row.state, row.command) == (then or resumed, wanted)
     assert row.finished == (105.0 if wanted == "cancel" else None)
     assert len(rows_of_search(ledger, lease.job)) == (0 if wanted == "cancel" else 4)
 
@@ -117,30 +118,30 @@ def test_nothing_is_asked_of_a_job_that_has_ended(ledger, url, state, wanted):
     lease = in_state(ledger, state, is_held=False)
     before = contents(url)
 
-    ledger.ask(lease.job, wanted, 105.0)
-    ledger.ask("f" * 32, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, wanted, 105.0)
+    ledger.jobs.set_command("f" * 32, wanted, 105.0)
 
     assert contents(url) == before
-    assert ledger.acquire("two", 500.0, seconds=10, most=5) == []
+    assert ledger.leases.acquire("two", 500.0, seconds=10, limit=5) == []
 
 
 def test_a_paused_job_is_taken_by_nobody_until_it_is_to_run_again(ledger):
     lease = held(ledger)
-    ledger.write(lease, 101.0, {"state": JobState.PAUSED.value, "lease_until": 0.0})
+    ledger.search.write(lease, 101.0, {"state": JobState.PAUSED.value, "lease_until": 0.0})
 
-    assert ledger.acquire("two", 102.0, seconds=10, most=5) == []
-    ledger.ask(lease.job, "run", 103.0)
-    assert numbers(ledger.acquire("two", 104.0, seconds=10, most=5)) == [1]
+    assert ledger.leases.acquire("two", 102.0, seconds=10, limit=5) == []
+    ledger.jobs.set_command(lease.job, "run", 103.0)
+    assert numbers(ledger.leases.acquire("two", 104.0, seconds=10, limit=5)) == [1]
 
 
 def test_who_was_frozen_while_its_job_was_cancelled_does_not_bring_it_back(ledger, url):
     lease = held(ledger, now=100.0)
-    ledger.ask(lease.job, "cancel", 111.0)
+    ledger.jobs.set_command(lease.job, "cancel", 111.0)
     before = contents(url)
 
     with pytest.raises(FencedError):
-        ledger.end(lease, 112.0, JobState.DONE, digest="d" * 64)
+        ledger.search.end_job(lease, 112.0, JobState.DONE, digest="d" * 64)
 
     assert contents(url) == before
-    assert ledger.job(lease.job).state is JobState.CANCELLED
-    assert ledger.renew([lease], 113.0, seconds=10) == {}
+    assert ledger.jobs.get(lease.job).state is JobState.CANCELLED
+    assert ledger.leases.renew([lease], 113.0, seconds=10) == {}

@@ -8,8 +8,10 @@ from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.errors import FormatError, SettingsError
-from scheduler.ledger.database import SILENCE, LedgerError
-from scheduler.ledger.ledger import Ledger, ResultRow
+from scheduler.ledger.database import NETWORK_TIMEOUT, LedgerError
+from scheduler.ledger.leases import fenced
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.search import ResultRow
 from tests import servers
 from tests.ledgers import a_job, connected, contents, held, numbers, opened, with_search
 
@@ -26,7 +28,7 @@ def test_a_file_that_is_no_database_is_said_plainly(tmp_path):
 @pytest.mark.parametrize("kept", [0.9, 0.5, 0.1])
 def test_a_truncated_file_is_said_plainly(sqlite_url, tmp_path, kept):
     with opened(sqlite_url) as ledger:
-        ledger.add([a_job(number) for number in range(100)], 1.0)
+        ledger.jobs.add([a_job(number) for number in range(100)], 1.0)
     path = tmp_path / "ledger.db"
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
 
@@ -42,18 +44,18 @@ def test_a_directory_that_is_not_there_is_said_plainly(tmp_path):
 def test_a_full_disk_leaves_nothing_of_what_was_written(sqlite_url):
     room = {"pages": 2**30}
     with opened(sqlite_url) as ledger:
-        engine = ledger._database._engine
+        engine = ledger.database.engine
         event.listen(engine, "checkout", lambda raw, *_: raw.execute(f"PRAGMA max_page_count={room['pages']}"))
         lease = held(ledger)
         with_search(ledger, lease)
         before, room["pages"] = contents(sqlite_url), 1  # then it stays as large as it is
 
         with pytest.raises(LedgerError, match="full"):
-            ledger.write(lease, 105.0, {"trees": 9}, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
+            ledger.search.write(lease, 105.0, {"trees": 9}, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
 
         assert contents(sqlite_url) == before
         room["pages"] = 2**30
-        ledger.write(lease, 106.0, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
+        ledger.search.write(lease, 106.0, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
 
 
 @pytest.mark.parametrize("url", ["mysql://me:geheim@host/x", "nonsense://me:geheim@host/x", "oracle://me:geheim@h/x"])
@@ -66,26 +68,26 @@ def test_a_database_of_another_kind_is_refused_without_its_password(url):
 
 def test_a_job_that_another_transaction_holds_is_left_and_the_next_one_taken(postgres_url):
     with opened(postgres_url) as ledger:
-        ledger.add([a_job(1), a_job(2)], 1.0)
+        ledger.jobs.add([a_job(1), a_job(2)], 1.0)
         with connected(postgres_url) as frozen:
             frozen.execute(text(f"SELECT id FROM maabo_jobs WHERE id = '{a_job(1).id}' FOR UPDATE"))
 
-            assert numbers(ledger.acquire("one", 100.0, seconds=10, most=5)) == [2]
+            assert numbers(ledger.leases.acquire("one", 100.0, seconds=10, limit=5)) == [2]
 
 
 def test_a_socket_that_breaks_is_a_failure_of_the_ledger(ledger):
-    with pytest.raises(LedgerError, match="reset by peer"), ledger._database.write():
+    with pytest.raises(LedgerError, match="reset by peer"), ledger.database.write():
         raise ConnectionResetError(104, "Connection reset by peer")
 
 
 def test_a_server_whose_host_falls_silent_is_given_up_and_gives_up_who_falls_silent(postgres_url):
-    with opened(postgres_url) as ledger, ledger._database.read() as connection:
+    with opened(postgres_url) as ledger, ledger.database.read() as connection:
         sock = connection.connection.dbapi_connection._usock
         waits = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar()
 
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENCE * 1000
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == NETWORK_TIMEOUT * 1000
         assert sock.gettimeout() is None  # a server that is slow is not gone
-        assert waits == f"{SILENCE}s"
+        assert waits == f"{NETWORK_TIMEOUT}s"
 
 
 def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres_url):
@@ -106,13 +108,13 @@ def test_a_ledger_outlives_the_loss_of_its_connections(postgres_url):
     with opened(postgres_url) as ledger:
         lease = held(ledger)
         cut_off(postgres_url)
-        assert again_and_again(ledger.counts) == {"queued": 1}
+        assert again_and_again(ledger.jobs.count_by_state) == {"queued": 1}
 
-        with pytest.raises(LedgerError), ledger._fenced(lease, 101.0, trees=9):
+        with pytest.raises(LedgerError), fenced(ledger.database, lease, 101.0, trees=9):
             cut_off(postgres_url)
 
-        assert again_and_again(lambda: ledger.job(lease.job)).trees == 0
-        ledger.write(lease, 102.0, {"trees": 9})
+        assert again_and_again(lambda: ledger.jobs.get(lease.job)).trees == 0
+        ledger.search.write(lease, 102.0, {"trees": 9})
 
 
 def again_and_again(call):
@@ -144,10 +146,10 @@ def test_a_server_that_is_not_there_or_refuses_is_said_plainly_and_without_the_p
 
 
 def test_a_job_that_another_version_wrote_is_said_to_be_so_and_stops_nobody(ledger):
-    ledger.add([a_job(1), a_job(2)], 1.0)
-    with ledger._database.write() as connection:
+    ledger.jobs.add([a_job(1), a_job(2)], 1.0)
+    with ledger.database.write() as connection:
         connection.execute(text(f"UPDATE maabo_jobs SET spec = '{{}}' WHERE id = '{a_job(1).id}'"))
 
-    assert [row.id for row in ledger.jobs([a_job(1).id, a_job(2).id])] == [a_job(2).id]
+    assert [row.id for row in ledger.jobs.get_many([a_job(1).id, a_job(2).id])] == [a_job(2).id]
     with pytest.raises(FormatError, match="another version"):
-        ledger.job(a_job(1).id)
+        ledger.jobs.get(a_job(1).id)

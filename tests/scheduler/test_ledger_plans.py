@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("ledger")
 @contextmanager
 def explained(ledger):
     """Gives a list that gets the plan of every statement, in the words of the database."""
-    engine, plans = ledger._database._engine, []
+    engine, plans = ledger.database.engine, []
     explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
 
     def note(connection, cursor, statement, parameters, context, many):
@@ -47,32 +47,34 @@ def copy_job(connection, first, times, **expressions):
 
 
 def test_no_call_that_comes_often_goes_through_all_jobs(ledger, url):
-    ledger.add([a_job(**CALLBACK)], 1.0)
+    ledger.jobs.add([a_job(**CALLBACK)], 1.0)
     with connected(url) as connection:
         copy_job(connection, 10_000, 10_000, state="'queued'")
         copy_job(
             connection, 30_000, 2_000, state="'done'", finished="n", called="CASE WHEN n % 10 = 0 THEN NULL ELSE n END"
         )
         connection.execute(text("ANALYZE"))
-    leases = ledger.acquire("one", 20_000.0, seconds=10, most=50)
+    leases = ledger.leases.acquire("one", 20_000.0, seconds=10, limit=50)
 
     with explained(ledger) as plans:
-        (lease,) = ledger.acquire("one", 20_000.0, seconds=10, most=1)
-        assert ledger.acquire("one", 20_000.0, seconds=10, most=10, least=Priority.HIGH) == []
-        ledger.renew(leases, 20_001.0, seconds=10)
+        (lease,) = ledger.leases.acquire("one", 20_000.0, seconds=10, limit=1)
+        assert ledger.leases.acquire("one", 20_000.0, seconds=10, limit=10, min_priority=Priority.HIGH) == []
+        ledger.leases.renew(leases, 20_001.0, seconds=10)
         with_search(ledger, lease)
-        ledger.jobs([lease.job])
-        ledger.ask(leases[0].job, "cancel", 20_002.0)
-        ledger.release(leases, 20_002.0)
-        ledger.end(lease, 20_003.0, JobState.DONE)
-        ledger.note_called([row.id for row in ledger.claim_calls(20_004.0, seconds=10, most=5)], 20_004.0)
-        ledger.registry.list_jobs("default", after=(15_000.0, "f"), most=20)
-        ledger.registry.submit(a_job(2), 20_005.0, key="key", body="b" * 64)
-        ledger.purge(before=30_100.0)
+        ledger.jobs.get_many([lease.job])
+        ledger.jobs.set_command(leases[0].job, "cancel", 20_002.0)
+        ledger.leases.release(leases, 20_002.0)
+        ledger.search.end_job(lease, 20_003.0, JobState.DONE)
+        ledger.callbacks.record_success(
+            [row.id for row in ledger.callbacks.claim(20_004.0, seconds=10, limit=5)], 20_004.0
+        )
+        ledger.jobs.page("default", after=(15_000.0, "f"), limit=20)
+        ledger.submissions.submit(a_job(2), 20_005.0, key="key", body="b" * 64)
+        ledger.jobs.purge(before=30_100.0)
 
     of_jobs = [plan for plan in plans if "maabo_jobs" in plan]
     assert len(of_jobs) > 100
     assert [plan for plan in of_jobs if "Seq Scan on maabo_jobs" in plan or "SCAN maabo_jobs" in plan] == []
     assert [plan for plan in of_jobs if "Sort" in plan or "TEMP B-TREE" in plan] == []
-    for index in ("waiting", "held", "to_call", "finished"):
+    for index in ("waiting", "held", "callback", "finished"):
         assert any(f"maabo_jobs_{index}" in plan for plan in of_jobs), index

@@ -4,7 +4,9 @@ import pytest
 
 from maabo_dist.contract.job import JobState
 from scheduler.ledger.database import DuplicateError, LedgerError
-from scheduler.ledger.ledger import BatchRow, BlockRow, ResultRow, Segment, TaskRow
+from scheduler.ledger.jobs import Segment
+from scheduler.ledger.screens import BlockRow
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from tests.ledgers import a_job, contents, held, opened, rows_of_search, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
@@ -13,58 +15,68 @@ pytestmark = pytest.mark.xdist_group("ledger")
 def test_what_was_written_is_there_after_a_restart(ledger, url):
     lease = held(ledger)
     with_search(ledger, lease)
-    ledger.write(lease, 103.0, sent=[TaskRow(0, 5, 9, 1)])
-    ledger.write(lease, 104.0, {"started": 101.0, "planned": 9, "best_score": 0.8, "ran": 2.5, "stop_after": 3})
+    ledger.search.write(lease, 103.0, sent=[TaskRow(0, 5, 9, 1)])
+    ledger.search.write(
+        lease, 104.0, {"started": 101.0, "planned": 9, "best_score": 0.8, "run_seconds": 2.5, "stop_after": 3}
+    )
 
     with opened(url) as again:
-        row = again.job(lease.job)
-        assert list(again.batches(lease.job)) == [BatchRow(0, b"subsets")]
-        assert list(again.results(lease.job)) == [ResultRow(0, 0, 5, b"trees", None, 0.25)]
-        assert again.tasks(lease.job) == [TaskRow(0, 5, 9, 1), TaskRow(0, 0, 5, 0)]
+        row = again.jobs.get(lease.job)
+        assert list(again.search.batches(lease.job)) == [BatchRow(0, b"subsets")]
+        assert list(again.search.results(lease.job)) == [ResultRow(0, 0, 5, b"trees", None, 0.25)]
+        assert again.search.tasks(lease.job) == [TaskRow(0, 5, 9, 1), TaskRow(0, 0, 5, 0)]
 
     assert (row.state, row.trees, row.best_score, row.planned) == (JobState.RUNNING, 5, 0.8, 9)
-    assert (row.started, row.ran, row.stop_after, row.fence) == (101.0, 2.5, 3, lease.fence)
+    assert (row.started, row.run_seconds, row.stop_after, row.fence) == (101.0, 2.5, 3, lease.fence)
 
 
 def test_a_screen_under_way_is_there_after_a_restart(ledger, url):
     lease = held(ledger)
-    ledger.write_blocks(lease, 101.0, [BlockRow(5, 9), BlockRow(0, 5), BlockRow(9, 11)])
-    ledger.write_blocks(lease, 102.0, [BlockRow(0, 5, 0), BlockRow(5, 9, 0)])
-    ledger.write_blocks(lease, 103.0, [BlockRow(0, 5, 0, b"pairs", 0.25)], {"ran": 2.5})
-    ledger.write_blocks(lease, 104.0, [BlockRow(5, 9, 1)])
-    ledger.write_blocks(lease, 105.0, [])
+    ledger.screens.write_blocks(lease, 101.0, [BlockRow(5, 9), BlockRow(0, 5), BlockRow(9, 11)])
+    ledger.screens.write_blocks(lease, 102.0, [BlockRow(0, 5, 0), BlockRow(5, 9, 0)])
+    ledger.screens.write_blocks(lease, 103.0, [BlockRow(0, 5, 0, b"pairs", 0.25)], {"run_seconds": 2.5})
+    ledger.screens.write_blocks(lease, 104.0, [BlockRow(5, 9, 1)])
+    ledger.screens.write_blocks(lease, 105.0, [])
 
     with opened(url) as again:
-        assert again.blocks(lease.job) == [BlockRow(0, 5, 0, b"pairs", 0.25), BlockRow(5, 9, 1), BlockRow(9, 11)]
-        assert (again.screen(lease.job), again.job(lease.job).ran) == (None, 2.5)
-        assert again.blocks(a_job(2).id) == []
+        assert again.screens.blocks(lease.job) == [
+            BlockRow(0, 5, 0, b"pairs", 0.25),
+            BlockRow(5, 9, 1),
+            BlockRow(9, 11),
+        ]
+        assert (again.screens.screen(lease.job), again.jobs.get(lease.job).run_seconds) == (None, 2.5)
+        assert again.screens.blocks(a_job(2).id) == []
 
 
 def test_a_screen_takes_the_place_of_its_blocks(ledger):
     lease = held(ledger)
-    ledger.add([a_job(2)], 101.0)
-    (other,) = ledger.acquire("one", 101.0, seconds=10, most=1)
+    ledger.jobs.add([a_job(2)], 101.0)
+    (other,) = ledger.leases.acquire("one", 101.0, seconds=10, limit=1)
     for one in (lease, other):
-        ledger.write_blocks(one, 101.0, [BlockRow(0, 5)])
-    ledger.write_screen(lease, 102.0, b"screen", {"ran": 9.0})
+        ledger.screens.write_blocks(one, 101.0, [BlockRow(0, 5)])
+    ledger.screens.write_screen(lease, 102.0, b"screen", {"run_seconds": 9.0})
 
-    assert (ledger.screen(lease.job), ledger.blocks(lease.job), ledger.job(lease.job).ran) == (b"screen", [], 9.0)
-    assert (ledger.screen(other.job), ledger.blocks(other.job)) == (None, [BlockRow(0, 5)])
+    assert (
+        ledger.screens.screen(lease.job),
+        ledger.screens.blocks(lease.job),
+        ledger.jobs.get(lease.job).run_seconds,
+    ) == (b"screen", [], 9.0)
+    assert (ledger.screens.screen(other.job), ledger.screens.blocks(other.job)) == (None, [BlockRow(0, 5)])
     with pytest.raises(DuplicateError):
-        ledger.write_screen(lease, 103.0, b"another")
+        ledger.screens.write_screen(lease, 103.0, b"another")
 
 
 @pytest.mark.parametrize("way", ["end", "cancel", "purge"])
 def test_nothing_of_a_screen_is_left_when_its_job_has_ended(ledger, url, way):
     lease = held(ledger)
-    ledger.write_screen(lease, 101.0, b"screen")
-    ledger.write_blocks(lease, 102.0, [BlockRow(0, 5, 0, b"pairs")])
+    ledger.screens.write_screen(lease, 101.0, b"screen")
+    ledger.screens.write_blocks(lease, 102.0, [BlockRow(0, 5, 0, b"pairs")])
     if way == "cancel":
-        ledger.ask(lease.job, "cancel", 1000.0)
+        ledger.jobs.set_command(lease.job, "cancel", 1000.0)
     else:
-        ledger.end(lease, 103.0, JobState.FAILED)
+        ledger.search.end_job(lease, 103.0, JobState.FAILED)
     if way == "purge":
-        ledger.purge(before=200.0)
+        ledger.jobs.purge(before=200.0)
 
     assert (contents(url)["maabo_screens"], contents(url)["maabo_screen_blocks"]) == ([], [])
 
@@ -72,23 +84,23 @@ def test_nothing_of_a_screen_is_left_when_its_job_has_ended(ledger, url, way):
 def test_segments_are_replaced_as_a_whole(ledger):
     lease = held(ledger)
     segments = [Segment("a" * 64, 3), Segment("b" * 64, 7)]
-    ledger.write_segments(lease, 101.0, segments[:1])
-    ledger.write_segments(lease, 102.0, segments)
+    ledger.search.write_segments(lease, 101.0, segments[:1])
+    ledger.search.write_segments(lease, 102.0, segments)
 
-    assert ledger.job(lease.job).segments == tuple(segments)
+    assert ledger.jobs.get(lease.job).segments == tuple(segments)
 
 
 def test_a_part_of_a_search_is_read_by_its_batches_in_order(ledger):
     lease = held(ledger)
-    ledger.write(
+    ledger.search.write(
         lease,
         101.0,
         new_batches=[BatchRow(number, b"%d" % number) for number in (2, 0, 3, 1)],
         new_results=[ResultRow(batch, start, start + 1, b"") for batch in (3, 1, 2) for start in (1, 0)],
     )
 
-    assert [row.number for row in ledger.batches(lease.job, first=1, until=3)] == [1, 2]
-    found = [(row.batch, row.start) for row in ledger.results(lease.job, first=1, until=3)]
+    assert [row.number for row in ledger.search.batches(lease.job, first=1, until=3)] == [1, 2]
+    found = [(row.batch, row.start) for row in ledger.search.results(lease.job, first=1, until=3)]
     assert found == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
@@ -98,7 +110,7 @@ def test_an_answer_that_is_there_already_is_refused_with_all_that_came_with_it(l
     before = contents(url)
 
     with pytest.raises(DuplicateError) as caught:
-        ledger.write(
+        ledger.search.write(
             lease,
             105.0,
             {"trees": 6},
@@ -109,34 +121,34 @@ def test_an_answer_that_is_there_already_is_refused_with_all_that_came_with_it(l
 
     assert isinstance(caught.value, LedgerError)
     assert contents(url) == before
-    ledger.write(lease, 106.0, new_results=[ResultRow(0, 5, 6, b"new")])
+    ledger.search.write(lease, 106.0, new_results=[ResultRow(0, 5, 6, b"new")])
 
 
 def test_a_search_is_read_as_it_was_while_more_of_it_is_written(ledger):
     lease = held(ledger)
-    ledger.write(lease, 101.0, new_results=[ResultRow(0, start, start + 1, b"x" * 5000) for start in range(70)])
+    ledger.search.write(lease, 101.0, new_results=[ResultRow(0, start, start + 1, b"x" * 5000) for start in range(70)])
 
     found = 0
-    for row in ledger.results(lease.job):
+    for row in ledger.search.results(lease.job):
         found += 1
-        ledger.write(lease, 102.0 + found, new_results=[ResultRow(1, row.start, row.stop, b"")])
-        assert ledger.renew([lease], 103.0, seconds=10) == {lease.job: "run"}
+        ledger.search.write(lease, 102.0 + found, new_results=[ResultRow(1, row.start, row.stop, b"")])
+        assert ledger.leases.renew([lease], 103.0, seconds=10) == {lease.job: "run"}
 
     assert found == 70
-    assert len(list(ledger.results(lease.job))) == 140
+    assert len(list(ledger.search.results(lease.job))) == 140
 
 
 def test_the_end_forgets_what_only_the_search_needed(ledger):
     lease = held(ledger)
-    ledger.add([a_job(2)], 101.0)
-    (other,) = ledger.acquire("one", 101.0, seconds=10, most=1)
+    ledger.jobs.add([a_job(2)], 101.0)
+    (other,) = ledger.leases.acquire("one", 101.0, seconds=10, limit=1)
     for one in (lease, other):
         with_search(ledger, one)
 
-    ledger.end(lease, 110.0, JobState.DONE, digest="d" * 64, document="{}", ran=9.5)
+    ledger.search.end_job(lease, 110.0, JobState.DONE, digest="d" * 64, document="{}", run_seconds=9.5)
 
-    row = ledger.job(lease.job)
-    assert (row.state, row.finished, row.digest, row.ran) == (JobState.DONE, 110.0, "d" * 64, 9.5)
+    row = ledger.jobs.get(lease.job)
+    assert (row.state, row.finished, row.digest, row.run_seconds) == (JobState.DONE, 110.0, "d" * 64, 9.5)
     assert rows_of_search(ledger, lease.job) == []
     assert len(rows_of_search(ledger, other.job)) == 4
-    assert ledger.acquire("two", 105.0, seconds=10, most=5) == []
+    assert ledger.leases.acquire("two", 105.0, seconds=10, limit=5) == []

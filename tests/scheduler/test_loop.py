@@ -35,7 +35,7 @@ def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path)
     expected = mine(columns, MiningSettings.parse(mining)).digest
     with a_scheduler(cluster, "first") as ledger:
         job = submit(cluster, tmp_path, columns, **mining)
-        servers.wait_for(lambda: (row := ledger.job(job)) is not None and row.trees > 5, what="some trees")
+        servers.wait_for(lambda: (row := ledger.jobs.get(job)) is not None and row.trees > 5, what="some trees")
 
     with a_scheduler(cluster, "second") as ledger:
         row = ended(ledger, job)

@@ -23,7 +23,9 @@ from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.core.machine import MOST_STRIKES, JobMachine, TaskKey
 from scheduler.core.preparation import prepare
 from scheduler.core.recovery import open_job
-from scheduler.ledger.ledger import BatchRow, FencedError, Ledger, ResultRow, TaskRow
+from scheduler.ledger.leases import FencedError
+from scheduler.ledger.ledger import Ledger
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from tests import factories
 
 # Patience that nothing exhausts: with it a job pools its trees where they can be looked at.
@@ -415,12 +417,12 @@ class JobLife(RuleBasedStateMachine):
 
     def submit(self):
         document = {"id": uuid4().hex, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING}
-        self.ledger.add([JobSpec.parse(document)], self.now)
+        self.ledger.jobs.add([JobSpec.parse(document)], self.now)
         self.letters, self.stop_after = [], None
         self.open()
 
     def open(self):
-        (self.lease,) = self.ledger.acquire("any", self.now, seconds=10, most=1)
+        (self.lease,) = self.ledger.leases.acquire("any", self.now, seconds=10, limit=1)
         self.job = open_job(self.ledger, self.lease, self.prepared, self.now, tick=lambda: None)
 
     @property
@@ -428,13 +430,13 @@ class JobLife(RuleBasedStateMachine):
         return self.job.machine
 
     def batches(self):
-        found = self.ledger.batches(self.lease.job)
+        found = self.ledger.search.batches(self.lease.job)
         return [np.frombuffer(row.subsets, "<i4").reshape(-1, MINING.subset_size) for row in found]
 
     def write(self, dies, *args, **rows):
         """Whether the scheduler lived on."""
         if dies != "dies before the write" and any(map(len, (*args, *rows.values()))):
-            self.ledger.write(self.lease, self.now, *args, **rows)
+            self.ledger.search.write(self.lease, self.now, *args, **rows)
         if dies != "lives":
             self.crash()
         return dies == "lives"
@@ -524,10 +526,10 @@ class JobLife(RuleBasedStateMachine):
         frozen = self.lease
         self.open()
         with pytest.raises(FencedError):
-            self.ledger.write(frozen, self.now, {"trees": -1}, new_results=[ResultRow(0, 0, 1, b"late")])
+            self.ledger.search.write(frozen, self.now, {"trees": -1}, new_results=[ResultRow(0, 0, 1, b"late")])
 
     def cancel_and_start_over(self):
-        self.ledger.end(self.lease, self.now, JobState.CANCELLED)
+        self.ledger.search.end_job(self.lease, self.now, JobState.CANCELLED)
         assert self.batches() == []
         self.submit()
 
@@ -537,7 +539,7 @@ class JobLife(RuleBasedStateMachine):
         after = self.machine.proposed
         self.machine.stop(after, "time")
         self.advance(dies, stop_after=after)
-        self.stop_after = self.ledger.job(self.lease.job).stop_after
+        self.stop_after = self.ledger.jobs.get(self.lease.job).stop_after
 
     @invariant()
     def batches_are_those_of_the_undisturbed_search_and_hold_no_subset_twice(self):
@@ -578,7 +580,9 @@ class JobLife(RuleBasedStateMachine):
 
     def every_answer_was_written_once(self):
         written = [
-            (row.batch, place) for row in self.ledger.results(self.lease.job) for place in range(row.start, row.stop)
+            (row.batch, place)
+            for row in self.ledger.search.results(self.lease.job)
+            for place in range(row.start, row.stop)
         ]
         return written == [
             (number, place) for number, batch in enumerate(self.batches()) for place in range(len(batch))

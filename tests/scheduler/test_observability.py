@@ -19,7 +19,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.data import load_bundled, prepare
 from scheduler import metrics
 from scheduler.core import loop
-from scheduler.metrics import Reading
+from scheduler.metrics import MetricsSnapshot
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings, ended, submit
 
@@ -62,7 +62,7 @@ class Doubling:
 
 def reading_of(cluster, owner):
     with open_redis(cluster) as client:
-        return Reading.read(client.get(cluster.key(f"{names.METERS}:{owner}")))
+        return MetricsSnapshot.read(client.get(cluster.key(f"{names.METERS}:{owner}")))
 
 
 def test_after_a_job_the_meters_agree_with_the_ledger_and_second_answers_are_counted_as_dropped(

@@ -22,7 +22,7 @@ from scheduler.core.dispatch import choose
 from scheduler.core.loop import Scheduler
 from scheduler.core.preparation import Workshop
 from scheduler.core.screening import FEWEST_BLOCKS, MOST_STRIKES
-from scheduler.resources import Parts
+from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 
@@ -74,7 +74,9 @@ class Worker:
     def _take(self):
         with open_redis(self.cluster) as client:
             client.delete(self.cluster.key(names.EVALUATE_QUEUE))
-        return [block for block in self.ledger.blocks(self.job) if block.attempt is not None and block.pairs is None]
+        return [
+            block for block in self.ledger.screens.blocks(self.job) if block.attempt is not None and block.pairs is None
+        ]
 
     def say(self, block, kind, body=b"", reason=""):
         key = {"job": self.job, "start": block.start, "stop": block.stop, "attempt": block.attempt}
@@ -87,7 +89,7 @@ class Worker:
 
     def answer_all(self):
         """Until the search has begun."""
-        while not list(self.ledger.batches(self.job)):
+        while not list(self.ledger.search.batches(self.job)):
             for block in self._take():
                 self.answer(block)
 
@@ -97,9 +99,9 @@ def test_a_screen_of_all_blocks_is_that_of_one_process(cluster, tmp_path):
     expected = screen(columns(), split(), table.root_scores)
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
-        blocks = len(worker.sent()) and len(ledger.blocks(worker.job))
+        blocks = len(worker.sent()) and len(ledger.screens.blocks(worker.job))
         worker.answer_all()
-        found = unpack_screen(ledger.screen(worker.job), columns().count)
+        found = unpack_screen(ledger.screens.screen(worker.job), columns().count)
 
     assert blocks == pytest.approx(FEWEST_BLOCKS, abs=2)
     assert np.array_equal(found.features, expected.features)
@@ -110,15 +112,15 @@ def test_a_small_screen_is_made_by_the_scheduler_itself_and_gives_the_same_searc
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         worker.answer_all()
-        first = list(ledger.batches(worker.job))
+        first = list(ledger.search.batches(worker.job))
         ask(cluster, "cancel", worker.job)
         ended(ledger, worker.job)
     with a_scheduler(cluster.model_copy(update={"screen_seconds": 1.0})) as ledger:
         job = submit(cluster, tmp_path, columns(), **MINING)
-        servers.wait_for(lambda: list(ledger.batches(job)), 20, what="a search")
+        servers.wait_for(lambda: list(ledger.search.batches(job)), 20, what="a search")
 
-        assert (ledger.blocks(job), ledger.screen(job)) == ([], None)
-        assert list(ledger.batches(job)) == first
+        assert (ledger.screens.blocks(job), ledger.screens.screen(job)) == ([], None)
+        assert list(ledger.search.batches(job)) == first
 
 
 def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_again(cluster, tmp_path):
@@ -126,19 +128,19 @@ def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         answered = worker.sent()[0]
         worker.answer(answered)
-        servers.wait_for(lambda: ledger.blocks(worker.job)[0].pairs, 20, what="an answer in the ledger")
-        cut = [(block.start, block.stop) for block in ledger.blocks(worker.job)]
+        servers.wait_for(lambda: ledger.screens.blocks(worker.job)[0].pairs, 20, what="an answer in the ledger")
+        cut = [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)]
     with a_scheduler(cluster.model_copy(update={"task_seconds": 1e-6}), "second") as ledger:
         worker.ledger = ledger
         assert answered.start not in {block.start for block in worker.sent()}
-        assert [(block.start, block.stop) for block in ledger.blocks(worker.job)] == cut
+        assert [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)] == cut
         worker.answer_all()
-        made, batches = ledger.screen(worker.job), list(ledger.batches(worker.job))
+        made, batches = ledger.screens.screen(worker.job), list(ledger.search.batches(worker.job))
     with a_scheduler(cluster, "third") as ledger:
-        servers.wait_for(lambda: ledger.job(worker.job).fence >= 3, 20, what="a third holder")
+        servers.wait_for(lambda: ledger.jobs.get(worker.job).fence >= 3, 20, what="a third holder")
 
-        assert (ledger.screen(worker.job), ledger.blocks(worker.job)) == (made, [])
-        assert list(ledger.batches(worker.job)) == batches
+        assert (ledger.screens.screen(worker.job), ledger.screens.blocks(worker.job)) == (made, [])
+        assert list(ledger.search.batches(worker.job)) == batches
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
@@ -167,7 +169,7 @@ def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
         def refuse():
             for block in worker._take():
                 worker.say(block, "unavailable", reason="No room.")
-            return (row := ledger.job(worker.job)) is not None and row.state.ended and row
+            return (row := ledger.jobs.get(worker.job)) is not None and row.state.ended and row
 
         row = servers.wait_for(refuse, 20, what="the end of the job")
 
@@ -178,11 +180,11 @@ def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
 def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(cluster, tmp_path, priority, least):
     screened = submit(cluster, tmp_path, columns(), document={"priority": priority}, **MINING)
     other = submit(cluster, tmp_path, columns(), **MINING | {"preset": "paper", "batch": 1, "in_flight": 40})
-    with closing(Parts.connected(cluster)) as parts:
-        scheduler = Scheduler(parts, "one")
+    with closing(Resources.connect(cluster)) as resources:
+        scheduler = Scheduler(resources, "one")
         while len(scheduler._jobs) < 2:
             scheduler.turn()
-        chosen = choose(scheduler._jobs.values(), 14, cluster.task_seconds, parts.clock())
+        chosen = choose(scheduler._jobs.values(), 14, cluster.task_seconds, resources.clock())
 
     assert least <= len(chosen[screened]) < 14
     assert len(chosen[screened]) + len(chosen[other]) == 14
@@ -204,12 +206,12 @@ def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, m
         first.sent()
         slow_job = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
         cancelled = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
-        servers.wait_for(lambda: ledger.job(cancelled), 20, what="a job that is taken in")
+        servers.wait_for(lambda: ledger.jobs.get(cancelled), 20, what="a job that is taken in")
         ask(cluster, "cancel", cancelled)
         first.answer_all()
-        before = (ledger.job(slow_job).state, ledger.job(slow_job).started)
+        before = (ledger.jobs.get(slow_job).state, ledger.jobs.get(slow_job).started)
         ready.set()
-        servers.wait_for(lambda: ledger.blocks(slow_job), 20, what="a job that was made ready")
+        servers.wait_for(lambda: ledger.screens.blocks(slow_job), 20, what="a job that was made ready")
         row = ended(ledger, cancelled)
 
     assert before == (JobState.QUEUED, None)

@@ -13,7 +13,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from scheduler.core import dispatch as seats
 from scheduler.core import loop
-from scheduler.ledger.tenants import QuotaRow
+from scheduler.ledger.quotas import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
 
@@ -64,7 +64,7 @@ def refusal(cluster, **changes):
 
 def test_a_job_beyond_the_quota_is_refused_answered_and_kept(cluster):
     with a_scheduler(cluster) as ledger:
-        ledger.registry.set_quota(QuotaRow("ann", queued=0))
+        ledger.quotas.set(QuotaRow("ann", queued=0))
         record, letter, problem, calls = refusal(cluster, tenant="ann", callback=TASK, correlation="c1")
 
     assert (problem["type"], problem["status"]) == ("https://maabo.dev/problems/quota-exceeded", 429)
@@ -89,12 +89,12 @@ def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
     job = uuid4().hex
     document = {"id": job, "dataset": {"fingerprint": "a" * 64}, "tenant": "ann"}
     with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
-        ledger.registry.set_quota(QuotaRow("ann", queued=1, running=0))
+        ledger.quotas.set(QuotaRow("ann", queued=1, running=0))
         for _ in range(2):
             ask(cluster, "submit", job, document=document)
         servers.wait_for(lambda: not client.xlen(cluster.key(names.INTAKE_STREAM)), what="an empty intake")
         refused = client.xlen(cluster.key(names.REFUSED_STREAM))
-        row = ledger.job(job)
+        row = ledger.jobs.get(job)
 
     assert (refused, row.state) == (0, JobState.QUEUED)
 
@@ -102,13 +102,13 @@ def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
 def test_an_id_that_comes_again_with_another_document_is_refused_and_the_job_goes_on(cluster):
     job = uuid4().hex
     with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
-        ledger.registry.set_quota(QuotaRow("ann", queued=1, running=0))
+        ledger.quotas.set(QuotaRow("ann", queued=1, running=0))
         for fingerprint in ("a" * 64, "b" * 64):
             ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": fingerprint}, "tenant": "ann"})
         ((_, letter),) = servers.wait_for(
             lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a dead letter"
         )
-        row = ledger.job(job)
+        row = ledger.jobs.get(job)
 
     assert json.loads(letter[b"problem"])["type"] == "https://maabo.dev/problems/key-reused"
     assert (row.state, row.spec.dataset.fingerprint) == (JobState.QUEUED, "a" * 64)
@@ -116,9 +116,9 @@ def test_an_id_that_comes_again_with_another_document_is_refused_and_the_job_goe
 
 def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_path):
     with a_scheduler(cluster) as ledger:
-        ledger.registry.set_quota(QuotaRow("ann", trees=19))
+        ledger.quotas.set(QuotaRow("ann", trees=19))
         job = submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING)
-        row = servers.wait_for(lambda: (found := ledger.job(job)) and found.state.ended and found, what="an end")
+        row = servers.wait_for(lambda: (found := ledger.jobs.get(job)) and found.state.ended and found, what="an end")
 
     assert (row.state, "19 trees in a job" in row.reason) == (JobState.FAILED, True)
 
@@ -140,4 +140,4 @@ def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, col
 
 
 def running(ledger, jobs):
-    return [row for row in ledger.jobs(jobs) if row.state is JobState.RUNNING]
+    return [row for row in ledger.jobs.get_many(jobs) if row.state is JobState.RUNNING]

@@ -66,8 +66,8 @@ def a_row(tmp_path, callback):
     url = f"sqlite:///{tmp_path}/ledger.db"
     ledger = Ledger(url)
     spec = JobSpec.parse({"id": JOB, "dataset": {"fingerprint": "a" * 64}, "callback": callback})
-    ledger.add([spec], time.time())
-    ledger.ask(JOB, "cancel", time.time())
+    ledger.jobs.add([spec], time.time())
+    ledger.jobs.set_command(JOB, "cancel", time.time())
     ledger.close()
     return url
 
@@ -97,11 +97,11 @@ def test_a_receiver_that_fails_five_times_is_called_until_it_answers(redis_url, 
     with receiver(500, 503, REDIRECTED, 404, 500, 204) as (address, got):
         a_row(tmp_path, {"url": f"{address}/hook?x=1", "secret": SECRET})
         with a_scheduler(brisk(redis_url, tmp_path)) as ledger:
-            servers.wait_for(lambda: ledger.job(JOB).called, what="a delivery")
+            servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="a delivery")
             time.sleep(0.5)  # two rounds of housekeeping
-            row = ledger.job(JOB)
+            row = ledger.jobs.get(JOB)
 
-    assert (len(got), row.calls, row.called > 2.0) == (6, 6, True)
+    assert (len(got), row.callback_attempts, row.called_back > 2.0) == (6, 6, True)
     assert len(lines("webhook delivered")) == 1
     for path, headers, body in got:
         event = json.loads(body)
@@ -118,9 +118,9 @@ def test_another_scheduler_goes_on_calling(redis_url, tmp_path):
     with receiver(500, 500, 500, 200) as (address, got):
         a_row(tmp_path, {"url": address})
         with a_scheduler(brisk(redis_url, tmp_path, webhook_pause=0.4)) as ledger:
-            servers.wait_for(lambda: ledger.job(JOB).calls, what="a first attempt")
+            servers.wait_for(lambda: ledger.jobs.get(JOB).callback_attempts, what="a first attempt")
         with a_scheduler(brisk(redis_url, tmp_path), "second") as ledger:
-            servers.wait_for(lambda: ledger.job(JOB).called, what="a delivery")
+            servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="a delivery")
 
     assert len(got) >= 4
     assert {headers["Maabo-Event"] for _, headers, _ in got} == {event_id(got)}
@@ -135,11 +135,11 @@ def test_a_receiver_that_never_answers_is_given_up_with_a_warning(redis_url, tmp
     with receiver(500) as (address, got):
         a_row(tmp_path, {"url": f"{address}/token-in-the-path"})
         with a_scheduler(brisk(redis_url, tmp_path, webhook_attempts=3)) as ledger:
-            servers.wait_for(lambda: ledger.job(JOB).called, what="the end of the attempts")
+            servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="the end of the attempts")
             time.sleep(0.3)
-            row = ledger.job(JOB)
+            row = ledger.jobs.get(JOB)
 
-    assert (row.called, row.calls, len(got)) == (-1.0, 3, 3)
+    assert (row.called_back, row.callback_attempts, len(got)) == (-1.0, 3, 3)
     (line,) = lines("webhook given up")
     assert (line.maabo_fields["attempt"], line.maabo_fields["to"]) == (3, address)
     assert "status 500" in line.maabo_fields["reason"]
@@ -149,7 +149,7 @@ def test_a_place_that_must_not_be_called_is_not_called(redis_url, tmp_path, line
     with receiver(200) as (address, got):
         a_row(tmp_path, {"url": address})
         with a_scheduler(brisk(redis_url, tmp_path, webhook_hosts="")) as ledger:
-            servers.wait_for(lambda: ledger.job(JOB).called, what="the end of the attempts")
+            servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="the end of the attempts")
 
     assert got == []
     assert "not a public address" in str(lines("webhook given up")[0].maabo_fields["reason"])
@@ -249,7 +249,7 @@ def test_a_signature_is_the_hmac_of_time_and_body():
 
 def test_an_ended_job_tells_the_same_event_each_time(tmp_path):
     ledger = Ledger(a_row(tmp_path, {"url": "https://example.org/"}))
-    row = ledger.job(JOB)
+    row = ledger.jobs.get(JOB)
     ledger.close()
 
     assert row.state is JobState.CANCELLED

@@ -30,8 +30,8 @@ from scheduler.core.loop import Scheduler
 from scheduler.core.machine import MOST_STRIKES
 from scheduler.ledger.database import LedgerError
 from scheduler.messaging.publisher import PostError
-from scheduler.metrics import Meters, Reading
-from scheduler.resources import Parts
+from scheduler.metrics import Metrics, MetricsSnapshot
+from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
@@ -54,10 +54,10 @@ def samples(text):
 def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
     readings = {}
     for scheduler, times in observed.items():
-        own = Meters()
+        own = Metrics()
         for time in times:
             own.observe(metrics.JOB_WAIT, time)
-        readings[scheduler] = Reading.read(own.reading().model_dump_json())
+        readings[scheduler] = MetricsSnapshot.read(own.reading().model_dump_json())
 
     (family,) = [metric for metric in of_schedulers(readings) if metric.name == "maabo_job_wait_seconds"]
 
@@ -73,7 +73,7 @@ def test_meters_that_do_not_read_are_refused_with_a_reason():
     crooked = {"amounts": {}, "timings": {"job_wait_seconds": {"": {"bounds": [1, 2], "counts": [1], "sum": 1}}}}
 
     with pytest.raises(FormatError, match="1 counts do not fit 2 rising bounds"):
-        Reading.read(json.dumps(crooked))
+        MetricsSnapshot.read(json.dumps(crooked))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def ledger(tmp_path):
 
 def queued(ledger, now):
     spec = JobSpec.parse({"id": uuid4().hex, "dataset": {"fingerprint": "a" * 64}})
-    ledger.add([spec], now)
+    ledger.jobs.add([spec], now)
     return spec.id
 
 
@@ -99,7 +99,7 @@ SETTINGS = ClusterSettings(prefix="t:", lease_seconds=15)
 
 def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
     queued(ledger, 100.0)
-    ledger.acquire("a:1", 160.0, 15.0, most=1)
+    ledger.leases.acquire("a:1", 160.0, 15.0, limit=1)
     queued(ledger, 150.0)
     for stream in (names.INTAKE_STREAM, f"{names.RESULTS_STREAM}:1", f"{names.RESULTS_STREAM}:2"):
         client.xadd(f"t:{stream}", {"header": "x"})
@@ -122,7 +122,7 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
 
 def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left_out(ledger, client):
     for scheduler, trees in (("a:1", 3), ("b:2", 4)):
-        own = Meters()
+        own = Metrics()
         own.count(metrics.TREES, number=trees)
         client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
     client.set(f"t:{names.METERS}:c:3", "nonsense")
@@ -168,7 +168,7 @@ def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
 
 def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
     for scheduler in ("a:1", "b:2"):
-        own = Meters()
+        own = Metrics()
         own.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
         own.show(metrics.TASKS_IN_FLIGHT, 1, "rules")
         own.show(metrics.TASKS_UNSENT, 10, "screen")
@@ -181,7 +181,7 @@ def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
     monkeypatch.setattr(api_metrics, "TENANTS", 2)
     for tenant in ("small", *("large",) * 3, *("middle",) * 2):
         document = {"id": uuid4().hex, "tenant": tenant, "dataset": {"fingerprint": "a" * 64}}
-        ledger.add([JobSpec.parse(document)], 1.0)
+        ledger.jobs.add([JobSpec.parse(document)], 1.0)
 
     found = samples(exposed(ledger, client, SETTINGS, 0.0))
 
@@ -221,9 +221,9 @@ def nobody_works(tmp_path_factory):
 class OneTask:
     """A scheduler with a job of which one task of one subset is under way, and what workers might answer to it."""
 
-    def __init__(self, parts, job):
-        self._parts, self._job = parts, job
-        self.scheduler = Scheduler(parts, "here:1")
+    def __init__(self, resources, job):
+        self._resources, self._job = resources, job
+        self.scheduler = Scheduler(resources, "here:1")
         self.turn_until(lambda: self.sent)
 
     @property
@@ -235,7 +235,9 @@ class OneTask:
         for _ in range(100):
             if found := condition():
                 return found
-            self._parts.redis.delete(self._parts.settings.key(names.EVALUATE_QUEUE))  # as if workers had taken them
+            self._resources.redis.delete(
+                self._resources.settings.key(names.EVALUATE_QUEUE)
+            )  # as if workers had taken them
             self.scheduler.turn()
         raise AssertionError("it did not come to that")
 
@@ -243,7 +245,7 @@ class OneTask:
         ((key, sent),) = self.sent.items()
         where = {"job": self._job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
         answer = EvaluationAnswer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
-        send_evaluation_answer(self._parts.redis, self._parts.settings, answer)
+        send_evaluation_answer(self._resources.redis, self._resources.settings, answer)
         self.scheduler.turn()
         return answer
 
@@ -251,39 +253,39 @@ class OneTask:
 @pytest.fixture
 def one_task(nobody_works, tmp_path):
     columns = prepare(*load_bundled("wine")).columns
-    with closing(Parts.connected(nobody_works)) as parts:
+    with closing(Resources.connect(nobody_works)) as resources:
         mining = {"preset": "paper", "trees": 4, "batch": 1, "subset_size": 2}
-        yield OneTask(parts, submit(nobody_works, tmp_path, columns, **mining)), parts
-        parts.redis.flushall()
+        yield OneTask(resources, submit(nobody_works, tmp_path, columns, **mining)), resources
+        resources.redis.flushall()
 
 
 def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
-    world, parts = one_task
+    world, resources = one_task
     for _ in range(MOST_STRIKES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
-    send_evaluation_answer(parts.redis, parts.settings, last)  # once more, and too late
-    world.turn_until(lambda: parts.meters.amount(metrics.LOST, "evaluate") == MOST_STRIKES + 1)
+    send_evaluation_answer(resources.redis, resources.settings, last)  # once more, and too late
+    world.turn_until(lambda: resources.metrics.amount(metrics.LOST, "evaluate") == MOST_STRIKES + 1)
 
-    assert parts.meters.amount(metrics.RESENT, "lost") == MOST_STRIKES - 1
-    assert parts.meters.amount(metrics.FAILED_SUBSETS) == 1
+    assert resources.metrics.amount(metrics.RESENT, "lost") == MOST_STRIKES - 1
+    assert resources.metrics.amount(metrics.FAILED_SUBSETS) == 1
 
 
 def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
-    world, parts = one_task
+    world, resources = one_task
     held = world.scheduler._jobs[world._job]
     for _ in range(3):
         world.scheduler.turn()
     under_way, to_come = held.tasks_under_way["evaluate"], held.tasks_to_come(1.0)["evaluate"]
     world.scheduler._board.show([held], 0.0, at_once=True)
 
-    found = samples(exposed(parts.ledger, parts.redis, parts.settings, 0.0))
+    found = samples(exposed(resources.ledger, resources.redis, resources.settings, 0.0))
     assert found["maabo_tasks_wanted",] == under_way + to_come > 0
     assert found["maabo_tasks_unsent", "evaluate", "here:1"] == to_come
 
 
 def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_lasts(one_task, monkeypatch):
-    world, parts = one_task
+    world, resources = one_task
     stop = Event()
     monkeypatch.setattr(loop, "OUTAGE_PAUSE", 0.0)
     for error in (LedgerError("full"), PostError("gone"), StoreError("gone"), redis.RedisError("gone"), OSError("?")):
@@ -291,7 +293,7 @@ def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_l
         stop.clear()
         world.scheduler.run(stop)
 
-    shown = samples(exposed(parts.ledger, parts.redis, parts.settings, 0.0))
+    shown = samples(exposed(resources.ledger, resources.redis, resources.settings, 0.0))
     missing = ("broker", "ledger", "other", "redis", "store")
     assert [shown["maabo_outages_total", *sorted(("here:1", part))] for part in missing] == [1] * 5
 
@@ -305,11 +307,11 @@ def raising(error, stop):
 
 
 def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted(one_task):
-    world, parts = one_task
-    stream = results_stream(parts.settings, world.answer("unavailable").job)
-    parts.redis.xadd(stream, {HEADER: b"nonsense"})
-    world.turn_until(lambda: parts.meters.amount(metrics.REFUSED))
+    world, resources = one_task
+    stream = results_stream(resources.settings, world.answer("unavailable").job)
+    resources.redis.xadd(stream, {HEADER: b"nonsense"})
+    world.turn_until(lambda: resources.metrics.amount(metrics.REFUSED))
 
-    assert parts.meters.amount(metrics.REFUSED) == 1
-    assert parts.meters.amount(metrics.RESENT, "unavailable") == 1
-    assert parts.meters.amount(metrics.LOST, "evaluate") == 0
+    assert resources.metrics.amount(metrics.REFUSED) == 1
+    assert resources.metrics.amount(metrics.RESENT, "unavailable") == 1
+    assert resources.metrics.amount(metrics.LOST, "evaluate") == 0

@@ -1,0 +1,105 @@
+"""`Tokens`: access tokens, how they are made and where their hashes are stored.
+
+Tokens look like `maabo_<id>_<secret>`. The ledger stores the SHA-256 of the whole token. The secret is long and random,
+so a hash without salt reveals nothing about it.
+"""
+
+import hmac
+import re
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from secrets import token_hex, token_urlsafe
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from maabo_dist.errors import SettingsError
+from scheduler.ledger.database import Database, of_tenant, read_row
+from scheduler.ledger.schema import tokens
+
+SCOPES = ("read", "submit", "admin")
+"""`submit` includes `read`; `admin` covers tokens and quotas only."""
+_TOKEN = re.compile(r"maabo_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token, identified by the SHA-256 of its text."""
+
+    id: str
+    tenant: str
+    name: str
+    hash: str
+    scopes: frozenset[str]
+    created: float
+    expires: float | None
+    revoked: float | None
+
+    def is_valid(self, now: float) -> bool:
+        """True unless the token was revoked or has expired."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token when it is created, the only moment at which its text is available."""
+
+    text: str
+    row: TokenRow
+
+
+def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, seconds: float | None) -> NewToken:
+    """Make a token that expires after this many seconds, or never."""
+    unknown = sorted(scopes - set(SCOPES))
+    if unknown or not scopes:
+        named = ", ".join(unknown) or "none"
+        raise SettingsError(
+            f"Scopes are {', '.join(SCOPES)}; {named} was asked for.", field="scopes", remedy="Name some of these."
+        )
+    number = token_hex(6)
+    text = f"maabo_{number}_{token_urlsafe(32)}"
+    expires = None if seconds is None else now + seconds
+    return NewToken(text, TokenRow(number, tenant, name, _hash(text), scopes, now, expires, None))
+
+
+class Tokens:
+    """Reads and writes tokens; each method is one transaction. A `tenant` of None stands for all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, row: TokenRow) -> None:
+        """Store a token; its text is not stored."""
+        with self._database.write() as connection:
+            connection.execute(insert(tokens).values(asdict(row) | {"scopes": " ".join(sorted(row.scopes))}))
+
+    def find(self, text: str) -> TokenRow | None:
+        """Return the token of this text, valid or not, or None."""
+        if not _TOKEN.fullmatch(text.strip()):
+            return None
+        digest = _hash(text)
+        rows = self._database.rows(select(tokens).where(tokens.c.hash == digest))
+        return _read(rows[0]) if rows and hmac.compare_digest(rows[0]["hash"], digest) else None
+
+    def of_tenant(self, tenant: str | None) -> list[TokenRow]:
+        """Return the tokens of a tenant, oldest first."""
+        query = select(tokens).where(*of_tenant(tokens, tenant)).order_by(tokens.c.created, tokens.c.id)
+        return [_read(row) for row in self._database.rows(query)]
+
+    def revoke(self, token: str, now: float, tenant: str | None = None) -> bool:
+        """Revoke a token; False if there is none that is not revoked yet."""
+        valid = update(tokens).where(tokens.c.id == token, tokens.c.revoked.is_(None), *of_tenant(tokens, tenant))
+        with self._database.write() as connection:
+            return bool(connection.execute(valid.values(revoked=now)).rowcount)
+
+    def any_exist(self) -> bool:
+        """True if a token was ever made."""
+        return bool(self._database.rows(select(tokens.c.id).limit(1)))
+
+
+def _hash(text: str) -> str:
+    return sha256(text.strip().encode()).hexdigest()
+
+
+def _read(row: Any) -> TokenRow:
+    return read_row(TokenRow, row, scopes=frozenset(row["scopes"].split()))
