@@ -34,3 +34,17 @@ def test_the_processes_of_a_cluster_start_without_what_only_reading_and_testing_
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert loaded.split() == []
+
+
+def test_mining_a_file_loads_neither_scikit_learn_nor_scipy_stats(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("a,b,class\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60)))
+    options = ["mine", str(table), "--target", "class", "--strategy", "single", "--stratify"]
+    program = (
+        f"import sys; from maabo_dist.cli import maabo; maabo({options!r}, standalone_mode=False); "
+        "print(*(name for name in ('sklearn', 'scipy.stats') if name in sys.modules), file=sys.stderr)"
+    )
+
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert run.stderr.split() == []
