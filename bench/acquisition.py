@@ -4,8 +4,8 @@ import numpy as np
 
 from bench import show, tables
 from bench.clock import interleaved
-from maabo_dist.search import SubsetSpace
 from maabo_dist.search.guide import ScoreGuide
+from maabo_dist.search.space import SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.search.tally import ENTERS_HIGH, ENTERS_LOW, ContainmentTally, direct_overlaps
 

@@ -10,10 +10,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bench import show, tables
 from bench.clock import interleaved
-from maabo_dist.data import Columns
+from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 
 DEPTH = 5
 SPINS = 25_000_000

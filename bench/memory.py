@@ -44,8 +44,9 @@ def _in_a_process(what: str, size: int) -> dict[str, float]:
 
 
 def _proposer(history: int) -> dict[str, float]:
-    from maabo_dist.search import SubsetProposer
-    from maabo_dist.settings import MiningSettings, SearchPlan
+    from maabo_dist.search.plan import SearchPlan
+    from maabo_dist.search.proposer import SubsetProposer
+    from maabo_dist.settings import MiningSettings
 
     def propose(total: int) -> tuple[SubsetProposer, float]:
         settings = MiningSettings(preset="paper", trees=total, batch=4096)
@@ -66,7 +67,7 @@ def _proposer(history: int) -> dict[str, float]:
 
 
 def _search(features: int) -> dict[str, float]:
-    from maabo_dist.data import prepare
+    from maabo_dist.data.preparation import prepare
     from maabo_dist.mining.local import mine
     from maabo_dist.settings import MiningSettings, TableSettings
 

@@ -4,9 +4,10 @@ from statistics import median
 from time import perf_counter
 
 from bench import show, tables
-from maabo_dist.search import SubsetProposer
-from maabo_dist.settings import MiningSettings, SearchPlan
-from maabo_dist.trees import depth_search
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.proposer import SubsetProposer
+from maabo_dist.settings import MiningSettings
+from maabo_dist.trees.depth_search import depth_search
 
 BATCH = 256
 

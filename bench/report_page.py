@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench import show
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import exhibits_of, report_page, result_document
 from maabo_dist.settings import MiningSettings, TableSettings

@@ -7,7 +7,7 @@ from bench.clock import interleaved
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.selection import best_of_each, select_by_logic
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 
 PATIENCE = 60.0
 """A pool that would take longer than this many seconds is left out."""

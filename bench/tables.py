@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from maabo_dist.data import Columns, frame_from_arrays, prepare, split_rows
-from maabo_dist.data.split import Split
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.preparation import frame_from_arrays, prepare
+from maabo_dist.data.split import Split, split_rows
 from maabo_dist.settings import TableSettings
-from maabo_dist.trees import TrainingTable
+from maabo_dist.trees.training import TrainingTable
 
 
 def titanic_path(given: str | None) -> Path | None:

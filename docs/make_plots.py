@@ -10,7 +10,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from maabo_dist import RuleMiner
-from maabo_dist.data import load_bundled
+from maabo_dist.data.bundled import load_bundled
 from maabo_dist.plots import plot_coverage, plot_precision_coverage, plot_rule, plot_tree
 
 

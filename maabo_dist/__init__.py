@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from maabo_dist._version import __version__
 
 if TYPE_CHECKING:
-    from maabo_dist.data import Columns, prepare, read_table
+    from maabo_dist.data.columns import Columns
+    from maabo_dist.data.preparation import prepare
+    from maabo_dist.data.readers import read_table
     from maabo_dist.errors import MaaboError
     from maabo_dist.estimator import RuleMiner
     from maabo_dist.mining.local import mine
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 _HOMES = {
-    "Columns": "data",
+    "Columns": "data.columns",
     "MaaboError": "errors",
     "MiningResult": "mining.result",
     "MiningSettings": "settings",
@@ -30,8 +32,8 @@ _HOMES = {
     "TableSettings": "settings",
     "mine": "mining.local",
     "mine_with_repeats": "report.stability",
-    "prepare": "data",
-    "read_table": "data",
+    "prepare": "data.preparation",
+    "read_table": "data.readers",
 }
 
 __all__ = [

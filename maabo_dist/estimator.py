@@ -27,9 +27,8 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from maabo_dist.data import frame_from_arrays, prepare
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.preparation import FEWEST_ROWS
+from maabo_dist.data.preparation import FEWEST_ROWS, frame_from_arrays, prepare
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.document import Document

@@ -5,9 +5,6 @@ given table.
 """
 
 import re
-from dataclasses import asdict, dataclass
-from fractions import Fraction
-from math import comb
 from operator import index
 from typing import Annotated, Any, Literal, Self, TypeGuard
 
@@ -17,14 +14,10 @@ from maabo_dist.errors import SettingsError
 
 MAX_DEPTH = 12
 MAX_SUBSET_SIZE = 64
-SMALL_SPACE = 20_000
-"""Up to this many subsets, every one of them is a candidate at every step unless told otherwise."""
-LARGEST_ENUMERATION = 10_000_000
-MOST_DEFAULT_TREES = 10_000
-MOST_SEEDED = 300
-FEWEST_DEFAULT_TREES = 100
-MOST_PROBES = 20_000
-MOST_REPEATS = 1000
+MIN_DEFAULT_TREES = 100
+MAX_DEFAULT_TREES = 10_000
+MAX_PROBES = 20_000
+MAX_REPEATS = 1000
 
 
 def _share_or_number(value: object) -> object:
@@ -161,7 +154,7 @@ class MiningSettings(SettingsModel):
     trees: Budget = Field(
         None,
         description="Trees to grow: a number, or a share of the space such as 50%. "
-        f"By default half of the space, at least {FEWEST_DEFAULT_TREES} and at most {MOST_DEFAULT_TREES:,}.",
+        f"By default half of the space, at least {MIN_DEFAULT_TREES} and at most {MAX_DEFAULT_TREES:,}.",
     )
     initial: int = Field(10, ge=1, description="Random trees before the search is guided (N_I).")
     alpha: float = Field(0.25, gt=0, lt=1, description="Share of the trees that count as high-scoring (α).")
@@ -201,7 +194,7 @@ class MiningSettings(SettingsModel):
     probes: int = Field(
         0,
         ge=0,
-        le=MOST_PROBES,
+        le=MAX_PROBES,
         description="Permuted copies of columns that take part in the search, to tell from the rules that use one how "
         "many of the published rules are chance; as many as there are columns, or more, tell it best.",
     )
@@ -265,120 +258,9 @@ class RepeatSettings(SettingsModel):
     repeats: int = Field(
         0,
         ge=0,
-        le=MOST_REPEATS,
+        le=MAX_REPEATS,
         description="Mine so many halves of the rows besides, to tell how often each rule comes back.",
     )
     consensus: float = Field(
         0.5, gt=0, le=1, description="Rules that come back in at least this share of the repeats are consensus rules."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPlan:
-    """The settings' open values, settled for a table of D features."""
-
-    features: int
-    subset_size: int
-    """D′; the largest where there are several."""
-    space_size: int
-    trees: int
-    initial: int
-    batch: int
-    in_flight: int
-    top_features: int
-    candidates: int | None
-    """None compares all subsets not yet verified."""
-    screened: bool = False
-    """Whether screens choose initial subsets and candidates."""
-    notes: tuple[str, ...] = ()
-    smaller_sizes: tuple[int, ...] = ()
-    """Sizes that subsets may have besides `subset_size`, ascending."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """All sizes that subsets may have, ascending."""
-        return (*self.smaller_sizes, self.subset_size)
-
-    @classmethod
-    def settle(cls, settings: MiningSettings, features: int) -> "SearchPlan":
-        """Check the settings against the table and settle what was left open."""
-        if settings.strategy == "single":
-            return cls(features, features, 1, 1, 1, 1, 1, features, None)
-        *smaller, size = _checked_subset_sizes(settings, features)
-        space = sum(comb(features, each) for each in (*smaller, size))
-        trees, notes = _settle_trees(settings.trees, space)
-        screened = _settle_screened(settings, space, size)
-        return cls(
-            features=features,
-            subset_size=size,
-            space_size=space,
-            trees=trees,
-            initial=min(_settle_initial(settings, trees, screened), trees),
-            batch=settings.batch or min(256, max(1, trees // 50)),
-            in_flight=settings.in_flight,
-            top_features=_settle_top_features(settings.top_features, features, space),
-            candidates=_settle_candidates(settings, space),
-            screened=screened,
-            notes=notes,
-            smaller_sizes=tuple(smaller),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for a document."""
-        return asdict(self)
-
-
-def _checked_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
-    if settings.subset_sizes[-1] < features:
-        return settings.subset_sizes
-    raise SettingsError(
-        f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
-        + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
-    )
-
-
-def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
-    """Screens help where a search sees little of the space, and where there are pairs to look at."""
-    return settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
-
-
-def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
-    """N_I; more where screens choose most of them, unless another number than the default was asked for."""
-    # By its value: which fields were given is forgotten on the way through a document, and a job has but one plan.
-    if screened and settings.initial == MiningSettings.model_fields["initial"].default:
-        return max(settings.initial, min(MOST_SEEDED, trees // 5))
-    return settings.initial
-
-
-def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str, ...]]:
-    if budget is None:
-        return min(space, max(FEWEST_DEFAULT_TREES, min(space // 2, MOST_DEFAULT_TREES))), ()
-    if isinstance(budget, str):
-        share = Fraction(budget.rstrip("%").strip())  # exact at any size of the space
-        return max(1, space * share // 100), ()
-    if budget > space:
-        return space, (f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",)
-    return budget, ()
-
-
-def _settle_top_features(wanted: int | str | None, features: int, space: int) -> int:
-    if wanted == "all" or (wanted is None and space <= SMALL_SPACE):
-        return features
-    if wanted is None:
-        return max(1, features // 5)
-    if int(wanted) > features:
-        raise SettingsError(f"--top-features {wanted} is more than the {features} features of the table; use all.")
-    return int(wanted)
-
-
-def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
-    if settings.candidates is None:
-        return None if space <= SMALL_SPACE else 1000
-    if settings.candidates != "all":
-        return int(settings.candidates)
-    if space > LARGEST_ENUMERATION and settings.strategy == "maabo":
-        raise SettingsError(
-            f"--candidates all would compare {space:,} subsets at each step; "
-            f"the most is {LARGEST_ENUMERATION:,}. Give a number, such as 1000."
-        )
-    return None

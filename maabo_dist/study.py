@@ -8,7 +8,8 @@ import numpy.typing as npt
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import probe_mask, with_probes, without_probes
 from maabo_dist.data.split import Split, split_rows
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import TrainingTable
 
 

@@ -4,12 +4,15 @@ from itertools import combinations
 
 import numpy as np
 
-from maabo_dist.data import Columns, Feature, FeatureKind, Split
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import TrainingTable
 from tests.reference import gs_mrm
 
 

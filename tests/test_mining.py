@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from maabo_dist._util.subset_rows import members
-from maabo_dist.data import load_bundled, prepare, split_rows
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.split import split_rows
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import TrainingTable
+from maabo_dist.trees.training import TrainingTable
 from tests import factories
 from tests.reference import gs_mrm, maabo
 

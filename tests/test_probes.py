@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from maabo_dist.data import Feature, FeatureKind, load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.columns import Feature, FeatureKind
+from maabo_dist.data.preparation import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_document, load_schema, result_document, to_csv, to_markdown

@@ -5,7 +5,8 @@ from math import comb
 import pytest
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings, TableSettings
 
 
 def settled(features=20, **settings):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings

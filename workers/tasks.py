@@ -28,8 +28,13 @@ from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.report import Exhibits, dump_document, make_exhibits, result_document
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.screens import BitTable, Pairs, count_pairs, pack_pairs, screen_block
-from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.blocks import count_pairs
+from maabo_dist.screens.pairs import Pairs, screen_block
+from maabo_dist.screens.wire import pack_pairs
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import pack_forest, read_segment
 from workers.reporting import ClusterTask, reason_of, shown, worker_name
 

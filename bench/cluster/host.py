@@ -6,8 +6,7 @@ import numpy as np
 
 from bench import show
 from bench.cluster.world import children, proportional_bytes, world
-from maabo_dist.data import Columns
-from maabo_dist.data.columns import Feature, FeatureKind
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 
 PROCESSES = 4
 

@@ -12,7 +12,7 @@ import numpy as np
 from bench import show
 from bench.cluster.load import latencies
 from bench.cluster.world import World, world
-from maabo_dist.data import load_bundled
+from maabo_dist.data.bundled import load_bundled
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import stored_table

@@ -5,7 +5,7 @@ from time import perf_counter
 
 from bench import show, tables
 from bench.cluster.world import World, cpu_seconds, rate, world
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 
 ROWS, FEATURES = 20_000, 200
 

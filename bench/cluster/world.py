@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.data import Columns
+from maabo_dist.data.columns import Columns
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.ledger import Ledger
 from tests import cluster, servers

@@ -47,7 +47,7 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 def _measured(features: int, seed: int, jobs: int) -> Record:
     from bench.quality.planted import recipe
-    from maabo_dist.data import prepare
+    from maabo_dist.data.preparation import prepare
     from maabo_dist.mining.local import mine
     from maabo_dist.research.synthetic import generate
     from maabo_dist.settings import MiningSettings, TableSettings

@@ -12,7 +12,8 @@ import pandas as pd
 from bench.quality.peer_calls import PeerRule, Peers, Searcher
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import StopReason
-from maabo_dist.data import Columns, prepare
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.research.synthetic import MinedRule
@@ -20,7 +21,7 @@ from maabo_dist.research.synthetic.truth import covered
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 
 OURS = {
     "auto": {"preset": "auto"},

@@ -11,7 +11,10 @@ import numpy as np
 import pandas as pd
 
 from bench.quality.experiment import Run
-from maabo_dist.data import Columns, load_bundled, prepare, split_rows
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.split import split_rows
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

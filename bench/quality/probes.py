@@ -6,7 +6,7 @@ from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.statistics import Estimate, column, grouped, mean, ratio, share
 from bench.show import Goal
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.research.synthetic import MinedRule, Recipe, generate, score
 from maabo_dist.settings import MiningSettings, TableSettings

@@ -10,7 +10,8 @@ from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.statistics import column, grouped, mean, share
 from bench.show import Goal
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.settings import MiningSettings, TableSettings

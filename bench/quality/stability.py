@@ -15,7 +15,8 @@ from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.statistics import Estimate, column, grouped, mean
 from bench.show import Goal
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.report.document import Document
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings

@@ -10,7 +10,7 @@ from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.statistics import Estimate, column, grouped, mean, ratio
 from bench.show import Goal
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings, TableSettings
 

@@ -8,7 +8,9 @@ from bench.quality.figure import Panel, Series
 from bench.quality.peer_calls import PeerError, Peers, Searcher
 from bench.quality.statistics import column, grouped, mean
 from bench.show import Goal
-from maabo_dist.data import Columns, load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 

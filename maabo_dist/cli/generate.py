@@ -67,7 +67,7 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
     """Score RULES, what mine --json prints, by TRUTH, what generate wrote."""
-    from maabo_dist.data import read_table
+    from maabo_dist.data.readers import read_table
     from maabo_dist.research.synthetic import Truth, score
     from maabo_dist.research.synthetic.scoring import mined_rules
     from maabo_dist.research.synthetic.truth import read_json

@@ -20,7 +20,7 @@ from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.client import Dataset
-    from maabo_dist.data import PreparedTable
+    from maabo_dist.data.preparation import PreparedTable
     from maabo_dist.settings import MiningSettings
 
 EFFECT_SECONDS = 20.0

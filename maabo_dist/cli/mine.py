@@ -18,7 +18,7 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.data import Columns
+    from maabo_dist.data.columns import Columns
     from maabo_dist.mining.result import MiningResult
     from maabo_dist.report import Document, Exhibits
     from maabo_dist.settings import MiningSettings

@@ -16,7 +16,7 @@ from maabo_dist.errors import SettingsError
 if TYPE_CHECKING:
     from maabo_dist.report import Document, Exhibits
     from maabo_dist.settings import MiningSettings
-    from maabo_dist.trees import Forest
+    from maabo_dist.trees.forest import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
 
@@ -95,7 +95,7 @@ class Output:
         """Say how a table of so many columns is going to be mined, if that was asked for."""
         if self.explains:
             from maabo_dist.report import explained
-            from maabo_dist.settings import SearchPlan
+            from maabo_dist.search.plan import SearchPlan
 
             for line in explained(SearchPlan.settle(settings, columns + settings.probes), settings):
                 note(line)

@@ -11,7 +11,7 @@ from maabo_dist.cli.place import Place
 from maabo_dist.cli.remote import check_not_failed, connect, left_running
 from maabo_dist.cli.source import Source
 from maabo_dist.contract.job import Priority
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import RepeatSettings, TableSettings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from maabo_dist.cli.cluster_port import Cluster
-    from maabo_dist.data import PreparedTable
+    from maabo_dist.data.preparation import PreparedTable
 
 MAX_JOBS = 16
 """Jobs that run at the same time: enough to keep workers busy, and few to leave behind after Ctrl-C."""

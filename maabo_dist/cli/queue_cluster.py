@@ -12,10 +12,10 @@ from maabo_dist.cli.source import Source
 from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import DatasetRef, JobSpec, JobState
 from maabo_dist.contract.record import JobRecord
-from maabo_dist.settings import SearchPlan
+from maabo_dist.search.plan import SearchPlan
 
 if TYPE_CHECKING:
-    from maabo_dist.data import Columns
+    from maabo_dist.data.columns import Columns
 
 _MOST_NAME = 200
 _MOST_NOTE = 2000

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from maabo_dist.cli.source import Source
 
 if TYPE_CHECKING:
-    from maabo_dist.data import Columns
+    from maabo_dist.data.columns import Columns
     from maabo_dist.settings import MiningSettings
 
 

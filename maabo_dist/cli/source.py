@@ -14,7 +14,7 @@ from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 if TYPE_CHECKING:
     import pandas as pd
 
-    from maabo_dist.data import PreparedTable
+    from maabo_dist.data.preparation import PreparedTable
 
 _TABLE_SECTIONS = {"": "Table"}
 _MINING_SECTIONS = (
@@ -81,14 +81,15 @@ class Source:
         """The file or the bundled table as it is, and how it is to be prepared."""
         if self.dataset is None:
             return Path(self.data or ""), TableSettings.parse(self.table)
-        from maabo_dist.data import load_bundled
+        from maabo_dist.data.bundled import load_bundled
 
         frame, defaults = load_bundled(self.dataset)
         return frame, TableSettings.parse(_without_overruled(defaults, self.table) | self.table)
 
     def prepared(self) -> "tuple[PreparedTable, TableSettings]":
         """The table, ready to be mined, and the settings that made it so."""
-        from maabo_dist.data import prepare, read_table
+        from maabo_dist.data.preparation import prepare
+        from maabo_dist.data.readers import read_table
 
         table, settings = self.raw()
         frame = read_table(table, na_values=settings.na_values) if isinstance(table, Path) else table

@@ -27,10 +27,11 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import with_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
-from maabo_dist.screens import BitTable
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.screens.bits import BitTable
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees import TrainingTable
+from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import file_digest
 
 Table = TypeVar("Table", Columns, TrainingTable, BitTable)

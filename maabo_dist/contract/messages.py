@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace, is_none
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
-from maabo_dist.settings import MAX_DEPTH, MOST_PROBES, MiningSettings
+from maabo_dist.settings import MAX_DEPTH, MAX_PROBES, MiningSettings
 
 VERSION = 2
 """The newest version that is read."""
@@ -99,7 +99,7 @@ class TableSplit(_Message):
     stratify: bool
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
-    probes: Annotated[int, Field(ge=0, le=MOST_PROBES)] = 0
+    probes: Annotated[int, Field(ge=0, le=MAX_PROBES)] = 0
     probe_seed: Seed = 0
     """0 where there are no probes: the layout then does not depend on it."""
 

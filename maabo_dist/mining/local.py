@@ -12,12 +12,12 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.screens import Screen, screen
-from maabo_dist.search import Subsets
+from maabo_dist.screens.pairs import Screen, screen
+from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees import Forest, depth_search
-from maabo_dist.trees.forest import empty_forest
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.forest import Forest, empty_forest
 
 PIECES_PER_THREAD = 4
 """A batch is cut finer than one piece per thread, so that no thread waits long for the last one."""
@@ -88,7 +88,8 @@ def mine(
     Examples
     --------
     >>> from maabo_dist import MiningSettings, mine
-    >>> from maabo_dist.data import load_bundled, prepare
+    >>> from maabo_dist.data.bundled import load_bundled
+    >>> from maabo_dist.data.preparation import prepare
     >>> columns = prepare(*load_bundled("breast-cancer")).columns
     >>> result = mine(columns, MiningSettings(trees=100, seed=1))
     >>> result.search.trees

@@ -12,9 +12,10 @@ from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule, conditions_of
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.rules.support import Reasons, reasons
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees import Forest
+from maabo_dist.trees.forest import Forest
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from maabo_dist.errors import SearchError
 from maabo_dist.rules.noise import probe_free
 from maabo_dist.rules.pool import TreePool, best_of
 from maabo_dist.rules.publishing import choose
-from maabo_dist.screens import Screen
-from maabo_dist.search import SubsetProposer, Subsets, batch_schedule
+from maabo_dist.screens.pairs import Screen
+from maabo_dist.search.proposer import SubsetProposer
+from maabo_dist.search.schedule import batch_schedule
+from maabo_dist.search.space import Subsets
 from maabo_dist.study import Study
-from maabo_dist.trees import Forest
+from maabo_dist.trees.forest import Forest
 
 
 class SearchRun:

@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 
 from maabo_dist.report.wording import large_number
-from maabo_dist.settings import (
-    FEWEST_DEFAULT_TREES,
-    MOST_DEFAULT_TREES,
-    MOST_SEEDED,
-    SMALL_SPACE,
-    MiningSettings,
-    SearchPlan,
-)
+from maabo_dist.search.plan import MAX_SEEDED, SMALL_SPACE, SearchPlan
+from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
 
 def explained(plan: SearchPlan, settings: MiningSettings) -> tuple[str, ...]:
@@ -46,7 +40,7 @@ def _trees(plan: SearchPlan, settings: MiningSettings) -> str:
         return f"{trees}, all of the space: {why}"
     if settings.trees is not None:
         return f"{trees} (--trees)"
-    bounds = {FEWEST_DEFAULT_TREES: "the fewest by default", MOST_DEFAULT_TREES: "the most by default"}
+    bounds = {MIN_DEFAULT_TREES: "the fewest by default", MAX_DEFAULT_TREES: "the most by default"}
     return f"{trees}, {bounds.get(plan.trees, 'half of the space')}"
 
 
@@ -75,7 +69,7 @@ def _guided(plan: SearchPlan, settings: MiningSettings) -> Iterator[str]:
 def _initial(plan: SearchPlan, settings: MiningSettings) -> str:
     if not plan.screened:
         return f"{plan.initial:,} trees by chance before scores guide the search (--initial)"
-    more = "" if plan.initial <= settings.initial else f" (a fifth of all, at most {MOST_SEEDED})"
+    more = "" if plan.initial <= settings.initial else f" (a fifth of all, at most {MAX_SEEDED})"
     return (
         f"{plan.initial:,} trees before scores guide the search{more}; "
         f"{_percent(settings.seeded)} of them by the screens, the others by chance"

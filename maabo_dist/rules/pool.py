@@ -8,7 +8,7 @@ from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.study import Study
-from maabo_dist.trees import Forest
+from maabo_dist.trees.forest import Forest
 
 SLACK = 100_000
 

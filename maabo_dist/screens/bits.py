@@ -19,10 +19,10 @@ from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import FormatError
+from maabo_dist.screens.blocks import WORD
 
 KIND = "bits/1"
 CUTS = 2
-WORD = 64
 
 
 class BitTable(NamedTuple):

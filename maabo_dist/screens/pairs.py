@@ -21,11 +21,10 @@ from numba.extending import intrinsic
 from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
-from maabo_dist.screens.bits import WORD, BitTable
+from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.blocks import pair_blocks
 
 TILE = 16
-SECONDS_A_PAIR, SECONDS_A_CLASS, SECONDS_A_WORD = 40e-9, 25e-9, 2.2e-9
-"""What a pair costs on one core: for itself, for each class, and for each word of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +52,6 @@ def screen_pairs(table: BitTable, most: int, *, pool: Executor | None = None, pi
     blocks = pair_blocks(table.features, pieces)
     run = pool.map if pool is not None else map
     return Pairs.strongest(list(run(lambda block: screen_block(table, block[0], block[1], most), blocks)), most)
-
-
-def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
-    """Ranges of the pairs' first features, with about equally many pairs each."""
-    pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
-    wanted = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
-    stops = np.unique(np.searchsorted(pairs, wanted) + 1)
-    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
-
-
-def count_pairs(start: int, stop: int, features: int) -> int:
-    """How many pairs have one of start … stop − 1 as their first feature."""
-    return (stop - start) * (2 * features - start - stop - 1) // 2
-
-
-def pair_seconds(rows: int, classes: int) -> float:
-    """About how long a pair takes, for so many training rows."""
-    return SECONDS_A_PAIR + SECONDS_A_CLASS * classes + SECONDS_A_WORD * (rows / WORD + classes / 2)
 
 
 def screen_block(table: BitTable, start: int, stop: int, most: int) -> Pairs:

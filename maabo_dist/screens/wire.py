@@ -9,7 +9,8 @@ An answer is that of one block, the ledger keeps the screen of a whole table.
 import numpy as np
 
 from maabo_dist.errors import FormatError
-from maabo_dist.screens.pairs import Pairs, Screen, count_pairs
+from maabo_dist.screens.blocks import count_pairs
+from maabo_dist.screens.pairs import Pairs, Screen
 
 PAIR_BYTES = 16
 HEAD_BYTES = 8

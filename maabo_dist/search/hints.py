@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
-from maabo_dist.screens import Screen
+from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.space import Subsets, SubsetSpace
 
 

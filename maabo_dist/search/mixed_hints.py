@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import sizes_of, widened
-from maabo_dist.screens import Screen
+from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.hints import HintedSampler
 from maabo_dist.search.mixed import MixedSpace
 from maabo_dist.search.space import Subsets, SubsetSpace

@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
-from maabo_dist.screens import Screen
+from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.candidates import distinct
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.hints import HintedSampler
 from maabo_dist.search.mixed import MixedSampler, MixedSpace, ProposedSubsets
 from maabo_dist.search.mixed_hints import MixedHints
+from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.settings import MiningSettings
 
 CANDIDATES_EACH = 4
 """For each subset of a batch of several at least this many candidates are compared, however small N_E is."""

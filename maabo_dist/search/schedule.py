@@ -10,7 +10,7 @@ its budget on subsets proposed from next to nothing.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from maabo_dist.settings import SearchPlan
+from maabo_dist.search.plan import SearchPlan
 
 
 @dataclass(frozen=True, slots=True)

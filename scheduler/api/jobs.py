@@ -16,7 +16,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
 from maabo_dist.contract.messages import Request as Wish
 from maabo_dist.contract.record import JobRecord
-from maabo_dist.settings import SearchPlan
+from maabo_dist.search.plan import SearchPlan
 from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.models import Cursor, DatasetId, Job, JobDetails, JobRequest, Limit, Page, cursor_of, place_of
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented

@@ -5,8 +5,8 @@ from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import large_number
-from maabo_dist.search.effort import core_seconds, round_trip_seconds
-from maabo_dist.settings import MiningSettings, SearchPlan, TableSettings
+from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.auth import Submitter
 from scheduler.api.models import JOB_EXAMPLE, DatasetId
 from scheduler.api.problems import NotFoundError, documented

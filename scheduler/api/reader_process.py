@@ -109,7 +109,7 @@ def described(asked: dict[str, Any]) -> dict[str, Any]:
 
 def prepared(asked: dict[str, Any]) -> dict[str, Any]:
     """Write the columns that a job works on."""
-    from maabo_dist.data import prepare
+    from maabo_dist.data.preparation import prepare
     from maabo_dist.settings import TableSettings
 
     settings = TableSettings.model_validate(asked["table"])
@@ -123,8 +123,8 @@ ACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": descr
 
 def _read(asked: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     """The table, if what it says of itself is within the limits."""
-    from maabo_dist.data import read_table
     from maabo_dist.data.description import outline
+    from maabo_dist.data.readers import read_table
 
     path = Path(asked["file"])
     about = outline(path)

@@ -9,7 +9,7 @@ import numpy as np
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.data.columns import Columns
-from maabo_dist.settings import SearchPlan
+from maabo_dist.search.plan import SearchPlan
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.wire import read_frames, unpack_forest
 from scheduler.ledger.jobs import JobRow

@@ -10,7 +10,7 @@ from maabo_dist.cluster.tracing import Span, Tracing
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
-from maabo_dist.settings import SearchPlan
+from maabo_dist.search.plan import SearchPlan
 from scheduler.core.machine import JobMachine, Task, TaskKey
 from scheduler.core.preparation import Prepared
 from scheduler.core.screening import BlockTask, Screening

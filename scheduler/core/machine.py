@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.search import Subsets
+from maabo_dist.search.space import Subsets
 from maabo_dist.trees.forest import Forest, failed_forest
 from scheduler.core.outbox import Outbox
 

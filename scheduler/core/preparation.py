@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.errors import FormatError
-from maabo_dist.screens import Screen, count_pairs, pair_seconds, screen
+from maabo_dist.screens.blocks import count_pairs, pair_seconds
+from maabo_dist.screens.pairs import Screen, screen
 from maabo_dist.study import Study
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.ledger import Ledger

@@ -11,7 +11,8 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.screens import MOST_PAIRS, Screen, unpack_pairs, unpack_screen
+from maabo_dist.screens.pairs import MOST_PAIRS, Screen
+from maabo_dist.screens.wire import unpack_pairs, unpack_screen
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.core.job import ActiveJob, ScreeningJob, Speed

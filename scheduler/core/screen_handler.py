@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.errors import FormatError
-from maabo_dist.screens import Screen, pack_screen, unpack_pairs
+from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.wire import pack_screen, unpack_pairs
 from scheduler import metrics
 from scheduler.core.job import ScreeningJob
 from scheduler.core.screening import Block, BlockTask

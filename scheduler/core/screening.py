@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from maabo_dist.screens import Pairs, count_pairs, pair_blocks
+from maabo_dist.screens.blocks import count_pairs, pair_blocks
+from maabo_dist.screens.pairs import Pairs
 from scheduler.core.outbox import Outbox
 
 MOST_STRIKES = 8

@@ -14,7 +14,8 @@ import httpx
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from maabo_dist.data import prepare, read_table
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.readers import read_table
 from maabo_dist.settings import TableSettings
 from scheduler.api.readers import TableReader
 from scheduler.api.settings import ApiSettings

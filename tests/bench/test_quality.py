@@ -18,7 +18,7 @@ from bench.quality.statistics import mean, ratio
 from bench.quality.top_subsets import best_share, meet
 from bench.show import Goal
 from maabo_dist.contract.conditions import Op
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.research.synthetic import Recipe, generate
 from maabo_dist.settings import MiningSettings, TableSettings

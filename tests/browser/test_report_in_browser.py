@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import exhibits_of, report_page, result_document, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from maabo_dist.cli import maabo
-from maabo_dist.data import BUNDLED
+from maabo_dist.data.bundled import BUNDLED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 

@@ -20,7 +20,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from maabo_dist.report import load_schema
-from maabo_dist.trees import Forest
+from maabo_dist.trees.forest import Forest
 from tests.cli.tables import numbers, write_csv
 
 COMMAND = [sys.executable, "-m", "maabo_dist", "mine"]

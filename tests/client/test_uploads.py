@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from maabo_dist.client.uploads import CSV, prepare_upload
-from maabo_dist.data import load_bundled, prepare, read_table
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.readers import read_table
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

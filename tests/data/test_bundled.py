@@ -8,7 +8,8 @@ import pytest
 from sklearn import datasets
 from sklearn.utils import Bunch
 
-from maabo_dist.data import BUNDLED, load_bundled, prepare
+from maabo_dist.data.bundled import BUNDLED, load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from maabo_dist._util import arrayfile
-from maabo_dist.data import Columns, Feature, FeatureKind
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.errors import FormatError
 
 MATRIX = np.array([[3.0, 1.0, 3.0, 2.0], [0.0, 1.0, 0.0, 1.0]])

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from maabo_dist.data import Feature, FeatureKind, TableEncoder, frame_from_arrays, prepare
+from maabo_dist.data.columns import Feature, FeatureKind
+from maabo_dist.data.encoder import TableEncoder
+from maabo_dist.data.preparation import frame_from_arrays, prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maabo_dist.data import Columns, Feature, FeatureKind
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.probes import probe_mask, with_probes, without_probes
 from tests import factories
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from maabo_dist.data import read_table
+from maabo_dist.data.readers import read_table
 from maabo_dist.errors import DatasetError
 
 TEXT = b"age,sex\n29,female\n31,male\n"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from maabo_dist.data import split_rows
+from maabo_dist.data.split import split_rows
 from maabo_dist.errors import DatasetError
 
 

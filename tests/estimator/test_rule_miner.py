@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maabo_dist import RuleMiner
-from maabo_dist.data import load_bundled
+from maabo_dist.data.bundled import load_bundled
 from maabo_dist.estimator import OTHER_PARAMETERS, REPEAT_PARAMETERS, TABLE_PARAMETERS
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 

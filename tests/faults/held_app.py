@@ -10,7 +10,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
 from workers.tasks import EvaluateTask
 
-SECONDS_A_BATCH, MOST_SECONDS = 0.05, 2.0
+SECONDS_PER_BATCH, MOST_SECONDS = 0.05, 2.0
 
 
 class HeldTask(EvaluateTask):
@@ -18,7 +18,7 @@ class HeldTask(EvaluateTask):
 
     def work(self, message):
         if Path(os.environ["HOLD"]).exists():
-            time.sleep(min(MOST_SECONDS, SECONDS_A_BATCH * message["batch"]))
+            time.sleep(min(MOST_SECONDS, SECONDS_PER_BATCH * message["batch"]))
         return super().work(message)
 
 

@@ -7,7 +7,7 @@ from time import sleep
 import httpx
 import pytest
 
-from maabo_dist.data import load_bundled
+from maabo_dist.data.bundled import load_bundled
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import stored_table

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from maabo_dist import RuleMiner, plots
-from maabo_dist.data import load_bundled
+from maabo_dist.data.bundled import load_bundled
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots.coverage import MOST_COLUMNS, beside_the_most_similar, coverage_of, similarity_of
 from maabo_dist.plots.style import DARK, LIGHT

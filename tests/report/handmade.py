@@ -5,7 +5,8 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 
 AGE = Condition("age", Op.AT_MOST, 27.5)
 

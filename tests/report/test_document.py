@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import SearchSummary
 from maabo_dist.report import load_schema, result_document

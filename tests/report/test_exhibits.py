@@ -10,7 +10,7 @@ import pytest
 
 from maabo_dist.contract.conditions import Op
 from maabo_dist.contract.result import StopReason
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import mine
@@ -23,7 +23,7 @@ from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study, split_for
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 from tests import factories
 
 

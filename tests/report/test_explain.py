@@ -3,7 +3,8 @@
 import pytest
 
 from maabo_dist.report import explained
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings
 
 
 def lines(features=30, **settings):

@@ -8,7 +8,7 @@ import pytest
 from handmade import AGE, make_document, make_held_out, make_repeated, make_rule
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import result_document, to_csv, to_markdown, to_pandas, to_sql
 from maabo_dist.rules.rule import ConditionTest

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.report import fired, needed_columns, result_document, to_sql

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.research.paper import EXPERIMENTS, printed

@@ -3,7 +3,7 @@ import json
 import pandas as pd
 import pytest
 
-from maabo_dist.data import read_table
+from maabo_dist.data.readers import read_table
 from maabo_dist.research.synthetic import Recipe, Truth, generate
 
 SMALL = ("--rows", "300", "--features", "8")

@@ -6,7 +6,7 @@ import pytest
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves, weighted_gini
 from maabo_dist.rules.pool import LeafPool
 from maabo_dist.rules.selection import best_of_each
-from maabo_dist.trees import Forest
+from maabo_dist.trees.forest import Forest
 from tests import factories
 from tests.reference import gs_mrm
 

@@ -13,7 +13,7 @@ from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, _feature_q, _fisher, _ln, _Tally, combined, product_bar, prune
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.conditions import Op
-from maabo_dist.data import prepare, split_rows
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.split import split_rows
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.settings import TableSettings
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 from tests import factories
 from tests.reference import gs_mrm
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maabo_dist.data import Split
+from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.refitting import refit

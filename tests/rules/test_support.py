@@ -11,7 +11,7 @@ from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, prune
 from maabo_dist.rules.support import condition_test, fisher, reasons
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import depth_search
+from maabo_dist.trees.depth_search import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from maabo_dist.contract.job import JobState
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from scheduler.ledger.ledger import Ledger

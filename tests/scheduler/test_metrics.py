@@ -20,7 +20,8 @@ from maabo_dist.cluster.streams import HEADER, results_stream, send_evaluation_a
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import EvaluationAnswer
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api import metrics as api_metrics

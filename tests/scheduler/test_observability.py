@@ -16,7 +16,8 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from scheduler import metrics
 from scheduler.core import loop
 from scheduler.metrics import MetricsSnapshot

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from maabo_dist.contract.job import JobState
-from maabo_dist.data import load_bundled, prepare
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from tests import factories, servers

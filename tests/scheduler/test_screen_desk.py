@@ -11,12 +11,14 @@ from maabo_dist.cluster.streams import BODY, SCREEN_HEADER, open_redis, results_
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import ScreenAnswer
-from maabo_dist.data import prepare
+from maabo_dist.data.preparation import prepare
 from maabo_dist.research.synthetic import Recipe, generate
-from maabo_dist.screens import MOST_PAIRS, BitTable, pack_pairs, screen, screen_block, unpack_screen
+from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.pairs import MOST_PAIRS, screen, screen_block
+from maabo_dist.screens.wire import pack_pairs, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees import TrainingTable
+from maabo_dist.trees.training import TrainingTable
 from scheduler.core import loop, preparation
 from scheduler.core.dispatch import choose
 from scheduler.core.loop import Scheduler

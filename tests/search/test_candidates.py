@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from maabo_dist._util import draws
-from maabo_dist.search import SubsetSpace, candidates
+from maabo_dist.search import candidates
 from maabo_dist.search.candidates import CandidateSampler
+from maabo_dist.search.space import SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 from tests.reference import maabo
 

@@ -8,11 +8,12 @@ import pytest
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.mining.local import mine
-from maabo_dist.screens import Screen
-from maabo_dist.search import SubsetProposer
+from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.hints import HintedSampler
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.search.space import SubsetSpace
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.settings import MiningSettings
 from tests import factories
 
 SCREEN = Screen(np.arange(99, -1, -1, dtype=np.int32), np.array([[3, 7], [20, 40]], np.int32))

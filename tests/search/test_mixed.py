@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import members, sizes_of, well_formed, widened
-from maabo_dist.screens import Screen
-from maabo_dist.search import SubsetProposer, maa, tally
+from maabo_dist.screens.pairs import Screen
+from maabo_dist.search import maa, tally
 from maabo_dist.search.mixed import MixedSampler, MixedSpace, ProposedSubsets, even_shares
 from maabo_dist.search.mixed_hints import MixedHints
 from maabo_dist.search.mixed_tally import MixedTally, direct_mixed_overlaps
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.proposer import SubsetProposer
+from maabo_dist.settings import MiningSettings
 from tests.reference import maabo
 
 

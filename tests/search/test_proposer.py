@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from maabo_dist.errors import SearchError
-from maabo_dist.search import ProposerState, SubsetProposer, tally
+from maabo_dist.search import tally
 from maabo_dist.search.maa import mismatch_values
-from maabo_dist.settings import MAX_SUBSET_SIZE, MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.proposer import ProposerState, SubsetProposer
+from maabo_dist.settings import MAX_SUBSET_SIZE, MiningSettings
 from tests.reference import maabo
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maabo_dist.search import SubsetProposer, batch_schedule
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.proposer import SubsetProposer
+from maabo_dist.search.schedule import batch_schedule
+from maabo_dist.settings import MiningSettings
 
 
 def a_plan(trees, initial=10, batch=1, in_flight=1, features=100, size=3, top=None, candidates=None):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.errors import SearchError
-from maabo_dist.search import SubsetSpace
+from maabo_dist.search.space import SubsetSpace
 
 small_spaces = st.integers(1, 10).flatmap(lambda features: st.tuples(st.just(features), st.integers(1, features)))
 

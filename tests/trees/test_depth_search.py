@@ -14,9 +14,12 @@ from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
 from maabo_dist._util.subset_rows import widened
-from maabo_dist.data import Columns, Split
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
-from maabo_dist.trees import Forest, TrainingTable, depth_search
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from tests import factories
 from tests.reference import cart

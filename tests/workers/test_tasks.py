@@ -20,10 +20,13 @@ from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer,
 from maabo_dist.data.split import split_rows
 from maabo_dist.mining.local import mine
 from maabo_dist.report import result_document
-from maabo_dist.screens import BitTable, screen_block, unpack_pairs
+from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.pairs import screen_block
+from maabo_dist.screens.wire import unpack_pairs
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import pack_forest, unpack_forest, write_segment
 from tests import factories, servers
 

@@ -17,8 +17,10 @@ from maabo_dist.report.wording import condition_text
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.rule import Rule, conditions_of
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees import CompactTree, TrainingTable, depth_search
+from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.forest import CompactTree
 from maabo_dist.trees.growth import LEAF
+from maabo_dist.trees.training import TrainingTable
 
 MOST_NODES = 31
 PROBE = "a probe"

@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from maabo_dist.contract.result import StopReason
-from maabo_dist.data import Columns, prepare
+from maabo_dist.data.columns import Columns
+from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import MaaboError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import MiningResult, conclude
@@ -30,8 +31,9 @@ from maabo_dist.research.paper.tables import PaperTable, is_noise, with_noise
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study, split_for
-from maabo_dist.trees import TrainingTable, depth_search
+from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.growth import LEAF
+from maabo_dist.trees.training import TrainingTable
 
 MIN_PARALLEL_CASES = 40
 """Fewer cases are done before other processes have even started."""

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from maabo_dist._util.text import listed
-from maabo_dist.data import load_bundled, prepare, read_table
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.readers import read_table
 from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.settings import TableSettings
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from maabo_dist.screens import pair_seconds
-from maabo_dist.search.effort import SECONDS_A_BATCH, core_seconds, round_trip_seconds
-from maabo_dist.settings import MiningSettings, SearchPlan
+from maabo_dist.screens.blocks import pair_seconds
+from maabo_dist.search.plan import SECONDS_PER_BATCH, SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.settings import MiningSettings
 
 
 def planned(features, rows, classes=2, **settings):
@@ -52,5 +52,5 @@ def test_batches_that_overlap_wait_less():
     alone, _ = planned(50, 1000, trees=1000, batch=10)
     together, _ = planned(50, 1000, trees=1000, batch=10, in_flight=4)
 
-    assert round_trip_seconds(alone) == pytest.approx(100 * SECONDS_A_BATCH)
-    assert round_trip_seconds(together) == pytest.approx(25 * SECONDS_A_BATCH)
+    assert round_trip_seconds(alone) == pytest.approx(100 * SECONDS_PER_BATCH)
+    assert round_trip_seconds(together) == pytest.approx(25 * SECONDS_PER_BATCH)

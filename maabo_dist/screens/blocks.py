@@ -1,0 +1,26 @@
+"""Divide the pairs of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
+
+import numpy as np
+
+WORD = 64
+"""Rows in a word of bits."""
+SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
+"""The cost of a pair on one core: for itself, for each class, and for each word of rows."""
+
+
+def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
+    """Ranges of the pairs' first features, with about equally many pairs each."""
+    pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
+    wanted = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
+    stops = np.unique(np.searchsorted(pairs, wanted) + 1)
+    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def count_pairs(start: int, stop: int, features: int) -> int:
+    """How many pairs have one of start … stop − 1 as their first feature."""
+    return (stop - start) * (2 * features - start - stop - 1) // 2
+
+
+def pair_seconds(rows: int, classes: int) -> float:
+    """About how long a pair takes, for so many training rows."""
+    return SECONDS_PER_PAIR + SECONDS_PER_CLASS * classes + SECONDS_PER_WORD * (rows / WORD + classes / 2)

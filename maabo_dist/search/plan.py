@@ -1,0 +1,156 @@
+"""`SearchPlan`: the settings' open values, settled for one table, and an estimate of the work.
+
+The estimate is for people who are about to start a search. It leaves out what is unknown beforehand: how soon leaves
+are pure, how many rules there are to choose from, and how fast the machines are.
+"""
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+from maabo_dist.errors import SettingsError
+from maabo_dist.screens.blocks import count_pairs, pair_seconds
+from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
+
+SMALL_SPACE = 20_000
+"""Up to this many subsets, all of them are candidates at every step unless set otherwise."""
+MAX_ENUMERATION = 10_000_000
+MAX_SEEDED = 300
+
+SECONDS_PER_TREE, SECONDS_PER_CELL = 16e-6, 1.5e-9
+"""What a tree costs for itself, and for each training row of each of its features at each depth.
+
+From `make bench`: 36 µs for 916 rows and 325 µs for 14,000 rows, both with 3 features and depth 5.
+"""
+
+SECONDS_PER_BATCH = 11e-3
+"""From one batch to the next on a cluster, beside the growing of its trees: `make bench-cluster`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """The settings' open values, settled for a table of D features."""
+
+    features: int
+    subset_size: int
+    """D′; the largest where there are several."""
+    space_size: int
+    trees: int
+    initial: int
+    batch: int
+    in_flight: int
+    top_features: int
+    candidates: int | None
+    """None compares all subsets not yet verified."""
+    screened: bool = False
+    """Whether screens choose initial subsets and candidates."""
+    notes: tuple[str, ...] = ()
+    smaller_sizes: tuple[int, ...] = ()
+    """Sizes that subsets may have besides `subset_size`, ascending."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All sizes that subsets may have, ascending."""
+        return (*self.smaller_sizes, self.subset_size)
+
+    @classmethod
+    def settle(cls, settings: MiningSettings, features: int) -> "SearchPlan":
+        """Check the settings against the table and settle what was left open."""
+        if settings.strategy == "single":
+            return cls(features, features, 1, 1, 1, 1, 1, features, None)
+        *smaller, size = _checked_subset_sizes(settings, features)
+        space = sum(comb(features, each) for each in (*smaller, size))
+        trees, notes = _settle_trees(settings.trees, space)
+        screened = _settle_screened(settings, space, size)
+        return cls(
+            features=features,
+            subset_size=size,
+            space_size=space,
+            trees=trees,
+            initial=min(_settle_initial(settings, trees, screened), trees),
+            batch=settings.batch or min(256, max(1, trees // 50)),
+            in_flight=settings.in_flight,
+            top_features=_settle_top_features(settings.top_features, features, space),
+            candidates=_settle_candidates(settings, space),
+            screened=screened,
+            notes=notes,
+            smaller_sizes=tuple(smaller),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a document."""
+        return asdict(self)
+
+
+def _checked_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
+    if settings.subset_sizes[-1] < features:
+        return settings.subset_sizes
+    raise SettingsError(
+        f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
+        + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
+    )
+
+
+def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
+    """Screens help where a search sees little of the space, and where there are pairs to look at."""
+    return settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
+
+
+def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
+    """N_I; more where screens choose most of them, unless another number than the default was asked for."""
+    # By its value: which fields were given is forgotten on the way through a document, and a job has but one plan.
+    if screened and settings.initial == MiningSettings.model_fields["initial"].default:
+        return max(settings.initial, min(MAX_SEEDED, trees // 5))
+    return settings.initial
+
+
+def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str, ...]]:
+    if budget is None:
+        return min(space, max(MIN_DEFAULT_TREES, min(space // 2, MAX_DEFAULT_TREES))), ()
+    if isinstance(budget, str):
+        share = Fraction(budget.rstrip("%").strip())  # exact at any size of the space
+        return max(1, space * share // 100), ()
+    if budget > space:
+        return space, (f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",)
+    return budget, ()
+
+
+def _settle_top_features(wanted: int | str | None, features: int, space: int) -> int:
+    if wanted == "all" or (wanted is None and space <= SMALL_SPACE):
+        return features
+    if wanted is None:
+        return max(1, features // 5)
+    if int(wanted) > features:
+        raise SettingsError(f"--top-features {wanted} is more than the {features} features of the table; use all.")
+    return int(wanted)
+
+
+def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
+    if settings.candidates is None:
+        return None if space <= SMALL_SPACE else 1000
+    if settings.candidates != "all":
+        return int(settings.candidates)
+    if space > MAX_ENUMERATION and settings.strategy == "maabo":
+        raise SettingsError(
+            f"--candidates all would compare {space:,} subsets at each step; "
+            f"the most is {MAX_ENUMERATION:,}. Give a number, such as 1000."
+        )
+    return None
+
+
+def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
+    """For a table of so many rows and classes; the split takes its share of the rows."""
+    training = rows * (1 - settings.holdout) * (1 - settings.test_size)
+    cells = training * plan.subset_size * settings.max_depth
+    trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
+    return trees + (_screen_seconds(plan, round(training), classes) if plan.screened else 0.0)
+
+
+def round_trip_seconds(plan: SearchPlan) -> float:
+    """How long a cluster takes to send batches and hear of them, whatever is grown; they overlap where several may."""
+    return SECONDS_PER_BATCH * plan.trees / (plan.batch * plan.in_flight)
+
+
+def _screen_seconds(plan: SearchPlan, rows: int, classes: int) -> float:
+    return count_pairs(0, plan.features, plan.features) * pair_seconds(rows, classes)
