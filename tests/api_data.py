@@ -1,10 +1,15 @@
-"""What tests of the HTTP server share: tables that are there, and tokens."""
+"""Helpers for tests of the HTTP API: stored tables, tokens and metrics."""
 
 from hashlib import sha256
 from uuid import uuid4
 
+from prometheus_client import CollectorRegistry, generate_latest
+
+from maabo_dist.cluster.broker import make_celery
+from scheduler.api.metrics import ClusterCollector
 from scheduler.ledger.datasets import DatasetRow
 from scheduler.ledger.tokens import make_token
+from scheduler.messaging.broker import open_broker
 
 
 def stored_table(resources, path, frame, tenant="default", name="table.csv"):
@@ -24,3 +29,13 @@ def token_for(resources, tenant="default", scopes=("read", "submit"), seconds=No
     made = make_token(tenant, frozenset(scopes), resources.clock(), name="test", seconds=seconds)
     resources.ledger.tokens.add(made.row)
     return {"Authorization": f"Bearer {made.text}"}
+
+
+def scrape(ledger, redis, settings, now):
+    """Return the metrics of a cluster in the text format of Prometheus."""
+    registry, broker = CollectorRegistry(), open_broker(settings, redis, make_celery(settings))
+    registry.register(ClusterCollector(ledger, redis, broker, settings, lambda: now))
+    try:
+        return generate_latest(registry)
+    finally:
+        broker.close()

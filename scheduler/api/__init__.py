@@ -1,1 +1,1 @@
-"""The HTTP face of a cluster: `/v1`, stateless over the ledger and Redis, so that any number may run."""
+"""The HTTP API of a cluster. It is stateless: everything is in the ledger and in Redis, so any number can run."""

@@ -1,104 +1,93 @@
-"""Who calls, and what they may do.
+"""Authentication and authorization of requests.
 
 Every request looks its token up, so a revoked token stops working immediately.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
 from maabo_dist._util.hosts import is_loopback
 from scheduler.api.problems import ForbiddenError, UnauthorizedError
-from scheduler.api.state import api_state
+from scheduler.api.state import ApiState, api_state
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.tokens import SCOPES
+from scheduler.ledger.tokens import SCOPES, TokenRow
 
 DEFAULT_TENANT = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A tenant, and what it may do. `token` is None where none is needed."""
+    """The tenant that sent a request, its permissions, and the API that it called."""
 
     tenant: str
     scopes: frozenset[str]
-    token: str | None = None
+    api: ApiState
 
     def may(self, scope: str) -> bool:
-        """Whether this is permitted."""
+        """True if the caller has this scope."""
         return scope in self.scopes or (scope == "read" and "submit" in self.scopes)
 
 
-def find_caller(ledger: Ledger, authorization: str | None, now: float) -> Caller:
-    """The caller of this `Authorization` header; one error for all that is wrong with a token."""
-    kind, _, text = (authorization or "").partition(" ")
-    if not authorization or kind.lower() != "bearer":
-        raise UnauthorizedError(
-            "No token came with the request.", remedy="Send the header `Authorization: Bearer maabo_…`."
-        )
+def find_token(ledger: Ledger, authorization: str | None, now: float) -> TokenRow:
+    """Return the token of an `Authorization` header; the error does not reveal why a token is invalid."""
+    scheme, _, text = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise UnauthorizedError("The request has no token.", remedy="Send the header `Authorization: Bearer maabo_…`.")
     row = ledger.tokens.find(text)
     if row is None or not row.is_valid(now):
         raise UnauthorizedError(
-            "The token is not valid: it is unknown, was revoked or has expired.",
-            remedy="Ask the operator for a new one; `maabo token create` makes it.",
+            "The token is not valid: it is unknown, revoked or expired.",
+            remedy="Ask the operator for a new one, created with `maabo token create`.",
         )
-    return Caller(row.tenant, row.scopes, row.id)
+    return row
 
 
-def still_valid(ledger: Ledger, authorization: str | None, now: float) -> bool:
-    """For answers that take long."""
-    try:
-        find_caller(ledger, authorization, now)
-    except UnauthorizedError:
-        return False
-    return True
-
-
-def caller_of(request: Request) -> Caller:
-    """Whoever calls. Where nobody ever made a token, that is anyone on this machine."""
-    api = api_state(request)
-    ledger = api.resources.ledger
-    if api.needs_tokens():
-        return find_caller(ledger, request.headers.get("authorization"), api.resources.clock())
-    _check_local(request)
-    return Caller(DEFAULT_TENANT, frozenset(SCOPES))
-
-
-def needs(scope: str) -> Callable[..., Any]:
-    """A dependency: the caller, who must have this scope. One, and not two: each costs a change of threads."""
-
-    def permitted(request: Request) -> Caller:
-        return require(request, scope)
-
-    return permitted
-
-
-def require(request: Request, scope: str) -> Caller:
-    """The caller, who must have this scope."""
-    caller = caller_of(request)
+def authorize(request: Request, scope: str) -> Caller:
+    """Return the caller of a request, who must have this scope."""
+    caller = _find_caller(request)
     if not caller.may(scope):
         raise ForbiddenError(
             f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
-            remedy=f"Use a token made with --scopes {scope}.",
+            remedy=f"Use a token created with --scopes {scope}.",
         )
     return caller
 
 
-Reader = Annotated[Caller, Depends(needs("read"))]
-Submitter = Annotated[Caller, Depends(needs("submit"))]
-Admin = Annotated[Caller, Depends(needs("admin"))]
+def _find_caller(request: Request) -> Caller:
+    """Until the first token is created, every request from this machine has all permissions."""
+    api = api_state(request)
+    if api.needs_tokens():
+        row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
+        return Caller(row.tenant, row.scopes, api)
+    _check_local(request)
+    return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
+
+
+def _requires(scope: str) -> Callable[[Request], Caller]:
+    """Return a dependency. One dependency does everything, because each one costs a change of threads."""
+
+    def dependency(request: Request) -> Caller:
+        return authorize(request, scope)
+
+    return dependency
+
+
+Reader = Annotated[Caller, Depends(_requires("read"))]
+Submitter = Annotated[Caller, Depends(_requires("submit"))]
+Admin = Annotated[Caller, Depends(_requires("admin"))]
 
 
 def _check_local(request: Request) -> None:
-    """Without tokens, a page in a browser on this machine must not be able to call for somebody elsewhere."""
+    """Reject other hosts, and web pages of other sites that are open in a browser on this machine."""
     host = request.url.hostname
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
     if not is_loopback(host or "") or foreign:
         raise ForbiddenError(
-            f"No token has been made: only this machine may call, not {origin or host!r}.",
-            remedy="Make a token with `maabo token create`.",
+            f"No token has been created yet: only this machine has access, not {origin or host!r}.",
+            remedy="Create a token with `maabo token create`.",
         )

@@ -1,4 +1,13 @@
-"""`JobSnapshots`: jobs as they are now, for many that ask at once, with one thread and a query for all of them."""
+"""`EventBroadcaster`: passes the events of jobs from Redis to the queues of all subscribers.
+
+    stream of job a ─┐                    ┌─► queue of a subscriber of a
+    stream of job b ─┼─► one reader task ─┼─► queue of another
+    …                ┘  (one connection)  └─► …
+
+Each API process has one reader, whatever the number of subscribers. A slow subscriber is disconnected, and can resume.
+Whenever events may be missing (Redis was emptied or unavailable), all subscribers start again with a snapshot. Another
+task checks the ledger periodically for revoked tokens and for jobs that ended without an event.
+"""
 
 import asyncio
 from collections.abc import Collection
@@ -16,96 +25,60 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
-from scheduler.api.auth import still_valid
-from scheduler.api.jobs import details
+from scheduler.api.auth import find_token
+from scheduler.api.jobs import job_details
 from scheduler.api.models import JobDetails
+from scheduler.api.problems import UnauthorizedError
 from scheduler.api.state import ApiState
 from scheduler.api.subscribers import (
-    START,
+    STREAM_START,
     Event,
-    Place,
+    StreamId,
     Subscribers,
-    event_of_entry,
-    event_of_job,
-    gone_event,
-    id_of,
-    place_of,
+    encode_deleted,
+    encode_entry,
+    encode_snapshot,
+    format_id,
+    parse_id,
 )
-
-
-class JobSnapshots:
-    """Who asks gets what was looked up after asking, never before; those who ask meanwhile are served together."""
-
-    def __init__(self, api: ApiState) -> None:
-        self._api = api
-        self._asked: dict[str, asyncio.Future[JobDetails | None]] = {}
-        self._serving: asyncio.Task[None] | None = None
-
-    async def of(self, job: str) -> JobDetails | None:
-        """One job; None if it is gone."""
-        if job not in self._asked:
-            self._asked[job] = asyncio.get_running_loop().create_future()
-        answer = self._asked[job]
-        if self._serving is None or self._serving.done():
-            self._serving = asyncio.create_task(self._serve())
-        return await asyncio.shield(answer)  # others wait for it too
-
-    async def _serve(self) -> None:
-        while self._asked:
-            asked, self._asked = self._asked, {}
-            try:
-                found = await asyncio.to_thread(self._look, list(asked))
-            except Exception as error:  # noqa: BLE001 - it is for those who asked, and the next are served anyway
-                _fail(asked, error)
-                continue
-            for job, answer in asked.items():
-                answer.set_result(found.get(job))
-
-    def _look(self, jobs: list[str]) -> dict[str, JobDetails]:
-        return {row.id: details(self._api, row) for row in self._api.resources.ledger.jobs.get_many(jobs)}
-
-
-def _fail(asked: dict[str, "asyncio.Future[JobDetails | None]"], error: Exception) -> None:
-    for answer in asked.values():
-        answer.set_exception(error)
-        answer.exception()  # whoever asked may have left
-
 
 logger = StructuredLogger("maabo.api.events")
 
-BLOCK = 250
-"""Milliseconds that the reader waits: a job that is newly followed waits as long. Well below any time-out."""
-ENTRIES = 100
-LOOKUPS = 4
-"""Connections for those who begin."""
-PAUSE = 0.5
-EPOCH_EVERY, CALLERS_EVERY, JOBS_EVERY = 1.0, 2.5, 5.0
-"""Seconds between two looks: at whether Redis was emptied, for tokens, for jobs that have ended."""
+BLOCK_MILLISECONDS = 250
+"""Maximum duration of a read, and so the delay until new jobs are included. Well below all timeouts."""
+MAX_ENTRIES = 100
+LOOKUP_CONNECTIONS = 4
+RETRY_SECONDS = 0.5
+IDLE_SECONDS = 0.02
+EPOCH_SECONDS, TOKEN_SECONDS, JOB_SECONDS = 1.0, 2.5, 5.0
+"""Intervals of the checks for an emptied Redis, for revoked tokens and for ended jobs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """What a subscriber is sent first; after that comes whatever is behind `place`."""
+class FirstEvents:
+    """The first events of a subscriber; its queue continues after `position`."""
 
     events: list[Event]
-    place: Place
+    position: StreamId
 
 
 class EventBroadcaster:
-    """Started and closed with the application, in its event loop."""
+    """Runs in the event loop of the application, for as long as it is running."""
 
     def __init__(self, api: ApiState) -> None:
         self._api, self._settings = api, api.resources.settings
         self.subscribers = Subscribers(api.settings.event_streams)
         self._snapshots = JobSnapshots(api)
-        self._epoch: bytes | None = None
-        self._next_epoch = 0.0
-        self._disturbed = False
+        self.epoch: bytes | None = None
+        """Identifies the content of Redis, which is lost together with it; None before the first check."""
+        self._next_epoch_check = 0.0
+        self._interrupted = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "EventBroadcaster":
-        self._reader, self._lookups = _open(self._settings.redis_url, 1), _open(self._settings.redis_url, LOOKUPS)
-        self._tasks = [asyncio.create_task(work) for work in (self._read(), self._look())]
+        url = self._settings.redis_url
+        self._reader, self._lookups = _open_redis(url, 1), _open_redis(url, LOOKUP_CONNECTIONS)
+        self._tasks = [asyncio.create_task(work) for work in (self._read_events(), self._check_ledger())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -117,129 +90,173 @@ class EventBroadcaster:
         await self._lookups.aclose()
 
     def stop(self) -> None:
-        """End all streams, and take on no more."""
+        """End all streams and accept no more."""
         self.subscribers.close()
 
-    # How a subscriber begins.
+    # First events of a subscriber
 
-    async def begin(self, job: str, after: Place | None) -> Beginning:
-        """All after a place if the stream still has it, else how the job stands now."""
-        found = None if after is None else await self._resumed(job, after)
-        if found is not None:
-            self.subscribers.set_out(job, found.place)
-            return found
-        place = await self._last_place(job)
-        now = await self._snapshots.of(job)  # not before: it must have all that is not behind `place`
-        return Beginning([gone_event(job) if now is None else event_of_job(now, place)], place or START)
+    async def first_events(self, job: str, after: StreamId | None) -> FirstEvents:
+        """Return all events after this one, if the stream still has it, or else a snapshot of the job."""
+        resumed = None if after is None else await self._resume(job, after)
+        if resumed is not None:
+            self.subscribers.start_reading(job, resumed.position)
+            return resumed
+        position = await self._stream_end(job)
+        details = await self._snapshots.load(job)  # afterwards: it must include everything up to `position`
+        event = encode_deleted(job) if details is None else encode_snapshot(details, position)
+        return FirstEvents([event], position or STREAM_START)
 
-    async def _last_place(self, job: str) -> Place | None:
-        """Where the stream is; None without Redis: the ledger has to do, and the reader says when there is more."""
+    async def _stream_end(self, job: str) -> StreamId | None:
+        """Return the last ID of the stream; None without Redis, when a restart follows once it is back."""
         try:
             last = await self._lookups.xrevrange(self._key(job), count=1)
         except (RedisError, OSError):
-            self._disturbed = True
+            self._interrupted = True
             return None
-        place = _place(last[0][0]) if last else START
-        self.subscribers.set_out(job, place)
-        return place
+        position = _entry_id(last[0]) if last else STREAM_START
+        self.subscribers.start_reading(job, position)
+        return position
 
-    async def _resumed(self, job: str, after: Place) -> Beginning | None:
-        now = await self._snapshots.of(job)  # before: if it has ended, all but the news of that is in the stream
+    async def _resume(self, job: str, after: StreamId) -> FirstEvents | None:
+        details = await self._snapshots.load(
+            job
+        )  # before: if it has ended, at most the end itself is not in the stream
         try:
-            entries = await self._lookups.xrange(self._key(job), min=id_of(after))
+            entries = await self._lookups.xrange(self._key(job), min=format_id(after))
         except (RedisError, OSError):
             return None
-        if not entries or _place(entries[0][0]) != after or now is None:
+        if not entries or _entry_id(entries[0]) != after or details is None:
             return None
-        place = _place(entries[-1][0])
-        events = [event for entry in entries[1:] if (event := event_of_entry(*entry)) is not None]
-        if now.state.ended and not any(event.end for event in events):
-            events.append(event_of_job(now, place))
-        return Beginning(events, place)
+        position = _entry_id(entries[-1])
+        events = [event for entry in entries[1:] if (event := encode_entry(*entry)) is not None]
+        if details.state.ended and not any(event.end for event in events):
+            events.append(encode_snapshot(details, position))
+        return FirstEvents(events, position)
 
-    # Events.
+    # Events in Redis
 
-    async def _read(self) -> None:
+    async def _read_events(self) -> None:
         while True:
-            await self.subscribers.some.wait()
+            await self.subscribers.present.wait()
             try:
-                await self._turn()
+                await self._read_once()
             except (RedisError, OSError) as error:
-                if not self._disturbed:
+                if not self._interrupted:
                     logger.warning("events cannot be read; trying again", reason=error)
-                self._disturbed = True
-                await asyncio.sleep(PAUSE)
+                self._interrupted = True
+                await asyncio.sleep(RETRY_SECONDS)
 
-    async def _turn(self) -> None:
+    async def _read_once(self) -> None:
         await self._check_epoch()
-        streams = {self._key(job): id_of(place) for job, place in self.subscribers.cursors.items()}
-        if not streams:  # those who follow are about to find out where to begin
-            await asyncio.sleep(0.02)
+        streams = {self._key(job): format_id(cursor) for job, cursor in self.subscribers.cursors.items()}
+        if not streams:  # all subscribers are about to look up their first events
+            await asyncio.sleep(IDLE_SECONDS)
             return
-        for stream, entries in _pairs(await self._reader.xread(streams, count=ENTRIES, block=BLOCK)):
+        answer = await self._reader.xread(streams, count=MAX_ENTRIES, block=BLOCK_MILLISECONDS)
+        # Pairs or, in a newer protocol, a dictionary.
+        for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
             job = stream.decode().rsplit(":", 1)[1]
             for entry in entries:
-                self.subscribers.deliver(job, _place(entry[0]), event_of_entry(*entry))
+                self.subscribers.deliver(job, _entry_id(entry), encode_entry(*entry))
 
     async def _check_epoch(self) -> None:
-        """Whether Redis is still the one that it was, with all that was in it."""
+        """Restart all subscribers if Redis was emptied or unavailable."""
         now = asyncio.get_running_loop().time()
-        if now < self._next_epoch and not self._disturbed:
+        if now < self._next_epoch_check and not self._interrupted:
             return
-        self._next_epoch = now + EPOCH_EVERY
-        known, self._epoch = self._epoch, await self._current_epoch()
-        if self._disturbed or (known is not None and self._epoch != known):
-            self._disturbed = False
-            self.subscribers.begin_anew(self.subscribers.jobs)
+        self._next_epoch_check = now + EPOCH_SECONDS
+        previous, self.epoch = self.epoch, await self._read_epoch()
+        if self._interrupted or (previous is not None and self.epoch != previous):
+            self._interrupted = False
+            self.subscribers.restart(self.subscribers.jobs)
 
-    async def _current_epoch(self) -> bytes | None:
+    async def _read_epoch(self) -> bytes | None:
         key = self._settings.key(names.EVENTS_EPOCH)
-        found: bytes | None = await self._reader.get(key)
-        if found is None:
+        epoch: bytes | None = await self._reader.get(key)
+        if epoch is None:
             with suppress(ResponseError):  # Redis is full
                 await self._reader.set(key, token_hex(8), nx=True)
-            found = await self._reader.get(key)
-        return found
+            epoch = await self._reader.get(key)
+        return epoch
 
-    # The ledger.
+    # The ledger
 
-    async def _look(self) -> None:
+    async def _check_ledger(self) -> None:
         loop, next_jobs = asyncio.get_running_loop(), 0.0
         while True:
-            await asyncio.sleep(CALLERS_EVERY)
+            await asyncio.sleep(TOKEN_SECONDS)
             try:
                 if self.subscribers:
-                    await self._check_callers()
+                    await self._check_tokens()
                 if self.subscribers and loop.time() >= next_jobs:
-                    next_jobs = loop.time() + JOBS_EVERY
+                    next_jobs = loop.time() + JOB_SECONDS
                     await self._check_jobs()
             except (MaaboError, OSError) as error:
-                logger.warning("those who follow events could not be checked", reason=error)
+                logger.warning("event subscribers could not be valid_traceparent", reason=error)
 
-    async def _check_callers(self) -> None:
-        given = {subscriber.authorization for subscriber in self.subscribers}
-        self.subscribers.end(await asyncio.to_thread(self._refused, given))
+    async def _check_tokens(self) -> None:
+        authorizations = {subscriber.authorization for subscriber in self.subscribers}
+        self.subscribers.close_authorized_by(await asyncio.to_thread(self._find_invalid, authorizations))
 
-    def _refused(self, given: Collection[str | None]) -> set[str | None]:
-        if not self._api.needs_tokens():
-            return set()
-        resources = self._api.resources
-        now = resources.clock()
-        return {text for text in given if not still_valid(resources.ledger, text, now)}
+    def _find_invalid(self, authorizations: Collection[str | None]) -> set[str | None]:
+        return {text for text in authorizations if self._api.needs_tokens() and not self._is_valid(text)}
+
+    def _is_valid(self, authorization: str | None) -> bool:
+        try:
+            find_token(self._api.ledger, authorization, self._api.resources.clock())
+        except UnauthorizedError:
+            return False
+        return True
 
     async def _check_jobs(self) -> None:
-        """A job that has ended, and of whose end nobody told: Redis was away."""
-        watched = self.subscribers.jobs
-        rows = await asyncio.to_thread(self._api.resources.ledger.jobs.get_many, watched)
-        going = {row.id for row in rows if not row.state.ended}
-        self.subscribers.begin_anew(set(watched) - going)
+        """Restart the subscribers of jobs that have ended, in case the event was lost."""
+        jobs = self.subscribers.jobs
+        rows = await asyncio.to_thread(self._api.ledger.jobs.get_many, jobs)
+        self.subscribers.restart(set(jobs) - {row.id for row in rows if not row.state.ended})
 
     def _key(self, job: str) -> str:
         return self._settings.key(f"{names.JOB_EVENTS}:{job}")
 
 
-def _open(url: str, connections: int) -> Any:
-    """As `open_redis`. Who finds all connections taken waits."""
+class JobSnapshots:
+    """Loads the current details of jobs, with one query for all that are requested during the previous one.
+
+    A snapshot is always loaded after it was requested.
+    """
+
+    def __init__(self, api: ApiState) -> None:
+        self._api = api
+        self._requests: dict[str, asyncio.Future[JobDetails | None]] = {}
+        self._loading: asyncio.Task[None] | None = None
+
+    async def load(self, job: str) -> JobDetails | None:
+        """Return the details of a job; None if it does not exist."""
+        if job not in self._requests:
+            self._requests[job] = asyncio.get_running_loop().create_future()
+        future = self._requests[job]
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.create_task(self._load_all())
+        return await asyncio.shield(future)  # others may wait for it too
+
+    async def _load_all(self) -> None:
+        while self._requests:
+            requests, self._requests = self._requests, {}
+            try:
+                details = await asyncio.to_thread(self._query, list(requests))
+            except Exception as error:  # noqa: BLE001 - raised in those who wait; later requests are served anyway
+                for future in requests.values():
+                    future.set_exception(error)
+                    future.exception()  # mark it as retrieved: the client may be gone
+                continue
+            for job, future in requests.items():
+                future.set_result(details.get(job))
+
+    def _query(self, jobs: list[str]) -> dict[str, JobDetails]:
+        return {row.id: job_details(self._api, row) for row in self._api.ledger.jobs.get_many(jobs)}
+
+
+def _open_redis(url: str, connections: int) -> Any:
+    """Open a pool whose users wait while all connections are in use."""
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         url,
         max_connections=connections,
@@ -253,10 +270,5 @@ def _open(url: str, connections: int) -> Any:
     return redis.asyncio.Redis.from_pool(pool)
 
 
-def _place(entry: bytes) -> Place:
-    return place_of(entry.decode()) or START
-
-
-def _pairs(found: Any) -> Any:
-    """What XREAD gives: pairs or, in a newer protocol, a dictionary."""
-    return found.items() if isinstance(found, dict) else found or ()
+def _entry_id(entry: Any) -> StreamId:
+    return parse_id(entry[0].decode()) or STREAM_START

@@ -1,4 +1,4 @@
-"""`/v1/datasets`: tables that are sent or named, described, listed and forgotten."""
+"""`/v1/datasets`: upload, describe, list and delete tables."""
 
 from functools import partial
 from pathlib import Path as FilePath
@@ -9,22 +9,30 @@ from typing import Annotated, Any
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from maabo_dist.cluster.store import ArtifactStore
+from maabo_dist.contract.api import Dataset, DatasetDetails
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.models import Cursor, Dataset, DatasetDetails, Limit, Page, cursor_of, place_of
+from scheduler.api.models import (
+    Cursor,
+    Limit,
+    Page,
+    dataset_details,
+    dataset_summary,
+    decode_cursor,
+    encode_cursor,
+)
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import ApiState, api_state
-from scheduler.api.upload_formats import FORM, JSON, NAME, PARQUET_TYPE
-from scheduler.api.uploads import NamedTable, Place, Received, Room, receive
+from scheduler.api.state import ApiState
+from scheduler.api.upload_formats import FORM, JSON, MAX_NAME, PARQUET_TYPE
+from scheduler.api.uploads import ReceivedTable, SizeLimit, TableDirectory, TableReference, receive
 from scheduler.ledger.datasets import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
 DatasetPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["0197c2e8a5b3f1d2c4e6a8b0"])]
-Label = Annotated[str | None, Query(max_length=NAME, description="What people call the table.")]
+Label = Annotated[str | None, Query(max_length=MAX_NAME, description="Display name of the table.")]
 _ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
-_SENT: dict[int | str, dict[str, Any]] = {
-    200: {"model": Dataset, "description": "The tenant has this very file already"},
+_UPLOAD: dict[int | str, dict[str, Any]] = {
+    200: {"model": Dataset, "description": "The tenant already has this file"},
     **documented(
         *("invalid-document", "invalid-settings", "invalid-dataset", "unauthorized", "forbidden", "not-found"),
         *("too-large", "unsupported-media", "quota-exceeded"),
@@ -38,111 +46,113 @@ _BODY = {
         "text/csv": {"schema": _BINARY, "example": "age,smokes,ill\n61,yes,yes\n34,no,no\n"},
         PARQUET_TYPE: {"schema": _BINARY},
         FORM: {"schema": _FORM},
-        JSON: {"schema": NamedTable.model_json_schema()},
+        JSON: {"schema": TableReference.model_json_schema()},
     },
 }
 
 
-@router.post("", status_code=201, responses=_SENT, openapi_extra={"requestBody": _BODY})
+@router.post("", status_code=201, responses=_UPLOAD, openapi_extra={"requestBody": _BODY})
 async def create_dataset(request: Request, response: Response, caller: Submitter, name: Label = None) -> Dataset:
     """Store a table, if it can be read.
 
-    It is the body itself (CSV or Parquet), the field `file` of a form, or, by its path in JSON, one in the operator's
-    place.
+    The request contains the table itself (CSV or Parquet), a form with the table in the field `file`, or JSON with the
+    path of a table in the server's table directory.
     """
-    api = api_state(request)
-    room = await run_sync(_room, api, caller)
+    api = caller.api
+    limit = await run_sync(_size_limit, caller)
     with TemporaryDirectory(prefix="maabo-") as folder:
-        received = await receive(request, FilePath(folder), room, Place(api.settings.tables_url), name)
-        # Whoever waits for a reader here keeps no other request from its thread.
-        keep = partial(_kept, api, caller, received)
-        row, created = await run_sync(keep, limiter=api.tables.children.limiter)
+        table = await receive(request, FilePath(folder), limit, TableDirectory(api.settings.tables_url), name)
+        # A separate limiter: waiting for a reader process must not use up the threads of other requests.
+        row, created = await run_sync(partial(_store, caller, table), limiter=api.tables.reader.limiter)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
-    return Dataset.of(row)
+    return dataset_summary(row)
 
 
 @router.get("", responses=documented("invalid-document", "invalid-settings", "unauthorized", "forbidden"))
-def list_datasets(request: Request, caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> Page[Dataset]:
-    """Tables, the oldest first."""
-    place = place_of(cursor, str)
-    after = None if place is None else str(place[0])
-    rows = api_state(request).resources.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
-    shown = rows[:limit]
-    last = cursor_of(shown[-1].id) if len(rows) > limit else None
-    return Page[Dataset](items=[Dataset.of(row) for row in shown], next=last)
+def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> Page[Dataset]:
+    """List tables, oldest first."""
+    position = decode_cursor(cursor, str)
+    after = None if position is None else position[0]
+    rows = caller.api.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
+    page, more = rows[:limit], len(rows) > limit
+    return Page[Dataset](
+        items=[dataset_summary(row) for row in page], next=encode_cursor(page[-1].id) if more else None
+    )
 
 
 @router.get("/{dataset}", responses=_ONE)
-def get_dataset(request: Request, dataset: DatasetPath, caller: Reader) -> DatasetDetails:
-    """A table, and what its columns hold."""
-    return DatasetDetails.of(_owned(api_state(request), caller, dataset))
+def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
+    """Return a table with a summary of its columns."""
+    return dataset_details(find_dataset(caller, dataset))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
-def delete_dataset(request: Request, dataset: DatasetPath, caller: Submitter) -> None:
-    """Forget a table. Jobs on it that were asked for before go on."""
-    api = api_state(request)
-    row = _owned(api, caller, dataset)
-    if not api.resources.ledger.datasets.delete(caller.tenant, dataset):
+def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
+    """Delete a table. Jobs that use it are not affected."""
+    row = find_dataset(caller, dataset)
+    if not caller.api.ledger.datasets.delete(caller.tenant, dataset):
         raise _unknown(dataset)
-    _remove_unnamed(api, row.digest)
+    _remove_unused(caller.api, row.digest)
 
 
-def _owned(api: ApiState, caller: Caller, dataset: str) -> DatasetRow:
-    row = api.resources.ledger.datasets.get(caller.tenant, dataset)
+def find_dataset(caller: Caller, dataset: str) -> DatasetRow:
+    """Return a table of the caller's tenant. Tables of other tenants look as if they did not exist."""
+    row = caller.api.ledger.datasets.get(caller.tenant, dataset)
     if row is None:
         raise _unknown(dataset)
     return row
 
 
 def _unknown(dataset: str) -> NotFoundError:
-    remedy = "GET /v1/datasets lists those there are."
+    remedy = "GET /v1/datasets lists all tables; POST /v1/datasets uploads one."
     return NotFoundError(f"There is no table {dataset}.", field="dataset", remedy=remedy)
 
 
-def _room(api: ApiState, caller: Caller) -> Room:
-    ledger = api.resources.ledger
-    quota = ledger.quotas.get(caller.tenant).bytes
-    return Room(api.settings.upload_bytes, quota, 0 if quota is None else ledger.datasets.bytes_stored(caller.tenant))
+def _size_limit(caller: Caller) -> SizeLimit:
+    quota = caller.api.ledger.quotas.get(caller.tenant).bytes
+    stored = 0 if quota is None else caller.api.ledger.datasets.bytes_stored(caller.tenant)
+    return SizeLimit(caller.api.settings.upload_bytes, quota, stored)
 
 
-def _kept(api: ApiState, caller: Caller, received: Received) -> tuple[DatasetRow, bool]:
-    """The table's row, and whether it is new."""
-    known = api.resources.ledger.datasets.find_by_digest(caller.tenant, received.digest)
-    if known is not None:
-        _put(api.resources.store, received)  # it may have been lost
-        return known, False
-    told = api.tables.children.run("describe", received.path, received.name)
-    row = _row(received, caller.tenant, told, api.resources.clock())
-    _put(api.resources.store, received)
+def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
+    """Store a table; return its row, and True if it is new."""
+    api = caller.api
+    existing = api.ledger.datasets.find_by_digest(caller.tenant, table.digest)
+    if existing is not None:
+        _put(api, table)  # in case the store has lost it
+        return existing, False
+    description = api.tables.reader.run("describe", table.path, table.name)
+    row = _dataset_row(table, caller.tenant, description, api.resources.clock())
+    _put(api, table)
     try:
-        kept = api.resources.ledger.datasets.find_or_add(row)
+        kept = api.ledger.datasets.find_or_add(row)
     except BaseException:
-        _remove_unnamed(api, received.digest)
+        _remove_unused(api, table.digest)
         raise
-    _put(api.resources.store, received)  # somebody may have deleted the same table between the two
+    _put(api, table)  # in case another request deleted the same table in between
     return kept, kept.id == row.id
 
 
-def _row(received: Received, tenant: str, told: dict[str, Any], now: float) -> DatasetRow:
+def _dataset_row(table: ReceivedTable, tenant: str, description: dict[str, Any], now: float) -> DatasetRow:
     return DatasetRow(
-        id=f"{int(now * 1000):012x}{token_hex(6)}",  # in the order of their making
+        id=f"{int(now * 1000):012x}{token_hex(6)}",  # sorts by creation time
         tenant=tenant,
-        name=received.name,
-        digest=received.digest,
-        format=received.format,
-        size=received.size,
-        rows=told["rows"],
-        columns=told["columns"],
-        description={"features": told["features"]},
+        name=table.name,
+        digest=table.digest,
+        format=table.format,
+        size=table.size,
+        rows=description["rows"],
+        columns=description["columns"],
+        description={"features": description["features"]},
         created=now,
     )
 
 
-def _put(store: ArtifactStore, received: Received) -> None:
-    store.put(f"tables/{received.digest}", received.path)
+def _put(api: ApiState, table: ReceivedTable) -> None:
+    api.resources.store.put(f"tables/{table.digest}", table.path)
 
 
-def _remove_unnamed(api: ApiState, digest: str) -> None:
-    api.resources.ledger.datasets.remove_unused_file(digest, lambda: api.resources.store.delete(f"tables/{digest}"))
+def _remove_unused(api: ApiState, digest: str) -> None:
+    """Delete the file unless another dataset refers to it."""
+    api.ledger.datasets.remove_unused_file(digest, lambda: api.resources.store.delete(f"tables/{digest}"))

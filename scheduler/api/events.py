@@ -1,4 +1,4 @@
-"""`/v1/jobs/{job}/events`: what happens to a job, as it happens (server-sent events)."""
+"""`/v1/jobs/{job}/events`: the events of a job as they happen (server-sent events)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,21 +11,20 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import MaaboError
 from scheduler.api.auth import Reader
 from scheduler.api.broadcaster import EventBroadcaster
-from scheduler.api.jobs import JobPath, owned
+from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
-from scheduler.api.state import api_state
 from scheduler.api.subscribers import (
-    ANEW,
+    CLOSED,
     HEARTBEAT,
-    ID,
-    OVER,
+    ID_PATTERN,
+    RESTART,
     RETRY,
-    START,
+    STREAM_START,
     Event,
     EventStream,
-    Place,
+    StreamId,
     Subscriber,
-    place_of,
+    parse_id,
 )
 
 logger = StructuredLogger("maabo.api.events")
@@ -33,14 +32,14 @@ logger = StructuredLogger("maabo.api.events")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 HEARTBEAT_SECONDS = 15.0
-LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID, description="As browsers send it.")]
-After = Annotated[str | None, Query(pattern=ID, description="The same, where no header can be sent.")]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID_PATTERN, description="As browsers send it.")]
+After = Annotated[str | None, Query(pattern=ID_PATTERN, description="The same, for clients that cannot set headers.")]
 _EXAMPLE = 'id: 1763270000000-0\nevent: progress\ndata: {"id": "0123…", "state": "running", "trees": 1200, …}\n\n'
 _ONE_EVENT = {
     "type": "object",
     "description": "One event of the stream.",
     "properties": {
-        "id": {"type": "string", "pattern": ID},
+        "id": {"type": "string", "pattern": ID_PATTERN},
         "event": {"enum": ["state", "progress", "rules", "end"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
         "retry": {"type": "integer"},
@@ -48,7 +47,7 @@ _ONE_EVENT = {
 }
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events as they come; ends after the event `end`",
+        "description": "A stream of events, which ends after the event `end`",
         "content": {"text/event-stream": {"schema": _ONE_EVENT, "example": _EXAMPLE}},
     },
     **documented("invalid-document", "unauthorized", "forbidden", "not-found", "busy"),
@@ -59,20 +58,23 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 async def follow_job(
     request: Request, job: JobPath, caller: Reader, last: LastId = None, after: After = None
 ) -> EventStream:
-    """Follow a job: first how it stands (`state`), then what comes (`state`, `progress`, `rules`), and `end`.
+    """Follow a job: first its current state (`state`), then changes (`state`, `progress`, `rules`), finally `end`.
 
-    With the id of the last event that came, all after it, each once; or how the job stands now if that is too long ago.
+    With the ID of the last event received, the stream continues after it without gaps or repetitions. If that event is
+    no longer available, the stream starts with the current state.
     """
-    await run_in_threadpool(owned, api_state(request), caller, job)
+    await run_in_threadpool(find_job, caller, job)
     broadcaster: EventBroadcaster = request.app.state.broadcaster
-    subscriber = broadcaster.subscribers.join(job, request.headers.get("authorization"))
-    given = last or after
-    chunks = followed(broadcaster, subscriber, None if given is None else place_of(given))
-    return EventStream(chunks, lambda: broadcaster.subscribers.leave(subscriber))
+    subscriber = broadcaster.subscribers.add(job, request.headers.get("authorization"))
+    last_id = last or after
+    chunks = _chunks(broadcaster, subscriber, None if last_id is None else parse_id(last_id))
+    return EventStream(chunks, lambda: broadcaster.subscribers.remove(subscriber))
 
 
-async def followed(broadcaster: EventBroadcaster, subscriber: Subscriber, after: Place | None) -> AsyncIterator[bytes]:
-    """What a client is sent, until its job has ended or it is let go."""
+async def _chunks(
+    broadcaster: EventBroadcaster, subscriber: Subscriber, after: StreamId | None
+) -> AsyncIterator[bytes]:
+    """Yield what the client is sent until the job has ended or the client is disconnected."""
     yield RETRY
     async for event in _events(broadcaster, subscriber, after):
         if event.chunk:
@@ -82,42 +84,44 @@ async def followed(broadcaster: EventBroadcaster, subscriber: Subscriber, after:
             return
 
 
-_BEAT = Event(None, HEARTBEAT)
+_HEARTBEAT = Event(None, HEARTBEAT)
 
 
-async def _events(broadcaster: EventBroadcaster, subscriber: Subscriber, after: Place | None) -> AsyncIterator[Event]:
-    """Each event once; what came again in a beginning is passed over."""
-    place, event = START, ANEW
-    while event is not OVER and not subscriber.over:
-        if event is ANEW:
+async def _events(
+    broadcaster: EventBroadcaster, subscriber: Subscriber, after: StreamId | None
+) -> AsyncIterator[Event]:
+    """Yield each event once; queued events that the first events already cover are skipped."""
+    position, event = STREAM_START, RESTART
+    while event is not CLOSED and not subscriber.closed:
+        if event is RESTART:
             try:
-                beginning = await broadcaster.begin(subscriber.job, after)
-            except MaaboError as error:  # no ledger: the client comes again, and is told then
-                logger.warning("events ended", job=subscriber.job, reason=error)
+                first = await broadcaster.first_events(subscriber.job, after)
+            except MaaboError as error:  # no ledger: the client reconnects, and then gets a problem document
+                logger.warning("event stream closed", job=subscriber.job, reason=error)
                 return
-            after, place = None, beginning.place
-            for first in _ended_last(beginning.events):
-                yield first
-        elif event.place is None:
+            after, position = None, first.position
+            for each in _end_last(first.events):
+                yield each
+        elif event.id is None:
             yield event
-        elif event.place > place:
-            place = event.place
+        elif event.id > position:
+            position = event.id
             yield event
-        event = await _next(subscriber)
+        event = await _next_event(subscriber)
 
 
-def _ended_last(events: list[Event]) -> list[Event]:
-    """The news of a job's end may be followed by more, which is sent before the stream ends."""
+def _end_last(events: list[Event]) -> list[Event]:
+    """Move the end of the job behind all events, since some may follow the one that ends the job."""
     ends = [event.end for event in events if event.end is not None]
     if not ends:
         return events
-    plain = [Event(event.place, event.chunk) for event in events]
-    return [*plain[:-1], Event(plain[-1].place, plain[-1].chunk, ends[-1])]
+    plain = [Event(event.id, event.chunk) for event in events]
+    return [*plain[:-1], Event(plain[-1].id, plain[-1].chunk, ends[-1])]
 
 
-async def _next(subscriber: Subscriber) -> Event:
+async def _next_event(subscriber: Subscriber) -> Event:
     try:
         async with asyncio.timeout(HEARTBEAT_SECONDS):
             return await subscriber.queue.get()
     except TimeoutError:
-        return _BEAT
+        return _HEARTBEAT

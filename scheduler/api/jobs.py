@@ -1,6 +1,7 @@
-"""The result of a job as the cluster has it: final from the ledger, or so far from Redis."""
+"""`/v1/jobs`: submit, list, inspect, pause, resume, cancel and delete jobs."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,46 +14,41 @@ from redis import RedisError
 from maabo_dist.cluster.streams import send_request
 from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
+from maabo_dist.contract.api import Job
 from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
-from maabo_dist.contract.messages import Request as Wish
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.messages import Request as SchedulerRequest
+from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.search.plan import SearchPlan
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.models import Cursor, DatasetId, Job, JobDetails, JobRequest, Limit, Page, cursor_of, place_of
+from scheduler.api.datasets import find_dataset
+from scheduler.api.models import (
+    Cursor,
+    DatasetId,
+    JobDetails,
+    JobRequest,
+    Limit,
+    Page,
+    decode_cursor,
+    encode_cursor,
+    job_status,
+)
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
-from scheduler.api.state import ApiState, api_state
+from scheduler.api.state import ApiState
 from scheduler.core.job import record_of
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission
 from scheduler.messaging.webhooks import check_place
 from scheduler.resources import Resources
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The rules of a job, as the JSON document of `maabo mine`."""
-
-    document: dict[str, Any]
-    final: bool
-
-
-def result_of(resources: Resources, row: JobRow) -> Result | None:
-    """What there is of a job's rules; None before anyone has looked."""
-    if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
-        return Result(json.loads(text), final=True)
-    found = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
-    return None if found is None else Result(json.loads(found), final=False)
-
-
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
-_WANTED = {"pause": "pause", "resume": "run", "cancel": "cancel"}
-_PAST = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+_WANTED: dict[JobCommand, str] = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 _ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
+_CHANGE = _ONE | documented("conflict")
 _SUBMITTED: dict[int | str, dict[str, Any]] = {
-    200: {"model": JobDetails, "description": "It was there: asked for before, or one that does the same"},
+    200: {"model": JobDetails, "description": "An existing job: the same request, or the same data and settings"},
     **documented(
         *("invalid-document", "invalid-settings", "invalid-dataset", "unauthorized", "forbidden", "not-found"),
         *("key-reused", "too-large", "quota-exceeded"),
@@ -61,160 +57,94 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("", status_code=202, responses=_SUBMITTED)
-def submit(request: Request, response: Response, asked: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
-    """Queue a job. The same key and body give the same job; the same data and settings find the earlier result."""
-    api = api_state(request)
-    with api.resources.tracing.span("submit", valid_traceparent(request.headers.get("traceparent")), "server") as span:
-        submitted = _submitted(api, asked, caller, key, Origin(correlation_of(request), span.traceparent))
+def submit(request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
+    """Queue a job.
+
+    A request with the same key and body returns the same job. A request with the same data and settings as an earlier
+    job returns that job, unless `fresh` is set.
+    """
+    traceparent = valid_traceparent(request.headers.get("traceparent"))
+    with caller.api.resources.tracing.span("submit", traceparent, "server") as span:
+        submitted = _submit(body, caller, key, Origin(correlation_of(request), span.traceparent))
     if submitted.created:
-        _tell(api, submitted.job)
+        _notify_scheduler(caller.api, submitted.job)
     else:
         response.status_code = 200
     response.headers["Location"] = f"/v1/jobs/{submitted.job}"
-    return details(api, owned(api, caller, submitted.job))
+    return job_details(caller.api, find_job(caller, submitted.job))
 
 
 @router.get("", responses=documented("invalid-document", "invalid-settings", "unauthorized", "forbidden"))
 def list_jobs(
-    request: Request,
     caller: Reader,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
     dataset: Annotated[DatasetId | None, Query(description="Only jobs on this table.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[Job]:
-    """Jobs, the newest first."""
-    api = api_state(request)
-    place = place_of(cursor, float, str)
-    after = None if place is None else (float(place[0]), str(place[1]))
-    ledger = api.resources.ledger
-    rows = ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
-    shown, more = rows[:limit], len(rows) > limit
-    last = cursor_of(shown[-1].created, shown[-1].id) if more else None
-    records = _mirrored(api, shown)
-    return Page[Job](items=[_job(row, records.get(row.id)) for row in shown], next=last)
+    """List jobs, newest first."""
+    after = decode_cursor(cursor, float, str)
+    rows = caller.api.ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
+    page, more = rows[:limit], len(rows) > limit
+    records = _live_records(caller.api, page)
+    return Page[Job](
+        items=[_job_status(row, records.get(row.id)) for row in page],
+        next=encode_cursor(page[-1].created, page[-1].id) if more else None,
+    )
 
 
 @router.get("/{job}", responses=_ONE)
-def get_job(request: Request, job: JobPath, caller: Reader) -> JobDetails:
-    """Where a job stands."""
-    api = api_state(request)
-    return details(api, owned(api, caller, job))
+def get_job(job: JobPath, caller: Reader) -> JobDetails:
+    """Return the status and settings of a job."""
+    return job_details(caller.api, find_job(caller, job))
 
 
-@router.post("/{job}/cancel", status_code=202, responses=_ONE | documented("conflict"))
-def cancel(request: Request, job: JobPath, caller: Submitter) -> JobDetails:
-    """End a job. It is heeded within seconds; until then `wanted` tells of it."""
-    return _ask(api_state(request), caller, job, "cancel")
+@router.post("/{job}/cancel", status_code=202, responses=_CHANGE)
+def cancel(job: JobPath, caller: Submitter) -> JobDetails:
+    """Cancel a job. It ends within seconds; until then, `wanted` shows the command."""
+    return _command(caller, job, "cancel")
 
 
-@router.post("/{job}/pause", status_code=202, responses=_ONE | documented("conflict"))
-def pause(request: Request, job: JobPath, caller: Submitter) -> JobDetails:
-    """Let a job rest, with all that it has found."""
-    return _ask(api_state(request), caller, job, "pause")
+@router.post("/{job}/pause", status_code=202, responses=_CHANGE)
+def pause(job: JobPath, caller: Submitter) -> JobDetails:
+    """Pause a job and keep its results so far."""
+    return _command(caller, job, "pause")
 
 
-@router.post("/{job}/resume", status_code=202, responses=_ONE | documented("conflict"))
-def resume(request: Request, job: JobPath, caller: Submitter) -> JobDetails:
-    """Let a paused job go on."""
-    return _ask(api_state(request), caller, job, "resume")
+@router.post("/{job}/resume", status_code=202, responses=_CHANGE)
+def resume(job: JobPath, caller: Submitter) -> JobDetails:
+    """Resume a paused job."""
+    return _command(caller, job, "resume")
 
 
-@router.delete("/{job}", status_code=204, responses=_ONE | documented("conflict"))
-def delete_job(request: Request, job: JobPath, caller: Submitter) -> None:
-    """Forget a job that has ended, with its result."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    if not api.resources.ledger.jobs.delete(caller.tenant, job):
+@router.delete("/{job}", status_code=204, responses=_CHANGE)
+def delete_job(job: JobPath, caller: Submitter) -> None:
+    """Delete a job that has ended, with its result."""
+    row = find_job(caller, job)
+    if not caller.api.ledger.jobs.delete(caller.tenant, job):
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
-    settings = api.resources.settings
-    with suppress(RedisError):  # what is mirrored expires by itself
-        api.resources.redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
-        api.resources.redis.zrem(settings.key(names.JOB_LIST), job)
+    redis, settings = caller.api.resources.redis, caller.api.resources.settings
+    with suppress(RedisError):  # these keys also expire
+        redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
+        redis.zrem(settings.key(names.JOB_LIST), job)
 
 
-def owned(api: ApiState, caller: Caller, job: str) -> JobRow:
-    """A job of the caller's tenant. Of others' jobs nobody learns even that they are there."""
-    row = api.resources.ledger.jobs.get(job, tenant=caller.tenant)
+def find_job(caller: Caller, job: str) -> JobRow:
+    """Return a job of the caller's tenant. Jobs of other tenants look as if they did not exist."""
+    row = caller.api.ledger.jobs.get(job, tenant=caller.tenant)
     if row is None:
-        raise NotFoundError(f"There is no job {job}.", field="job", remedy="GET /v1/jobs lists those there are.")
+        raise NotFoundError(f"There is no job {job}.", field="job", remedy="GET /v1/jobs lists all jobs.")
     return row
 
 
-def _ask(api: ApiState, caller: Caller, job: str, wish: str) -> JobDetails:
-    row = owned(api, caller, job)
-    if row.state.ended:
-        raise ConflictError(
-            f"Job {job} is {row.state.value}; it cannot be {_PAST[wish]}.", remedy="Only jobs that go on can."
-        )
-    api.resources.ledger.jobs.set_command(job, _WANTED[wish], api.resources.clock())
-    _tell(api, job)
-    return details(api, owned(api, caller, job))
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """By what a request is known in logs and traces."""
-
-    correlation: str | None
-    trace: str | None
-
-
-def _submitted(api: ApiState, asked: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submission:
-    ledger = api.resources.ledger
-    body = sha256(json.dumps(dump_with_secrets(asked), sort_keys=True).encode()).hexdigest()
-    if key is not None and (known := ledger.submissions.find_by_key(caller.tenant, key, body)) is not None:
-        return Submission(known, created=False)
-    _check_callback(api, asked, caller)
-    table = ledger.datasets.get(caller.tenant, asked.dataset)
-    if table is None:
-        raise NotFoundError(
-            f"There is no table {asked.dataset}.", field="dataset", remedy="Upload it with POST /v1/datasets."
-        )
-    prepared = api.tables.prepared(table, asked.table)
-    plan = SearchPlan.settle(asked.settings, prepared.features + asked.settings.probes)
-    spec = JobSpec(
-        id=uuid4().hex,
-        dataset=DatasetRef(
-            fingerprint=prepared.fingerprint, name=table.name, settings=asked.table, notes=prepared.notes
-        ),
-        settings=asked.settings,
-        priority=asked.priority,
-        tenant=caller.tenant,
-        callback=asked.callback,
-        dataset_id=table.id,
-        correlation=origin.correlation,
-        trace=origin.trace,
-    )
-    now = api.resources.clock()
-    return ledger.submissions.submit(spec, now, key=key, body=body, fresh=asked.fresh, trees=plan.trees)
-
-
-def _check_callback(api: ApiState, asked: JobRequest, caller: Caller) -> None:
-    if isinstance(asked.callback, Webhook):
-        check_place(asked.callback, api.resources.settings)
-    if isinstance(asked.callback, Callback) and not caller.may("admin"):
-        raise ForbiddenError(
-            "A callback task goes to a queue of the cluster's broker, which needs the scope 'admin'.",
-            field="callback",
-            remedy='Name a webhook: {"url": "https://…", "secret": "…"}.',
-        )
-
-
-def _tell(api: ApiState, job: str) -> None:
-    """A scheduler that hears of it looks at once; without Redis, in a few seconds."""
-    with suppress(RedisError):
-        send_request(api.resources.redis, api.resources.settings, Wish(kind="look", job=job))
-
-
-def details(api: ApiState, row: JobRow) -> JobDetails:
-    """All that can be said of a job."""
-    job = _job(row, _mirrored(api, [row]).get(row.id))
+def job_details(api: ApiState, row: JobRow) -> JobDetails:
+    """Return everything about a job except its rules."""
+    status = _job_status(row, _live_records(api, [row]).get(row.id))
     result = None
     with suppress(RedisError):
-        result = result_of(api.resources, row)
+        result = find_result(api.resources, row)
     return JobDetails(
-        **job.model_dump(),
+        **status.model_dump(),
         table=row.spec.dataset.settings,
         settings=row.spec.settings,
         correlation=row.spec.correlation,
@@ -222,19 +152,97 @@ def details(api: ApiState, row: JobRow) -> JobDetails:
     )
 
 
-def _job(row: JobRow, mirrored: JobRecord | None) -> Job:
-    """The ledger says the state; what Redis shows of a job that goes on may be newer in all else."""
-    record = record_of(row) if mirrored is None else mirrored.model_copy(update={"state": row.state})
-    return Job.of(record, tenant=record.tenant, wanted=row.command, dataset=row.spec.dataset_id)
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result document of a job, as `maabo mine` writes it."""
+
+    document: dict[str, Any]
+    final: bool
 
 
-def _mirrored(api: ApiState, rows: list[JobRow]) -> dict[str, JobRecord]:
-    going = [row.id for row in rows if not row.state.ended]
-    if not going:
+def find_result(resources: Resources, row: JobRow) -> Result | None:
+    """Return the final result from the ledger or the preliminary one from Redis; None if there is none yet."""
+    if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
+        return Result(json.loads(text), final=True)
+    preliminary = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
+    return None if preliminary is None else Result(json.loads(preliminary), final=False)
+
+
+def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
+    row = find_job(caller, job)
+    if row.state.ended:
+        raise ConflictError(
+            f"Job {job} is {row.state.value}; it cannot be {PAST_TENSE[command]}.",
+            remedy="Only jobs that have not ended can be.",
+        )
+    caller.api.ledger.jobs.set_command(job, _WANTED[command], caller.api.resources.clock())
+    _notify_scheduler(caller.api, job)
+    return job_details(caller.api, find_job(caller, job))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """IDs of the request in logs and traces."""
+
+    correlation: str | None
+    trace: str | None
+
+
+def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submission:
+    api, ledger = caller.api, caller.api.ledger
+    digest = sha256(json.dumps(dump_with_secrets(body), sort_keys=True).encode()).hexdigest()
+    if key is not None and (existing := ledger.submissions.find_by_key(caller.tenant, key, digest)) is not None:
+        return Submission(existing, created=False)
+    _check_callback(body, caller)
+    table = find_dataset(caller, body.dataset)
+    columns = api.tables.prepare(table, body.table)
+    plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
+    spec = JobSpec(
+        id=uuid4().hex,
+        dataset=DatasetRef(fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes),
+        settings=body.settings,
+        priority=body.priority,
+        tenant=caller.tenant,
+        callback=body.callback,
+        dataset_id=table.id,
+        correlation=origin.correlation,
+        trace=origin.trace,
+    )
+    return ledger.submissions.submit(
+        spec, api.resources.clock(), key=key, body=digest, fresh=body.fresh, trees=plan.trees
+    )
+
+
+def _check_callback(body: JobRequest, caller: Caller) -> None:
+    if isinstance(body.callback, Webhook):
+        check_place(body.callback, caller.api.resources.settings)
+    if isinstance(body.callback, Callback) and not caller.may("admin"):
+        raise ForbiddenError(
+            "A callback task goes to a queue of the cluster's message broker, which needs the scope 'admin'.",
+            field="callback",
+            remedy='Use a webhook: {"url": "https://…", "secret": "…"}.',
+        )
+
+
+def _notify_scheduler(api: ApiState, job: str) -> None:
+    """Make a scheduler look at the job immediately; without Redis, it does so within seconds."""
+    with suppress(RedisError):
+        send_request(api.resources.redis, api.resources.settings, SchedulerRequest(kind="look", job=job))
+
+
+def _job_status(row: JobRow, live: JobRecord | None) -> Job:
+    """The state comes from the ledger; Redis may have newer values of the rest."""
+    record = record_of(row) if live is None else live.model_copy(update={"state": row.state})
+    return job_status(record, wanted=row.command, dataset=row.spec.dataset_id)
+
+
+def _live_records(api: ApiState, rows: Sequence[JobRow]) -> dict[str, JobRecord]:
+    """Return the records in Redis of the jobs that have not ended."""
+    jobs = [row.id for row in rows if not row.state.ended]
+    if not jobs:
         return {}
-    settings = api.resources.settings
     try:
-        texts = api.resources.redis.mget([settings.key(f"{names.JOB_RECORD}:{job}") for job in going])
+        texts = api.resources.redis.mget([api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in jobs])
     except RedisError:
         return {}
     records = (JobRecord.model_validate_json(text) for text in texts if text is not None)

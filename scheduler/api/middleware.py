@@ -1,8 +1,4 @@
-"""One id for a request, from its arrival to the worker's log line: the caller's own, or one that is made here.
-
-A plain ASGI layer around the application: it also writes the access log, which names paths and never headers, and
-tells how long answers took to begin (those of event streams never end).
-"""
+"""ASGI middleware: correlation IDs with the access log, and limits on request bodies."""
 
 import re
 from collections.abc import Callable
@@ -20,30 +16,36 @@ logger = StructuredLogger("maabo.api.access")
 
 HEADER = "X-Request-ID"
 PROBES = {"/healthz", "/readyz", "/metrics"}
-"""Asked all the time, by machines."""
-_FORM = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
-"""What cannot forge a line of a log."""
+"""Polled by monitoring; logged at debug level."""
+MAX_BYTES = 8 << 20
+UPLOADS = "/v1/datasets"
+"""Limits the size of its bodies itself."""
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
+"""IDs that cannot forge a line of the log."""
 
 Observe = Callable[[str, str, int, float], None]
-"""Method, route, status, seconds."""
+"""Called with method, route, status and seconds."""
 
 
-class Correlation:
-    """Gives every request its id, and says of each what became of it."""
+class CorrelationMiddleware:
+    """Gives every request an ID, its own or a new one, and writes the access log, which contains no headers.
+
+    Durations are measured until the response starts, because event streams do not end.
+    """
 
     def __init__(self, app: ASGIApp, observe: Observe) -> None:
         self._app, self._observe = app, observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        correlation = _given(scope) or token_hex(8)
+        correlation = _request_id(scope) or token_hex(8)
         scope.setdefault("state", {})["correlation"] = correlation
         started, status, seconds = perf_counter(), 500, 0.0
 
-        async def answer(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status, seconds
             if message["type"] == "http.response.start":
                 status, seconds = message["status"], perf_counter() - started
@@ -51,66 +53,58 @@ class Correlation:
             await send(message)
 
         try:
-            await self._app(scope, receive, answer)
+            await self._app(scope, receive, send_with_id)
         finally:
-            self._tell(scope, status, seconds, correlation)
-
-    def _tell(self, scope: Scope, status: int, seconds: float, correlation: str) -> None:
-        self._observe(scope["method"], _route(scope), status, seconds)
-        say = logger.debug if scope["path"] in PROBES and status < 500 else logger.info
-        facts: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
-        say(f"{scope['method']} {scope['path'][:200]!r}", **facts)
+            self._observe(scope["method"], _route(scope), status, seconds)
+            log = logger.debug if scope["path"] in PROBES and status < 500 else logger.info
+            fields: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
+            log(f"{scope['method']} {scope['path'][:200]!r}", **fields)
 
 
-def _given(scope: Scope) -> str | None:
+def _request_id(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == HEADER.lower().encode():
             text: str = value.decode("latin-1")
-            return text if _FORM.fullmatch(text) else None
+            return text if _SAFE_ID.fullmatch(text) else None
     return None
 
 
 def _route(scope: Scope) -> str:
-    """The path with its parameters' names: ids in labels of metrics would grow without end."""
-    found = getattr(scope.get("route"), "path", None)
-    return str(found) if found is not None else "none"
+    """Return the path with parameter names instead of values, which would create a metric for each ID."""
+    path = getattr(scope.get("route"), "path", None)
+    return str(path) if path is not None else "none"
 
 
-MOST_BYTES = 8 << 20
-UPLOADS = "/v1/datasets"
-"""Counts for itself, as it streams."""
-
-
-class BodyLimit:
-    """An ASGI layer that stops reading after `MOST_BYTES`, and hangs up on whoever is answered while still sending."""
+class BodyLimitMiddleware:
+    """Rejects bodies above `MAX_BYTES`, and closes the connection if the response starts before the body ends."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        left = inf if scope["path"].rstrip("/") == UPLOADS else MOST_BYTES
-        coming = _has_body(scope)
+        remaining = inf if scope["path"].rstrip("/") == UPLOADS else MAX_BYTES
+        more_body = _has_body(scope)
 
-        async def counted() -> Message:
-            nonlocal left, coming
+        async def receive_limited() -> Message:
+            nonlocal remaining, more_body
             message = await receive()
-            coming = coming and message.get("more_body", False)
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise HTTPException(413, f"The body is larger than {MOST_BYTES:,} bytes.")
+            more_body = more_body and message.get("more_body", False)
+            remaining -= len(message.get("body", b""))
+            if remaining < 0:
+                raise HTTPException(413, f"The body is larger than {MAX_BYTES:,} bytes.")
             return message
 
-        async def answer(message: Message) -> None:
-            if coming and message["type"] == "http.response.start":
-                # Else the server would take in the rest, however long it is, to keep the connection.
+        async def send_and_close(message: Message) -> None:
+            if more_body and message["type"] == "http.response.start":
+                # Otherwise the server would read the rest of the body, whatever its size, to reuse the connection.
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
-        await self._app(scope, counted, answer)
+        await self._app(scope, receive_limited, send_and_close)
 
 
 def _has_body(scope: Scope) -> bool:

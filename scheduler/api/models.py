@@ -1,22 +1,27 @@
-"""Jobs as other services ask for them and read them."""
+"""Requests and responses that only the API needs, and pagination; the client shares those in `contract.api`."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import asdict
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from maabo_dist.contract.api import Dataset, DatasetDetails, Job, JobProgress
 from maabo_dist.contract.job import AnyCallback, JobState, Priority
 from maabo_dist.contract.record import JobRecord
-from maabo_dist.data.columns import ColumnKind
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, TableSettings
-from scheduler.api.tree_reader import GrownTree
 from scheduler.ledger.datasets import DatasetRow
 
+MAX_ROWS = 1000
+MAX_PAGE = 200
+Item = TypeVar("Item")
+
 DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Cell = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | None
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Items per page.")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
 
 JOB_EXAMPLE: dict[str, Any] = {
     "dataset": "d41f0c9be4a1",
@@ -25,70 +30,77 @@ JOB_EXAMPLE: dict[str, Any] = {
 }
 
 
-class JobRequest(BaseModel):
-    """A job that is asked for: the same words as the options of `maabo mine`."""
+class PlanRequest(BaseModel):
+    """A table and settings. Names are those of the options of `maabo mine`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
 
     dataset: DatasetId
-    """Of a table that was uploaded."""
+    """ID of an uploaded table."""
     table: TableSettings = TableSettings()
     settings: MiningSettings = MiningSettings()
+
+
+class JobRequest(PlanRequest):
+    """A job to queue."""
+
     priority: Priority = Priority.NORMAL
     callback: AnyCallback | None = None
     fresh: bool = False
-    """Mine anew, even where the same was mined before."""
-
-
-class JobProgress(BaseModel):
-    """How far a job is, as its events tell it. Times are seconds since the epoch."""
-
-    id: str
-    state: JobState
-    name: str
-    priority: Priority
-    created: float
-    started: float | None
-    finished: float | None
-    seconds: float
-    """How long it has been running, pauses left out."""
-    progress: float | None
-    """From 0 to 1."""
-    eta_seconds: float | None
-    pairs_screened: int | None
-    pairs: int | None
-    trees: int
-    planned: int | None
-    failed: int
-    best_score: float | None
-    rules: int | None
-    digest: str | None
-    reason: str | None
-
-    @classmethod
-    def of(cls, record: JobRecord, **more: Any) -> Self:
-        """From a record, and what only the ledger knows."""
-        told = record.model_dump(exclude={"tenant"})
-        return cls(**told, **more, progress=_progress(record), eta_seconds=_eta(record))
-
-
-class Job(JobProgress):
-    """Where a job stands."""
-
-    tenant: str
-    wanted: str
-    """What its owner asked for last: run, pause or cancel."""
-    dataset: str | None
+    """Run the job even if an identical one has run before."""
 
 
 class JobDetails(Job):
-    """All that can be said of a job."""
+    """A job with its settings."""
 
     table: TableSettings | None = None
     settings: MiningSettings
     correlation: str | None = None
     funnel: dict[str, Any] | None = None
-    """How many leaves there were, and how many of them each of the conditions left; None before anyone has looked."""
+    """Number of leaves that remain after each selection step; null before the first selection of rules."""
+
+
+class RowsToExplain(BaseModel):
+    """Rows with the columns of the table; null for a missing cell."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"rows": [{"sex": "female", "fare": 71.3, "age": None}]}]}
+    )
+
+    rows: Annotated[list[dict[str, Cell]], Field(min_length=1, max_length=MAX_ROWS)]
+
+
+class ScoreHistory(BaseModel):
+    """Scores of trees in the order of the search."""
+
+    trees: int
+    """Number of trees so far."""
+    numbers: list[int]
+    """Indexes of the trees shown, in increasing order, without failed ones."""
+    scores: list[float]
+    """Their macro F1 on the validation rows."""
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a list."""
+
+    items: list[Item]
+    next: str | None = None
+    """Cursor of the next page; null on the last page."""
+
+
+def job_progress(record: JobRecord) -> JobProgress:
+    """Return the record with its progress and remaining time."""
+    return JobProgress(**_progress_fields(record))
+
+
+def job_status(record: JobRecord, *, wanted: str, dataset: str | None) -> Job:
+    """Return the record with its progress and what only the ledger knows."""
+    return Job(**_progress_fields(record), wanted=wanted, dataset=dataset)
+
+
+def _progress_fields(record: JobRecord) -> dict[str, Any]:
+    return record.model_dump() | {"progress": _progress(record), "eta_seconds": _eta(record)}
 
 
 def _progress(record: JobRecord) -> float | None:
@@ -98,184 +110,42 @@ def _progress(record: JobRecord) -> float | None:
 
 
 def _eta(record: JobRecord) -> float | None:
-    """As if it went on as fast as so far."""
+    """Assume that the job continues at its average speed so far."""
     if record.state is not JobState.RUNNING or not record.planned or not record.trees:
         return None
     return max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
 
 
-class Dataset(BaseModel):
-    """A table that is stored."""
-
-    id: str
-    name: str
-    format: str
-    """csv or parquet."""
-    size: int
-    """Bytes of the file."""
-    rows: int
-    columns: int
-    fingerprint: str
-    """SHA-256 of the file."""
-    created: float
-    """Seconds since the epoch."""
-
-    @classmethod
-    def of(cls, row: DatasetRow) -> Self:
-        """From the ledger's row."""
-        return cls(**_told(row))
+def dataset_summary(row: DatasetRow) -> Dataset:
+    """Return a stored table without its columns."""
+    return Dataset(**_dataset_fields(row))
 
 
-class Column(BaseModel):
-    """What one column holds."""
-
-    name: str
-    kind: ColumnKind
-    """`number`; `pair`, two texts and nothing missing; `level`, texts; `other`, what cannot be mined."""
-    missing: int
-    """Cells."""
-    distinct: int | None
-    """Values that are not missing; null where they cannot be compared."""
-    levels: list[str] | None
-    """The first 50 texts, each cut after 100 characters; fewer in a table with very many. Null for numbers."""
-    smallest: float | None
-    largest: float | None
+def dataset_details(row: DatasetRow) -> DatasetDetails:
+    """Return a stored table with a summary of its columns."""
+    return DatasetDetails(**_dataset_fields(row), features=row.description.get("features", []))
 
 
-class DatasetDetails(Dataset):
-    """A table, and what its columns hold."""
-
-    features: list[Column]
-    """In the table's order."""
-
-    @classmethod
-    def of(cls, row: DatasetRow) -> Self:
-        """From the ledger's row."""
-        return cls(**_told(row), features=row.description.get("features", []))
+def _dataset_fields(row: DatasetRow) -> dict[str, Any]:
+    fields = {name: getattr(row, name) for name in Dataset.model_fields if name != "fingerprint"}
+    return fields | {"fingerprint": row.digest}
 
 
-def _told(row: DatasetRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "format": row.format,
-        "size": row.size,
-        "rows": row.rows,
-        "columns": row.columns,
-        "fingerprint": row.digest,
-        "created": row.created,
-    }
+def encode_cursor(*position: float | str) -> str:
+    """Return a cursor for the items after this position: a sort key, which stays valid when items are added."""
+    return urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
-MOST_ROWS = 1000
-
-Cell = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | None
-
-
-class RowsToExplain(BaseModel):
-    """Rows of the table, or others with its columns; null where a cell is missing."""
-
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"rows": [{"sex": "female", "fare": 71.3, "age": None}]}]}
-    )
-
-    rows: Annotated[list[dict[str, Cell]], Field(min_length=1, max_length=MOST_ROWS)]
-
-
-class FiredRule(BaseModel):
-    """A rule that fires for some row."""
-
-    text: str
-    predicts: str
-    """Its class."""
-    n: int
-    gini: float
-
-
-class ExplainedRow(BaseModel):
-    """What rules say of a row."""
-
-    rules: list[str]
-    """Ids of those that fire, in the order of the document."""
-    predicts: str | None
-    """The class that these speak for, as `RuleMiner.predict` has it; null where none fires."""
-
-
-class Explanation(BaseModel):
-    """What rules say of rows."""
-
-    partial: bool
-    digest: str
-    rules: dict[str, FiredRule]
-    """Those that fire for some row, by their ids."""
-    rows: list[ExplainedRow]
-
-
-class Tree(BaseModel):
-    """A tree that was grown."""
-
-    number: int
-    """In the order of the search, from 0; rules name it in `source.tree`."""
-    features: list[str]
-    depth: int | None
-    """Null, like `score`, if the tree could not be had."""
-    score: float | None
-    """Macro F1 on the validation rows."""
-    leaves: int
-
-    @classmethod
-    def of(cls, tree: GrownTree) -> "Tree":
-        """From what was read."""
-        return cls(**asdict(tree))
-
-
-class Course(BaseModel):
-    """How a search went."""
-
-    trees: int
-    """Grown so far."""
-    numbers: list[int]
-    """Of the trees that are told of, rising; those that could not be had are left out."""
-    scores: list[float]
-    """Of these."""
-
-    @classmethod
-    def of(cls, trees: int, found: list[GrownTree]) -> "Course":
-        """From trees in the order of the search."""
-        had = [(tree.number, tree.score) for tree in found if tree.score is not None]
-        return cls(trees=trees, numbers=[number for number, _ in had], scores=[score for _, score in had])
-
-
-MOST = 200
-Item = TypeVar("Item")
-
-Limit = Annotated[int, Query(ge=1, le=MOST, description="Items on a page.")]
-Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the page before.")]
-
-
-class Page(BaseModel, Generic[Item]):
-    """Some items of a list."""
-
-    items: list[Item]
-    next: str | None = None
-    """The cursor of the next page; none on the last."""
-
-
-def cursor_of(*place: float | str) -> str:
-    """A cursor after this place."""
-    return urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
-
-
-def place_of(cursor: str | None, *kinds: type) -> tuple[float | str, ...] | None:
-    """What a cursor stands for, if it is one of ours."""
+def decode_cursor(cursor: str | None, *types: type) -> tuple[Any, ...] | None:
+    """Return the position of a cursor; its values must have these types."""
     if cursor is None:
         return None
     try:
-        found = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        position = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or [type(part) for part in found] != list(kinds):
+        position = None
+    if not isinstance(position, list) or [type(part) for part in position] != list(types):
         raise SettingsError(
-            f"cursor: {cursor[:50]!r} is none that a page gave.", field="cursor", remedy="Give `next` of a page."
+            f"cursor: {cursor[:50]!r} is not a valid cursor.", field="cursor", remedy="Give `next` of a page."
         )
-    return tuple(found)
+    return tuple(position)

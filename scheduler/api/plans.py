@@ -1,16 +1,16 @@
-"""`/v1/plans`: what a job would be, for whoever is about to ask for one. Nothing is queued and nothing kept."""
+"""`/v1/plans`: preview a job without queueing it."""
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
+from fastapi import APIRouter
+from pydantic import BaseModel
 
 from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
-from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.settings import MiningSettings
 from scheduler.api.auth import Submitter
-from scheduler.api.models import JOB_EXAMPLE, DatasetId
-from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import api_state
+from scheduler.api.datasets import find_dataset
+from scheduler.api.models import PlanRequest
+from scheduler.api.problems import documented
 from scheduler.api.tables import PreparedColumns
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])
@@ -20,75 +20,59 @@ _PROBLEMS = documented(
 )
 
 
-class PlanRequest(BaseModel):
-    """A job that might be asked for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
-
-    dataset: DatasetId
-    table: TableSettings = TableSettings()
-    settings: MiningSettings = MiningSettings()
-
-
 class Plan(BaseModel):
-    """What it would be."""
+    """The search that a job would run."""
 
     features: int
-    """That the table gives, probes included."""
+    """Number of features, including probes."""
     rows: int
     classes: int
     space: str
-    """How many subsets of features there are, in all digits: more than most languages' numbers hold."""
+    """Number of subsets of features, as text because it can exceed the integers of most languages."""
     space_text: str
-    """The same for people: `161,700`, `1.3×10¹²`."""
+    """The same, abbreviated: `161,700`, `1.3×10¹²`."""
     subset_sizes: list[int]
     trees: int
     batch: int
     initial: int
     screened: bool
-    """Whether pairs of features are looked at first."""
+    """True if pairs of features are screened before the search."""
     core_seconds: float
-    """About how long one core is busy with it."""
+    """Estimated work, in seconds of one core."""
     round_trip_seconds: float
-    """About how long it waits for messages on their way, beside that."""
+    """Estimated additional time for messages between scheduler and workers."""
     explained: list[str]
-    """What was chosen, and why."""
+    """The choices made for this search, with their reasons."""
     notes: list[str]
-    """What became of the table, and what of the settings does not fit it."""
-
-    @classmethod
-    def of(cls, plan: SearchPlan, columns: PreparedColumns, settings: MiningSettings) -> "Plan":
-        """From what the settings become for these columns."""
-        return cls(
-            features=plan.features,
-            rows=columns.rows,
-            classes=columns.classes,
-            space=str(plan.space_size),
-            space_text=large_number(plan.space_size),
-            subset_sizes=list(plan.sizes),
-            trees=plan.trees,
-            batch=plan.batch,
-            initial=plan.initial,
-            screened=plan.screened,
-            core_seconds=core_seconds(plan, settings, rows=columns.rows, classes=columns.classes),
-            round_trip_seconds=round_trip_seconds(plan),
-            explained=list(explained(plan, settings)),
-            notes=[*columns.notes, *plan.notes],
-        )
+    """Changes made to the table, and settings that do not fit it."""
 
 
 @router.post("", responses=_PROBLEMS)
-def make_plan(request: Request, asked: PlanRequest, caller: Submitter) -> Plan:
-    """What a job would be: the size of its search, the choices made for it, about how long it takes.
+def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
+    """Preview a job: the size of its search, the choices made for it and its estimated duration.
 
-    Refused is what `POST /v1/jobs` would refuse, quotas aside.
+    Rejects whatever `POST /v1/jobs` would reject, except for quotas.
     """
-    api = api_state(request)
-    table = api.resources.ledger.datasets.get(caller.tenant, asked.dataset)
-    if table is None:
-        raise NotFoundError(
-            f"There is no table {asked.dataset}.", field="dataset", remedy="Upload it with POST /v1/datasets."
-        )
-    columns = api.tables.prepared(table, asked.table, keep=False)
-    plan = SearchPlan.settle(asked.settings, columns.features + asked.settings.probes)
-    return Plan.of(plan, columns, asked.settings)
+    table = find_dataset(caller, body.dataset)
+    columns = caller.api.tables.prepare(table, body.table, keep=False)
+    plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
+    return _describe_plan(plan, columns, body.settings)
+
+
+def _describe_plan(plan: SearchPlan, columns: PreparedColumns, settings: MiningSettings) -> Plan:
+    return Plan(
+        features=plan.features,
+        rows=columns.rows,
+        classes=columns.classes,
+        space=str(plan.space_size),
+        space_text=large_number(plan.space_size),
+        subset_sizes=list(plan.sizes),
+        trees=plan.trees,
+        batch=plan.batch,
+        initial=plan.initial,
+        screened=plan.screened,
+        core_seconds=core_seconds(plan, settings, rows=columns.rows, classes=columns.classes),
+        round_trip_seconds=round_trip_seconds(plan),
+        explained=list(explained(plan, settings)),
+        notes=[*columns.notes, *plan.notes],
+    )

@@ -1,4 +1,4 @@
-"""Problems over HTTP: every answer that is not a success is a problem document, whoever noticed what is wrong."""
+"""Every response that is not a success is a problem document (RFC 9457)."""
 
 from typing import Any
 
@@ -28,53 +28,53 @@ _BY_STATUS = {
     415: "unsupported-media",
     422: "invalid-document",
 }
-_PLACES = {"body", "query", "path", "header"}
+_LOCATIONS = {"body", "query", "path", "header"}
 
 
 class NotFoundError(InputError):
-    """There is no such thing, or it is another tenant's: nobody can tell the two apart."""
+    """The object does not exist, or belongs to another tenant; the response is the same."""
 
     kind = "not-found"
 
 
 class ConflictError(InputError):
-    """This cannot be done in the present state."""
+    """The request is not possible in the current state."""
 
     kind = "conflict"
 
 
 class NoRulesYetError(InputError):
-    """Nobody has looked for rules yet; it is worth asking again."""
+    """The job has not selected any rules yet; the client should ask again."""
 
     kind = "no-rules-yet"
 
 
 class NotAcceptableError(InputError):
-    """None of the formats that were asked for is there."""
+    """None of the formats in `Accept` is available."""
 
     kind = "not-acceptable"
 
 
 class BusyError(InputError):
-    """This server does as much as it takes on; another one, or this one later, may do it."""
+    """This process has reached a limit; the client should try again later."""
 
     kind = "busy"
 
 
 class UnauthorizedError(InputError):
-    """No token came, or one that is not valid."""
+    """The request has no token, or an invalid one."""
 
     kind = "unauthorized"
 
 
 class ForbiddenError(InputError):
-    """The token does not permit this."""
+    """The token does not permit this request."""
 
     kind = "forbidden"
 
 
 class UnavailableError(MaaboError):
-    """A part of the cluster cannot be reached."""
+    """A component of the cluster cannot be reached."""
 
     kind = "unavailable"
 
@@ -86,25 +86,25 @@ class ProblemResponse(JSONResponse):
 
 
 def install(app: FastAPI) -> None:
-    """Turn everything that is raised into a problem document."""
-    app.add_exception_handler(MaaboError, _ours)
-    app.add_exception_handler(RedisError, _redis)
-    app.add_exception_handler(BrokerError, _broker)
-    # Starlette's types want handlers of every exception, and call each with its own kind only.
-    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
-    app.add_exception_handler(Exception, _unexpected)
+    """Convert every exception to a problem document."""
+    app.add_exception_handler(MaaboError, _handle_error)
+    app.add_exception_handler(RedisError, _handle_outage)
+    app.add_exception_handler(BrokerError, _handle_outage)
+    # Starlette declares handlers for any exception, but calls each one with its own type only.
+    app.add_exception_handler(RequestValidationError, _handle_invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, _handle_http)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, _handle_unexpected)
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The problems that a route may answer with, for the OpenAPI document."""
+    """Return the problems that a route may answer with, for the OpenAPI document."""
     by_status: dict[int, list[str]] = {}
     for kind in (*kinds, "unavailable"):
         by_status.setdefault(KINDS[kind][0], []).append(kind)
-    return {status: _documented(status, names) for status, names in sorted(by_status.items())}
+    return {status: _document_status(status, kinds_of) for status, kinds_of in sorted(by_status.items())}
 
 
-def _documented(status: int, kinds: list[str]) -> dict[str, Any]:
+def _document_status(status: int, kinds: list[str]) -> dict[str, Any]:
     examples = {kind: {"value": Problem.of(kind, KINDS[kind][1] + ".").to_json()} for kind in kinds}
     content: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}}
     headers = {"WWW-Authenticate": {"schema": {"type": "string"}}} if status == 401 else {}
@@ -112,7 +112,7 @@ def _documented(status: int, kinds: list[str]) -> dict[str, Any]:
 
 
 def respond(problem: Problem) -> ProblemResponse:
-    """The answer for a problem."""
+    """Return the response for a problem."""
     headers: dict[str, str] = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -122,63 +122,58 @@ def respond(problem: Problem) -> ProblemResponse:
 
 
 def correlation_of(request: Request) -> str | None:
-    """The id that the middleware gave the request."""
-    found: str | None = getattr(request.state, "correlation", None)
-    return found
+    """Return the correlation ID that the middleware assigned."""
+    correlation: str | None = getattr(request.state, "correlation", None)
+    return correlation
 
 
-async def _ours(request: Request, error: Exception) -> ProblemResponse:
+async def _handle_error(request: Request, error: Exception) -> ProblemResponse:
     problem = problem_of(error, correlation_of(request))
     if problem.status >= 500:
         logger.warning("request failed", correlation=problem.instance, reason=error)
     return respond(problem)
 
 
-async def _redis(request: Request, error: Exception) -> ProblemResponse:
-    logger.warning("Redis cannot be reached", correlation=correlation_of(request), reason=error)
-    said = "Redis, which the cluster works over, cannot be reached."
-    return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
+async def _handle_outage(request: Request, error: Exception) -> ProblemResponse:
+    component = "Redis" if isinstance(error, RedisError) else "The message broker"
+    logger.warning(f"{component} cannot be reached", correlation=correlation_of(request), reason=error)
+    detail = f"{component} cannot be reached."
+    return respond(Problem.of("unavailable", detail, remedy="Try again soon.", instance=correlation_of(request)))
 
 
-async def _broker(request: Request, error: Exception) -> ProblemResponse:
-    logger.warning("the broker cannot be reached", correlation=correlation_of(request), reason=error)
-    said = "The broker, by which tasks travel, cannot be reached."
-    return respond(Problem.of("unavailable", said, remedy="Try again soon.", instance=correlation_of(request)))
+async def _handle_invalid(request: Request, error: RequestValidationError) -> ProblemResponse:
+    """Use the same wording for FastAPI's validation errors as for documents received by other means."""
+    problems = [{**one, "loc": _strip_location(one["loc"])} for one in error.errors()]
+    return respond(problem_of(document_error(problems), correlation_of(request)))
 
 
-async def _invalid(request: Request, error: RequestValidationError) -> ProblemResponse:
-    """FastAPI's own finding, in the words of every other place that documents come in at."""
-    found = [{**one, "loc": _place(one["loc"])} for one in error.errors()]
-    return respond(problem_of(document_error(found), correlation_of(request)))
+def _strip_location(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Remove a leading `body` or the like, which is not part of the sender's document."""
+    return path[1:] if len(path) > 1 and path[0] in _LOCATIONS else path
 
 
-def _place(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Without `body` and its like: what is wrong is named as the sender calls it."""
-    return place[1:] if len(place) > 1 and place[0] in _PLACES else place
-
-
-async def _http(request: Request, error: HTTPException) -> ProblemResponse:
-    """What routing found: no such path, no such method, a body that does not parse."""
+async def _handle_http(request: Request, error: HTTPException) -> ProblemResponse:
+    """Handle errors of the router: unknown path, wrong method, a body that cannot be parsed."""
     kind = _BY_STATUS.get(error.status_code, "internal" if error.status_code >= 500 else "invalid-document")
     detail = str(error.detail)
     if error.status_code == 404:
         detail = f"There is nothing at {request.url.path[:200]}."
     elif error.status_code == 405:
-        detail = f"{request.method} cannot be done at {request.url.path[:200]}."
+        detail = f"{request.method} is not supported at {request.url.path[:200]}."
     response = respond(Problem.of(kind, detail, instance=correlation_of(request)))
     response.headers.update(error.headers or {})
     if error.status_code == 405:
-        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
+        response.headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
     return response
 
 
-def _methods(request: Request) -> set[str]:
-    """All that can be done at a path; the router names those of the first route that it finds there."""
+def _allowed_methods(request: Request) -> set[str]:
+    """Return the methods of all routes at this path; the router only reports those of the first match."""
     routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
     return {method for route in routes for method in getattr(route, "methods", None) or ()}
 
 
-async def _unexpected(request: Request, error: Exception) -> ProblemResponse:
-    """Nothing of the error is told to the client; the log has it under the same id."""
-    logger.warning("request failed by our fault", correlation=correlation_of(request), reason=repr(error))
+async def _handle_unexpected(request: Request, error: Exception) -> ProblemResponse:
+    """Reveal nothing about the error; the log has it under the correlation ID."""
+    logger.warning("internal error", correlation=correlation_of(request), reason=repr(error))
     return respond(problem_of(error, correlation_of(request)))

@@ -1,12 +1,12 @@
-"""The processes that read tables from outside: `python -m scheduler.api.reader_process`.
+"""The processes that read uploaded tables: `python -m scheduler.api.reader_process`.
 
-    readers ──folder, socket──► fork ──► request.json ──► limits ──► describe: size and columns  ──► answer.json
-                                                                     prepare: the file `columns`
+    readers.py ──folder, socket──► fork ──► request.json ──► limits ──► describe: size and columns  ──► answer.json
+                                                                        prepare: the file `columns`
 
-The first process only imports what reading needs, which takes longer than reading a small table does, and forks. Each
-child limits its own memory, time and files before it looks at its table, so that whatever a table does to its reader,
-it does it there. An answer is `{"found": …}` or `{"refused": {kind, detail, field, remedy}}`; none means it was killed.
-The socket says the child's number, and ends with it.
+The parent process only imports what reading needs, which takes longer than reading a small table, and forks. Each child
+limits its own memory, time and files before it opens its table, so a malicious table can only harm its own process.
+The answer is `{"result": …}` or `{"error": {kind, detail, field, remedy}}`; without one, the child was killed. The
+child sends its process ID over the socket, which closes when it ends.
 """
 
 import json
@@ -24,49 +24,46 @@ from typing import Any, NoReturn
 
 from maabo_dist.errors import DatasetError, InputError
 
-REQUEST, ANSWER, COLUMNS = "request.json", "answer.json", "columns"
-PATH_BYTES, ANSWER_BYTES = 4096, 64 << 20
-DETAIL = 2000
-"""Characters of a message: it may repeat cells."""
-NAME, ALL_NAMES = 1000, 4_000_000
-"""Characters of a column's name, and of all of them."""
-LEVELS, LEVEL = 50, 100
-"""Levels that a description shows of a column, and characters of each."""
-ALL_LEVELS = 20_000
-"""Levels in one description; the columns after that show none."""
+REQUEST_FILE, ANSWER_FILE, COLUMNS_FILE = "request.json", "answer.json", "columns"
+MAX_PATH_BYTES, MAX_ANSWER_BYTES = 4096, 64 << 20
+MAX_DETAIL = 2000
+"""Characters of an error message, which may quote cells."""
+MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000
+"""Characters of a column's name, and of all names together."""
+MAX_LEVELS, MAX_LEVEL = 50, 100
+"""Levels of a column in a description, and characters of each."""
+MAX_ALL_LEVELS = 20_000
+"""Levels in one description; later columns are described without levels."""
 NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 
 def main() -> int:
-    """Fork a child for each message on stdin, a socket, until there are no more.
-
-    No thread of ours runs here, and what libraries start by being imported holds nothing that a child needs.
-    """
-    import pyarrow.csv
-    import pyarrow.parquet  # noqa: F401 - children limit what comes on top of this
+    """Fork a child for each message on stdin, a socket, until it is closed."""
+    # Imported here because the API imports constants of this module and must not load these libraries for them.
+    # Children inherit them: their memory limit is for what comes on top.
 
     import maabo_dist.data.description
     import maabo_dist.data.preparation
     import maabo_dist.data.readers  # noqa: F401
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel
     with socket.socket(fileno=sys.stdin.fileno()) as control:
         while True:
-            folder, files, _, _ = socket.recv_fds(control, PATH_BYTES, 1)
+            folder, files, _, _ = socket.recv_fds(control, MAX_PATH_BYTES, 1)
             if not folder:
                 return 0
             if os.fork() == 0:
                 os.dup2(os.open(os.devnull, os.O_RDONLY), control.fileno())
-                _live(folder, files[0])
+                _run_child(folder, files[0])
             os.close(files[0])
 
 
-def _live(folder: bytes, line: int) -> NoReturn:
-    """All that a child does. It leaves by `_exit`: what its parent has open or registered is not its own."""
+def _run_child(folder: bytes, connection: int) -> NoReturn:
+    """Answer one request; leave by `_exit`, so that exit handlers of the parent do not run."""
     code = 1
     try:
         os.setsid()
-        os.write(line, str(os.getpid()).encode())
+        os.write(connection, str(os.getpid()).encode())
         os.chdir(folder)
         answer_request()
         code = 0
@@ -75,114 +72,116 @@ def _live(folder: bytes, line: int) -> NoReturn:
 
 
 def answer_request() -> None:
-    """Answer the request in this folder, within its limits."""
-    asked = json.loads(Path(REQUEST).read_text())
-    _limit(asked["bytes"], asked["seconds"])
+    """Answer the request in the current directory, within its limits."""
+    request = json.loads(Path(REQUEST_FILE).read_text())
+    _set_limits(request["bytes"], request["seconds"])
     try:
-        answer = {"found": ACTS[asked["act"]](asked)}
+        answer = {"result": TASKS[request["task"]](request)}
     except MemoryError:
-        answer = {"refused": {"kind": NO_MEMORY, "detail": ""}}
+        answer = {"error": {"kind": NO_MEMORY, "detail": ""}}
     except InputError as error:
-        answer = {"refused": refusal(error)}
-    except Exception as error:  # noqa: BLE001 - a table that nobody thought of; the server's log has this
-        answer = {"refused": {"kind": UNEXPECTED, "detail": repr(error)[:DETAIL]}}
-    Path(ANSWER).write_text(json.dumps(answer, allow_nan=False, ensure_ascii=False), encoding="utf-8")
+        answer = {"error": _encode_error(error)}
+    except Exception as error:  # noqa: BLE001 - uploads can break readers in unforeseen ways; the API logs this
+        answer = {"error": {"kind": UNEXPECTED, "detail": repr(error)[:MAX_DETAIL]}}
+    Path(ANSWER_FILE).write_text(json.dumps(answer, allow_nan=False, ensure_ascii=False), encoding="utf-8")
 
 
-def refusal(error: InputError) -> dict[str, Any]:
-    """An error as plain values."""
-    return {"kind": error.kind, "detail": str(error)[:DETAIL], "field": error.field, "remedy": error.remedy}
+def _encode_error(error: InputError) -> dict[str, Any]:
+    return {"kind": error.kind, "detail": str(error)[:MAX_DETAIL], "field": error.field, "remedy": error.remedy}
 
 
-def described(asked: dict[str, Any]) -> dict[str, Any]:
-    """The size and the columns of a table that has not too many of them."""
+def describe_table(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the size and the columns of a table."""
     from maabo_dist.data.description import describe
 
-    frame = _read(asked, ())
-    left, features = ALL_LEVELS, []
+    frame = _read_table(request, ())
+    remaining, features = MAX_ALL_LEVELS, []
     for column in describe(frame):
-        shown = None if column.levels is None else [text[:LEVEL] for text in column.levels[: min(LEVELS, left)]]
-        left -= len(shown or ())
-        features.append(asdict(column) | {"levels": shown})
+        levels = None
+        if column.levels is not None:
+            levels = [text[:MAX_LEVEL] for text in column.levels[: min(MAX_LEVELS, remaining)]]
+            remaining -= len(levels)
+        features.append(asdict(column) | {"levels": levels})
     return {"rows": len(frame), "columns": len(features), "features": features}
 
 
-def prepared(asked: dict[str, Any]) -> dict[str, Any]:
-    """Write the columns that a job works on."""
+def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
+    """Write the columns of a table to a file; return their fingerprint and notes."""
     from maabo_dist.data.preparation import prepare
     from maabo_dist.settings import TableSettings
 
-    settings = TableSettings.model_validate(asked["table"])
-    ready = prepare(_read(asked, settings.na_values), settings)
-    ready.columns.save(Path(COLUMNS))
-    return {"fingerprint": ready.columns.fingerprint, "notes": list(ready.notes)}
+    settings = TableSettings.model_validate(request["table"])
+    prepared = prepare(_read_table(request, settings.na_values), settings)
+    prepared.columns.save(Path(COLUMNS_FILE))
+    return {"fingerprint": prepared.columns.fingerprint, "notes": list(prepared.notes)}
 
 
-ACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": described, "prepare": prepared}
+TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": describe_table, "prepare": prepare_table}
 
 
-def _read(asked: dict[str, Any], na_values: tuple[str, ...]) -> Any:
-    """The table, if what it says of itself is within the limits."""
+def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
+    """Check the size that the file states before reading it, and the actual size afterwards."""
     from maabo_dist.data.description import outline
     from maabo_dist.data.readers import read_table
 
-    path = Path(asked["file"])
-    about = outline(path)
-    _check_columns(path, about.columns, asked["columns"])
-    if about.cells_bytes > asked["bytes"]:
+    path = Path(request["file"])
+    stated = outline(path)
+    _check_columns(path, stated.columns, request["columns"])
+    if stated.cells_bytes > request["bytes"]:
         raise DatasetError(
-            f"{path} takes {about.cells_bytes:,} bytes of memory or more; this server reads up to {asked['bytes']:,}.",
-            remedy="Leave out columns or rows.",
+            f"{path} takes at least {stated.cells_bytes:,} bytes of memory; the limit of this server is "
+            f"{request['bytes']:,}.",
+            remedy="Remove columns or rows.",
         )
     frame = read_table(path, na_values=na_values)
-    _check_columns(path, len(frame.columns), asked["columns"])
+    _check_columns(path, len(frame.columns), request["columns"])
     _check_names(path, [str(name) for name in frame.columns])
     return frame
 
 
-def _check_columns(path: Path, columns: int, most: int) -> None:
-    if columns > most:
+def _check_columns(path: Path, columns: int, max_columns: int) -> None:
+    if columns > max_columns:
         raise DatasetError(
-            f"{path} has {columns:,} columns; this server reads up to {most:,}.", remedy="Leave out columns."
+            f"{path} has {columns:,} columns; the limit of this server is {max_columns:,}.", remedy="Remove columns."
         )
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    for place, name in enumerate(names, 1):
-        if len(name) > NAME:
+    for number, name in enumerate(names, 1):
+        if len(name) > MAX_NAME:
             raise DatasetError(
-                f"{path}: the name of column {place:,} has {len(name):,} characters; it begins with {name[:50]!r}. "
-                f"Names may have {NAME:,}.",
+                f"{path}: the name of column {number:,} has {len(name):,} characters and starts with {name[:50]!r}. "
+                f"The limit is {MAX_NAME:,}.",
                 remedy="Give it a shorter name; the first line of a table is its header.",
             )
-    if sum(map(len, names)) > ALL_NAMES:
+    if sum(map(len, names)) > MAX_ALL_NAMES:
         raise DatasetError(
-            f"{path}: the names of its columns have more than {ALL_NAMES:,} characters.", remedy="Shorten them."
+            f"{path}: the column names have more than {MAX_ALL_NAMES:,} characters in total.", remedy="Shorten them."
         )
 
 
-def _limit(memory: int, seconds: float) -> None:
-    """From now on; `memory` comes on top of what Python and its libraries take."""
+def _set_limits(memory: int, seconds: float) -> None:
+    """Limit this process; `memory` is in addition to what Python and its libraries use already."""
     whole = math.ceil(seconds)
-    _set(resource.RLIMIT_AS, _own_bytes() + memory)
-    _set(resource.RLIMIT_CPU, whole, whole + 1)
-    _set(resource.RLIMIT_FSIZE, max(memory, ANSWER_BYTES))
-    _set(resource.RLIMIT_CORE, 0)
-    signal.alarm(whole + 1)  # even if the server that waits for us is gone
-    with suppress(OSError):  # where memory runs short, rather this than the server
+    _set_limit(resource.RLIMIT_AS, _used_bytes() + memory)
+    _set_limit(resource.RLIMIT_CPU, whole, whole + 1)
+    _set_limit(resource.RLIMIT_FSIZE, max(memory, MAX_ANSWER_BYTES))
+    _set_limit(resource.RLIMIT_CORE, 0)
+    signal.alarm(whole + 1)  # in case the API process is gone
+    with suppress(OSError):  # if the machine runs out of memory, kill this process rather than the API
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _set(limit: int, value: int, last: int | None = None) -> None:
-    """The hard limit too, unless it is lower already."""
-    _, hard = resource.getrlimit(limit)
-    last = value if last is None else last
-    last = last if hard == resource.RLIM_INFINITY else min(last, hard)
-    resource.setrlimit(limit, (min(value, last), last))
+def _set_limit(limit: int, soft: int, hard: int | None = None) -> None:
+    """Set both limits, but never raise the hard limit."""
+    _, current = resource.getrlimit(limit)
+    hard = soft if hard is None else hard
+    hard = hard if current == resource.RLIM_INFINITY else min(hard, current)
+    resource.setrlimit(limit, (min(soft, hard), hard))
 
 
-def _own_bytes() -> int:
-    """Address space in use. Where the system does not tell, it has no such limit either."""
+def _used_bytes() -> int:
+    """Return the address space in use. A system without /proc does not enforce the limit either."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -1,8 +1,7 @@
-"""The formats that rules come in, and which of them a client wants."""
+"""The results of a job: rules, trees, score history, explanations, report and comparison with another job."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Literal
@@ -10,32 +9,22 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from maabo_dist.cluster.store import load_figures
+from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
 from maabo_dist.report import diff_documents, dump_document, fired, report_page, to_csv, to_markdown, to_sql
 from maabo_dist.report.firing import predicted
 from maabo_dist.report.html import content_policy
 from scheduler.api.auth import Caller, Reader
-from scheduler.api.jobs import JobPath, Result, owned, result_of
-from scheduler.api.models import (
-    Course,
-    Cursor,
-    ExplainedRow,
-    Explanation,
-    FiredRule,
-    Limit,
-    Page,
-    RowsToExplain,
-    Tree,
-    cursor_of,
-    place_of,
-)
+from scheduler.api.jobs import JobPath, Result, find_job, find_result
+from scheduler.api.models import Cursor, Limit, Page, RowsToExplain, ScoreHistory, decode_cursor, encode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
-from scheduler.api.state import ApiState, api_state
-from scheduler.api.tree_reader import GrownTree, TreeReader
+from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
+
+router = APIRouter(prefix="/v1/jobs", tags=["results"])
 
 
 class RulesFormat(StrEnum):
-    """As `format` names them."""
+    """The values of the parameter `format`."""
 
     JSON = "json"
     CSV = "csv"
@@ -44,7 +33,7 @@ class RulesFormat(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """As `Accept` names them."""
+        """The media type for `Accept` and `Content-Type`."""
         return MEDIA_TYPES[self]
 
 
@@ -54,266 +43,240 @@ MEDIA_TYPES = {
     RulesFormat.MARKDOWN: "text/markdown",
     RulesFormat.SQL: "application/sql",
 }
+TABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_$.-]{0,127}$"
+PARTIAL = "Maabo-Partial"
+HISTORY_TREES = 1000
+"""Maximum number of trees in a score history."""
 _QUALITY = re.compile(r"[01](\.\d{0,3})?")
+_ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
+_RULES = documented(
+    "invalid-document", "unauthorized", "forbidden", "not-found", "conflict", "no-rules-yet", "not-acceptable"
+)
+_LIST = documented("invalid-document", "invalid-settings", "unauthorized", "forbidden", "not-found")
+_HEADERS: dict[str, Any] = {
+    PARTIAL: {"schema": {"enum": ["true", "false"]}, "description": "`true` if the search was still running"},
+    "ETag": {"schema": {"type": "string"}, "description": "For final rules"},
+}
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """One of the things that a client takes: `text/csv`, `text/*`, `*/*`."""
-
-    kind: str
-    form: str
-    quality: float
-
-    def fits(self, media_type: str) -> int:
-        """How exactly it names the type; 0 if it does not."""
-        kind, form = media_type.split("/")
-        if (self.kind, self.form) == (kind, form):
-            return 3
-        return {(kind, "*"): 2, ("*", "*"): 1}.get((self.kind, self.form), 0)
+def _document_response(description: str, content: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    return {
+        200: {"description": description, "headers": _HEADERS, "content": content},
+        304: {"description": "The client has the current version", "headers": {"ETag": _HEADERS["ETag"]}},
+        **_RULES,
+    }
 
 
-def wanted_format(accept: str | None, asked: RulesFormat | None = None) -> RulesFormat:
-    """What was asked for by name, or else what `Accept` likes best; of equals the first of ours."""
-    if asked is not None:
-        return asked
-    ranges = [found for part in (accept or "*/*").split(",") if (found := _read(part)) is not None]
+_TEXTS = {media_type: {"schema": {"type": "string"}} for media_type in MEDIA_TYPES.values()}
+_JSON = {"application/json": {"schema": {"type": "object", "required": ["format", "digest", "partial", "rules"]}}}
+
+KnownTags = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
+
+
+@router.get(
+    "/{job}/rules",
+    response_class=Response,
+    responses=_document_response("The rules, final or preliminary", _TEXTS | _JSON),
+)
+def get_rules(
+    request: Request,
+    job: JobPath,
+    caller: Reader,
+    format_: Annotated[RulesFormat | None, Query(alias="format", description="Instead of Accept.")] = None,
+    table_name: Annotated[str, Query(pattern=TABLE_NAME, description="Name of the table in SQL.")] = "data",
+    known: KnownTags = None,
+) -> Response:
+    """Return the rules of a job, final or preliminary, as JSON, CSV, Markdown or SQL."""
+    row = find_job(caller, job)
+    chosen = format_ or choose_format(request.headers.get("accept"))
+    result = _get_result(caller, row)
+    headers = _headers(result, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
+    return _respond(lambda: _format_rules(result, chosen, table_name), chosen.media_type, headers, known)
+
+
+@router.get("/{job}/trees", responses=_LIST)
+def list_trees(
+    job: JobPath,
+    caller: Reader,
+    order: Annotated[
+        Literal["search", "best"], Query(description="In the order of the search, or by score.")
+    ] = "search",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[Tree]:
+    """List the trees of a job. `best` reads all trees for each page."""
+    by_score = order == "best"
+    after = decode_cursor(cursor, float, int) if by_score else decode_cursor(cursor, int)
+
+    def read(reader: TreeReader) -> list[Tree]:
+        if by_score:
+            return reader.best(after, limit + 1)
+        return reader.in_order(0 if after is None else after[0] + 1, limit + 1)
+
+    _, trees = _read_trees(caller, job, read)
+    page, more = trees[:limit], len(trees) > limit
+    return Page[Tree](items=page, next=_tree_cursor(page[-1], by_score=by_score) if more else None)
+
+
+def _tree_cursor(tree: Tree, *, by_score: bool) -> str:
+    return encode_cursor(float(tree.score or 0.0), tree.number) if by_score else encode_cursor(tree.number)
+
+
+@router.get("/{job}/score-history", responses=_ONE)
+def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
+    """Return the scores of trees in the order of the search; of more than 1000, samples spread over the search."""
+    row, trees = _read_trees(caller, job, lambda reader: reader.sample(HISTORY_TREES))
+    scores = {tree.number: tree.score for tree in trees if tree.score is not None}
+    return ScoreHistory(trees=row.trees, numbers=list(scores), scores=list(scores.values()))
+
+
+@router.post("/{job}/explain", responses=_RULES | documented("invalid-document", "invalid-dataset", "too-large"))
+def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanation:
+    """Return the rules that match each of up to 1000 rows."""
+    row = find_job(caller, job)
+    result = _get_result(caller, row)
+    table, document = row.spec.dataset.settings, result.document
+    matches = fired(document, body.rows, frozenset(table.na_values if table else ()))
+    rules = [document["rules"][index] for index in sorted({index for indexes in matches for index in indexes})]
+    return Explanation(
+        partial=not result.final,
+        digest=document["digest"],
+        rules={
+            rule["id"]: MatchingRule(text=rule["text"], predicts=rule["class"], n=rule["n"], gini=rule["gini"])
+            for rule in rules
+        },
+        rows=tuple(
+            ExplainedRow(
+                rules=tuple(document["rules"][index]["id"] for index in indexes), predicts=predicted(document, indexes)
+            )
+            for indexes in matches
+        ),
+    )
+
+
+@router.get(
+    "/{job}/report",
+    response_class=Response,
+    responses=_document_response("The report", {"text/html": {"schema": {"type": "string"}}}),
+)
+def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Response:
+    """Return the report of a job: one HTML file that loads nothing else."""
+    row = find_job(caller, job)
+    result = _get_result(caller, row)
+    headers = _headers(result, "html") | {
+        "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
+        "Referrer-Policy": "no-referrer",
+    }
+
+    def page() -> str:
+        exhibits = load_figures(caller.api.resources.store, row.id) if result.final else None
+        return report_page(result.document, exhibits)
+
+    return _respond(page, "text/html", headers, known)
+
+
+@router.get("/{job}/exhibits", responses=_RULES)
+def get_exhibits(job: JobPath, caller: Reader) -> dict[str, Any]:
+    """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
+    row = find_job(caller, job)
+    _get_result(caller, row)
+    exhibits = load_figures(caller.api.resources.store, row.id)
+    if exhibits is None:
+        raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
+    return exhibits
+
+
+@router.get("/{job}/diff/{other}", responses=_RULES)
+def diff_jobs(job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
+    """Compare the rules of two jobs: rules of only one, and rules with different thresholds or evidence."""
+    one, two = (_get_result(caller, find_job(caller, name)) for name in (job, other))
+    diff = diff_documents(one.document, two.document)
+    for side, name, result in (("one", job, one), ("other", other, two)):
+        diff[side] |= {"job": name, "partial": not result.final}
+    return diff
+
+
+def _get_result(caller: Caller, row: JobRow) -> Result:
+    result = find_result(caller.api.resources, row)
+    if result is not None:
+        return result
+    if row.state.ended:
+        raise ConflictError(
+            f"Job {row.id} is {row.state.value} and has no rules.", remedy="GET /v1/jobs/{id} returns the reason."
+        )
+    raise NoRulesYetError(
+        f"Job {row.id} is {row.state.value} and has no rules yet.",
+        remedy="Follow GET /v1/jobs/{id}/events, or try again soon.",
+    )
+
+
+def _read_trees(caller: Caller, job: str, read: Callable[[TreeReader], list[Tree]]) -> tuple[JobRow, list[Tree]]:
+    row = find_job(caller, job)
+    trees = read(TreeReader(caller.api.resources, row))
+    if not row.state.ended and (ended := find_job(caller, job)).state.ended:  # its trees have moved to the store
+        row, trees = ended, read(TreeReader(caller.api.resources, ended))
+    return row, trees
+
+
+def _headers(result: Result, variant: str) -> dict[str, str]:
+    """Final rules never change, but access to them can, so caches must revalidate."""
+    headers = {"X-Content-Type-Options": "nosniff", PARTIAL: "false" if result.final else "true"}
+    if not result.final:
+        return headers | {"Cache-Control": "no-store"}
+    tag = sha256(f"{result.document['version']} {result.document['digest']} {variant}".encode()).hexdigest()[:32]
+    return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
+
+
+def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str], known: str | None) -> Response:
+    """Return 304 if the client has the current version; weak tags match too."""
+    tags = [tag.strip().removeprefix("W/") for tag in (known or "").split(",")]
+    if "ETag" in headers and (headers["ETag"] in tags or "*" in tags):
+        return Response(status_code=304, headers=headers)
+    return Response(content(), media_type=media_type, headers=headers)
+
+
+def _format_rules(result: Result, format_: RulesFormat, table_name: str) -> str:
+    """Mark preliminary rules where the format allows it."""
+    match format_:
+        case RulesFormat.JSON:
+            return dump_document(result.document | {"partial": not result.final})
+        case RulesFormat.CSV:
+            return to_csv(result.document)
+        case RulesFormat.MARKDOWN:
+            note = "" if result.final else "*Rules so far: the search is still running.*\n\n"
+            return note + to_markdown(result.document)
+        case RulesFormat.SQL:
+            note = "" if result.final else "-- partial: rules so far, the search is still running\n"
+            return note + to_sql(result.document, table_name)
+
+
+def choose_format(accept: str | None) -> RulesFormat:
+    """Return the format that `Accept` prefers; among equals, the first of `RulesFormat`."""
+    ranges = _parse_accept(accept or "*/*")
     qualities = {each: _quality(each.media_type, ranges) for each in RulesFormat}
     best = max(RulesFormat, key=lambda each: qualities[each])
     if qualities[best] <= 0:
         raise NotAcceptableError(
-            f"Rules come as {', '.join(MEDIA_TYPES.values())}; Accept is {(accept or '')[:200]!r}.",
+            f"Rules are available as {', '.join(MEDIA_TYPES.values())}; Accept is {(accept or '')[:200]!r}.",
             field="Accept",
             remedy="Accept one of these, or give ?format=json, csv, markdown or sql.",
         )
     return best
 
 
-def _quality(media_type: str, ranges: Sequence[_Range]) -> float:
-    """Of the range that names the type most exactly."""
-    fitting = [(found.fits(media_type), found.quality) for found in ranges if found.fits(media_type)]
-    return max(fitting, default=(0, 0.0))[1]
+def _parse_accept(accept: str) -> dict[str, float]:
+    """Return the quality of each media range; 0 if it is not a valid number."""
+    ranges: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        options = dict(parameter.partition("=")[::2] for parameter in parameters)
+        text = options.get("q", "1").strip()
+        quality = min(1.0, float(text)) if _QUALITY.fullmatch(text) else 0.0
+        ranges[name] = max(quality, ranges.get(name, 0.0))
+    return ranges
 
 
-def _read(text: str) -> _Range | None:
-    """A part of the header; None where it is not one."""
-    name, *parameters = (part.strip() for part in text.lower().split(";"))
-    kind, sign, form = name.partition("/")
-    if not (kind and sign and form):
-        return None
-    given = dict(parameter.partition("=")[::2] for parameter in parameters)
-    quality = given.get("q", "1").strip()
-    return _Range(kind, form, min(1.0, float(quality)) if _QUALITY.fullmatch(quality) else 0.0)
-
-
-router = APIRouter(prefix="/v1/jobs", tags=["results"])
-
-TABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_$.-]{0,127}$"
-PARTIAL = "Maabo-Partial"
-COURSE = 1000
-"""Trees that a search's course is told by."""
-_SAFE = {"X-Content-Type-Options": "nosniff"}
-_ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
-_OF_RULES = documented(
-    "invalid-document", "unauthorized", "forbidden", "not-found", "conflict", "no-rules-yet", "not-acceptable"
-)
-_PAGE_PROBLEMS = documented("invalid-document", "invalid-settings", "unauthorized", "forbidden", "not-found")
-_HEADERS: dict[str, Any] = {
-    PARTIAL: {"schema": {"enum": ["true", "false"]}, "description": "Whether the search was not over"},
-    "ETag": {"schema": {"type": "string"}, "description": "Of final rules"},
-}
-_RULES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The rules: final, or those so far",
-        "headers": _HEADERS,
-        "content": {MEDIA_TYPES[each]: {"schema": {"type": "string"}} for each in RulesFormat}
-        | {"application/json": {"schema": {"type": "object", "required": ["format", "digest", "partial", "rules"]}}},
-    },
-    304: {"description": "The client has these rules already", "headers": {"ETag": _HEADERS["ETag"]}},
-    **_OF_RULES,
-}
-
-_HTML: dict[str, Any] = {"text/html": {"schema": {"type": "string"}}}
-_PAGE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The page", "headers": _HEADERS, "content": _HTML},
-    304: _RULES[304],
-    **_OF_RULES,
-}
-
-Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
-
-
-@router.get("/{job}/rules", response_class=Response, responses=_RULES)
-def get_rules(
-    request: Request,
-    job: JobPath,
-    caller: Reader,
-    form: Annotated[RulesFormat | None, Query(alias="format", description="Instead of Accept.")] = None,
-    table_name: Annotated[str, Query(pattern=TABLE_NAME, description="In SQL.")] = "data",
-    known: Known = None,
-) -> Response:
-    """The rules of a job, final or so far, as JSON, CSV, Markdown or SQL."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    chosen = wanted_format(request.headers.get("accept"), form)
-    result = _result(api, row)
-    headers = _headers(result, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
-    if "ETag" in headers and _knows(known, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return Response(_written(result, chosen, table_name), media_type=chosen.media_type, headers=headers)
-
-
-@router.get("/{job}/trees", responses=_PAGE_PROBLEMS)
-def list_trees(
-    request: Request,
-    job: JobPath,
-    caller: Reader,
-    order: Annotated[Literal["search", "best"], Query(description="As they were proposed, or by score.")] = "search",
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> Page[Tree]:
-    """The trees that were grown so far. `best` goes through all of them for each page."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    trees = _trees(api, row, order, cursor, limit + 1)
-    if not row.state.ended and (now := owned(api, caller, job)).state.ended:  # they went to the store meanwhile
-        trees = _trees(api, now, order, cursor, limit + 1)
-    shown = trees[:limit]
-    place = cursor_of(*_place(shown[-1], order)) if len(trees) > limit else None
-    return Page[Tree](items=[Tree.of(tree) for tree in shown], next=place)
-
-
-@router.get("/{job}/course", responses=_ONE)
-def get_course(request: Request, job: JobPath, caller: Reader) -> Course:
-    """How the search went: the scores of its trees, of very many those of up to 1000 from all over it."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    found = TreeReader(api.resources, row).spread(COURSE)
-    if not row.state.ended and (now := owned(api, caller, job)).state.ended:  # they went to the store meanwhile
-        row, found = now, TreeReader(api.resources, now).spread(COURSE)
-    return Course.of(row.trees, found)
-
-
-@router.post("/{job}/explain", responses=_OF_RULES | documented("invalid-document", "invalid-dataset", "too-large"))
-def explain_rows(request: Request, job: JobPath, caller: Reader, asked: RowsToExplain) -> Explanation:
-    """Which rules fire for each of up to 1000 rows."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    result = _result(api, row)
-    table, document = row.spec.dataset.settings, result.document
-    found = fired(document, asked.rows, frozenset(table.na_values if table else ()))
-    rules = [document["rules"][place] for place in sorted({place for places in found for place in places})]
-    return Explanation(
-        partial=not result.final,
-        digest=document["digest"],
-        rules={
-            rule["id"]: FiredRule(text=rule["text"], predicts=rule["class"], n=rule["n"], gini=rule["gini"])
-            for rule in rules
-        },
-        rows=[
-            ExplainedRow(
-                rules=[document["rules"][place]["id"] for place in places], predicts=predicted(document, places)
-            )
-            for places in found
-        ],
-    )
-
-
-@router.get("/{job}/report", response_class=Response, responses=_PAGE)
-def get_report(request: Request, job: JobPath, caller: Reader, known: Known = None) -> Response:
-    """The rules as a page for people, in one file that loads nothing."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    result = _result(api, row)
-    headers = _headers(result, "html") | {
-        "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
-        "Referrer-Policy": "no-referrer",
-    }
-    if "ETag" in headers and _knows(known, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    exhibits = load_figures(api.resources.store, row.id) if result.final else None
-    page = report_page(result.document, exhibits)
-    return Response(page, media_type="text/html", headers=headers)
-
-
-@router.get("/{job}/exhibits", responses=_OF_RULES)
-def get_exhibits(request: Request, job: JobPath, caller: Reader) -> dict[str, Any]:
-    """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
-    api = api_state(request)
-    row = owned(api, caller, job)
-    _result(api, row)
-    exhibits = load_figures(api.resources.store, row.id)
-    if exhibits is None:
-        raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
-    return exhibits
-
-
-@router.get("/{job}/diff/{other}", responses=_OF_RULES)
-def diff_jobs(request: Request, job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
-    """What is different between the rules of two jobs: those only in one, those whose thresholds or evidence moved."""
-    api = api_state(request)
-    one, two = (_side(api, caller, name) for name in (job, other))
-    found = diff_documents(one.document, two.document)
-    for name, side, result in (("one", job, one), ("other", other, two)):
-        found[name] |= {"job": side, "partial": not result.final}
-    return found
-
-
-def _side(api: ApiState, caller: Caller, job: str) -> Result:
-    return _result(api, owned(api, caller, job))
-
-
-def _result(api: ApiState, row: JobRow) -> Result:
-    result = result_of(api.resources, row)
-    if result is not None:
-        return result
-    if row.state.ended:
-        raise ConflictError(
-            f"Job {row.id} is {row.state.value}, and has no rules.", remedy="GET /v1/jobs/{id} says why it ended."
-        )
-    raise NoRulesYetError(
-        f"Job {row.id} is {row.state.value}: nobody has looked for rules yet.",
-        remedy="Follow GET /v1/jobs/{id}/events, or ask again soon.",
-    )
-
-
-def _headers(result: Result, form: str) -> dict[str, str]:
-    """Final rules never change, but may only be shown to who may see them: caches have to ask."""
-    headers = _SAFE | {PARTIAL: "false" if result.final else "true"}
-    if not result.final:
-        return headers | {"Cache-Control": "no-store"}
-    tag = sha256(f"{result.document['version']} {result.document['digest']} {form}".encode()).hexdigest()[:32]
-    return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
-
-
-def _knows(known: str | None, tag: str) -> bool:
-    """Whether the client has it; weak tags do, since nothing is sent."""
-    given = [each.strip().removeprefix("W/") for each in (known or "").split(",")]
-    return tag in given or "*" in given
-
-
-def _written(result: Result, form: RulesFormat, table_name: str) -> str:
-    """Rules so far say so themselves where the format has room for it."""
-    match form:
-        case RulesFormat.JSON:
-            return dump_document(result.document | {"partial": not result.final})
-        case RulesFormat.CSV:
-            return to_csv(result.document)
-        case RulesFormat.MARKDOWN:
-            said = "" if result.final else "*Rules so far: the search is not over.*\n\n"
-            return said + to_markdown(result.document)
-        case RulesFormat.SQL:
-            said = "" if result.final else "-- partial: rules so far, the search is not over\n"
-            return said + to_sql(result.document, table_name)
-
-
-def _trees(api: ApiState, row: JobRow, order: str, cursor: str | None, most: int) -> list[GrownTree]:
-    if order == "best":
-        place = place_of(cursor, float, int)
-        return TreeReader(api.resources, row).best(None if place is None else (float(place[0]), int(place[1])), most)
-    after = place_of(cursor, int)
-    return TreeReader(api.resources, row).in_order(0 if after is None else int(after[0]) + 1, most)
-
-
-def _place(tree: GrownTree, order: str) -> tuple[float | str, ...]:
-    return (tree.number,) if order == "search" else (float(tree.score or 0.0), tree.number)
+def _quality(media_type: str, ranges: dict[str, float]) -> float:
+    """Return the quality of the most specific range that matches."""
+    major = media_type.partition("/")[0]
+    return next((ranges[name] for name in (media_type, f"{major}/*", "*/*") if name in ranges), 0.0)

@@ -1,4 +1,4 @@
-"""What an HTTP server may be told beside where the cluster is. Built once, at its entry point."""
+"""Settings of an API process, read from the environment once, when it starts."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -23,27 +23,27 @@ _VARIABLES = {
 
 
 class ApiSettings(EnvironmentSettings):
-    """Address and limits of one HTTP server."""
+    """Address and limits of one API process."""
 
     variables: ClassVar[Mapping[str, str]] = _VARIABLES
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
-    """0 takes a free one."""
+    """0 for any free port."""
     tables_url: str | None = None
-    """fsspec URL of a place whose tables may be named instead of uploaded; None where there is none."""
+    """fsspec URL of a directory or bucket whose tables can be used without uploading them."""
     upload_bytes: int = Field(1 << 30, ge=1)
-    """A larger table is refused while it comes."""
+    """Larger uploads are rejected."""
     upload_columns: int = Field(50_000, ge=2)
     read_seconds: float = Field(300.0, gt=0)
-    """For the process that reads a table; after that the table counts as one that cannot be read."""
+    """Time limit of the process that reads a table."""
     read_bytes: int = Field(8 << 30, ge=256 << 20)
-    """Memory of that process, beside what Python itself takes."""
+    """Memory limit of that process, in addition to what Python itself takes."""
     event_streams: int = Field(2000, ge=1)
-    """Clients that follow events at a time."""
+    """Maximum number of open event streams."""
     open_metrics: bool = False
-    """Whether /metrics needs no token."""
+    """Serve /metrics without a token."""
     flower_url: str | None = Field(None, pattern=r"^https?://[^\s]+$", max_length=2000)
-    """Where people find Flower, for the page to link to; None where there is none."""
+    """Address of Flower, which the page links to."""
     require_token: bool = False
-    """Whether everyone needs a token, even before one was made; then it listens wherever it is told to."""
+    """Require a token even if none has been created yet, and listen on `host` in any case."""

@@ -1,12 +1,13 @@
-"""`ApiState`: what the routes of one server share. It keeps nothing that another server would need to know."""
+"""`ApiState`: what all routes of one API process share."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
+from scheduler.ledger.ledger import Ledger
 from scheduler.resources import Resources
 
 if TYPE_CHECKING:
@@ -15,23 +16,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ApiState:
-    """The parts of the cluster, and the settings of this server."""
+    """Connections to the cluster and the settings of this process; nothing that other API processes need."""
 
     resources: Resources
     settings: ApiSettings
     tables: Tables
-    meters: "ApiMetrics"
-    _tokens: bool = field(default=False, repr=False)
+    metrics: "ApiMetrics"
+    _tokens_exist: bool = field(default=False, repr=False)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the cluster."""
+        return self.resources.ledger
 
     def needs_tokens(self) -> bool:
-        """Whether a token was ever made. Once one was, that stays so: revoking all of them opens nothing."""
-        if not self._tokens:
-            self._tokens = self.settings.require_token or self.resources.ledger.tokens.any_exist()
-        return self._tokens
+        """True once any token has been created, even if all tokens have been revoked since."""
+        if not self._tokens_exist:
+            self._tokens_exist = self.settings.require_token or self.ledger.tokens.any_exist()
+        return self._tokens_exist
 
 
 def api_state(request: Request) -> ApiState:
-    """The server that a request came to."""
-    state: Any = request.app.state
-    api: ApiState = state.api
-    return api
+    """Return the state of the application that handles this request."""
+    state: ApiState = request.app.state.api
+    return state

@@ -1,12 +1,11 @@
-"""Server-sent events: how an event is written for a client, and the answer that carries them.
+"""Clients that follow the events of jobs, each with a queue of its own, and the encoding of events for them.
 
-The id of an event is that of its entry in the job's stream in Redis, so that any server can resume after it.
+The ID of an event is that of its entry in the job's stream in Redis, so any API process can resume after it.
 """
 
 import asyncio
 import json
 import re
-from asyncio import timeout
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,115 +14,115 @@ from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
+from maabo_dist.contract.api import JobProgress
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
-from scheduler.api.models import JobDetails, JobProgress
+from scheduler.api.models import JobDetails, job_progress
 from scheduler.api.problems import BusyError
 from scheduler.messaging.status import PROGRESS, RULES, STATE
 
-Place = tuple[int, int]
-"""The id of an entry of a stream, as numbers."""
-START: Place = (0, 0)
-ID = r"^[0-9]{1,20}-[0-9]{1,20}$"
-LARGEST = 2**64 - 1
+StreamId = tuple[int, int]
+"""The ID of an entry of a Redis stream, as numbers."""
+STREAM_START: StreamId = (0, 0)
+ID_PATTERN = r"^[0-9]{1,20}-[0-9]{1,20}$"
+MAX_ID = 2**64 - 1
 STALLED_SECONDS = 60.0
-"""A client that takes nothing for so long is gone."""
+"""A client that accepts no data for this long is disconnected."""
+MAX_QUEUED = 200
+"""Events that may wait for one subscriber."""
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 2000\n\n"
-"""Milliseconds after which a browser that lost the connection comes again."""
+"""Milliseconds after which a browser that lost the connection reconnects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event, ready to be sent; `place` is None where it is of no stream."""
+    """An encoded event; `id` is None if it does not come from a stream."""
 
-    place: Place | None
+    id: StreamId | None
     chunk: bytes
     end: bytes | None = None
-    """What is sent last, if the event says that the job has ended."""
+    """The last event of the stream, if this event ends the job."""
 
 
-def place_of(text: str) -> Place | None:
-    """The place that an id stands for; None if it stands for none that there can be."""
-    if not re.fullmatch(ID, text):
+RESTART, CLOSED = Event(None, b""), Event(None, b"")
+"""Markers in a queue: start again with a snapshot; no more events will follow."""
+
+
+def parse_id(text: str) -> StreamId | None:
+    """Return the ID as numbers; None if it is not valid."""
+    if not re.fullmatch(ID_PATTERN, text):
         return None
     time, number = map(int, text.split("-"))
-    return (time, number) if max(time, number) <= LARGEST else None
+    return (time, number) if max(time, number) <= MAX_ID else None
 
 
-def id_of(place: Place) -> str:
-    """The id of a place."""
-    return f"{place[0]}-{place[1]}"
+def format_id(id_: StreamId) -> str:
+    """Return the ID as Redis and clients write it."""
+    return f"{id_[0]}-{id_[1]}"
 
 
-def event_of_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
-    """An entry of a job's stream; None if another version wrote it in a form that this one does not know."""
-    place = place_of(entry.decode())
+def encode_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
+    """Encode an entry of a job's stream; None if another version wrote it in an unknown form."""
+    id_ = parse_id(entry.decode())
     for kind in (STATE, PROGRESS):
         if (data := fields.get(kind.encode())) is not None:
             with suppress(ValidationError):
-                told = JobProgress.of(JobRecord.model_validate_json(data))
-                return Event(place, _chunk(kind, told.model_dump_json(), place), _end(told))
+                job = job_progress(JobRecord.model_validate_json(data))
+                return Event(id_, _encode(kind, job.model_dump_json(exclude={"tenant"}), id_), _encode_end(job))
     if (data := fields.get(RULES.encode())) is not None:
-        return Event(place, _chunk(RULES, data.decode(), place))
+        return Event(id_, _encode(RULES, data.decode(), id_))
     return None
 
 
-def event_of_job(job: JobDetails, place: Place | None) -> Event:
-    """All that there is to say of a job, at a place of its stream."""
-    return Event(place, _chunk(STATE, job.model_dump_json(), place), _end(job))
+def encode_snapshot(job: JobDetails, id_: StreamId | None) -> Event:
+    """Encode everything about a job, as of an entry of its stream."""
+    return Event(id_, _encode(STATE, job.model_dump_json(), id_), _encode_end(job))
 
 
-def gone_event(job: str) -> Event:
-    """The job was forgotten while somebody followed it."""
+def encode_deleted(job: str) -> Event:
+    """Encode the end of a job that was deleted."""
     data = json.dumps({"id": job, "state": None, "digest": None, "reason": "The job was deleted."})
-    return Event(None, b"", _chunk("end", data, None))
+    return Event(None, b"", _encode("end", data, None))
+
+
+def _encode_end(job: JobProgress) -> bytes | None:
+    if not JobState(job.state).ended:
+        return None
+    return _encode("end", job.model_dump_json(include={"id", "state", "digest", "reason"}), None)
+
+
+def _encode(kind: str, data: str, id_: StreamId | None) -> bytes:
+    """`data` is JSON without line breaks, so it is one line."""
+    header = "" if id_ is None else f"id: {format_id(id_)}\n"
+    return f"{header}event: {kind}\ndata: {data}\n\n".encode()
 
 
 class EventStream(StreamingResponse):
-    """The answer. `leave` is called when it is over, however it ends."""
+    """A response of server-sent events. `on_close` is called however it ends."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, chunks: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+    def __init__(self, chunks: AsyncIterator[bytes], on_close: Callable[[], None]) -> None:
         super().__init__(chunks, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._leave = leave
+        self._on_close = on_close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._leave()
+            self._on_close()
 
     async def stream_response(self, send: Send) -> None:
-        """As chunks come; one that the client does not take in time is the last."""
+        """Send chunks until the client fails to accept one in time."""
 
-        async def timely(message: object) -> None:
-            async with timeout(STALLED_SECONDS):
-                await send(message)  # type: ignore[arg-type]  # what Starlette gives is passed on
+        async def send_in_time(message: object) -> None:
+            async with asyncio.timeout(STALLED_SECONDS):
+                await send(message)  # type: ignore[arg-type]  # messages of Starlette are passed on
 
         with suppress(TimeoutError):
-            await super().stream_response(timely)
-
-
-def _end(job: JobProgress) -> bytes | None:
-    if not JobState(job.state).ended:
-        return None
-    return _chunk("end", job.model_dump_json(include={"id", "state", "digest", "reason"}), None)
-
-
-def _chunk(kind: str, data: str, place: Place | None) -> bytes:
-    """JSON has no line breaks of its own, so that the data is one line."""
-    number = "" if place is None else f"id: {id_of(place)}\n"
-    return f"{number}event: {kind}\ndata: {data}\n\n".encode()
-
-
-QUEUED = 200
-"""Events that wait for one subscriber."""
-
-ANEW, OVER = Event(None, b""), Event(None, b"")
-"""Marks in a queue: begin anew with a snapshot; there will be no more."""
+            await super().stream_response(send_in_time)
 
 
 @dataclass(slots=True, eq=False)
@@ -132,117 +131,117 @@ class Subscriber:
 
     job: str
     authorization: str | None = field(repr=False)
-    queue: asyncio.Queue[Event] = field(default_factory=lambda: asyncio.Queue(QUEUED), repr=False)
-    over: bool = False
+    queue: asyncio.Queue[Event] = field(default_factory=lambda: asyncio.Queue(MAX_QUEUED), repr=False)
+    closed: bool = False
 
-    def give(self, event: Event) -> None:
-        """Put an event into the queue; who has no room for it is too slow, and let go."""
+    def put(self, event: Event) -> None:
+        """Queue an event; a subscriber with a full queue is too slow and is disconnected."""
         try:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
-            self.over = True
+            self.closed = True
 
-    def end(self) -> None:
-        """There is no more for it, from now on."""
-        self.over = True
-        with suppress(asyncio.QueueFull):  # it does not wait for anything then
-            self.queue.put_nowait(OVER)
+    def close(self) -> None:
+        """Disconnect the client."""
+        self.closed = True
+        with suppress(asyncio.QueueFull):  # then it is not waiting, and checks `closed` before it does
+            self.queue.put_nowait(CLOSED)
 
 
 @dataclass(slots=True)
-class Channel:
+class JobSubscribers:
     """The subscribers of one job."""
 
     subscribers: set[Subscriber] = field(default_factory=set)
-    cursor: Place | None = None
-    """All have what came up to here; None until the first of them has found out where the stream is."""
+    cursor: StreamId | None = None
+    """All have the events up to here; None until the first of them has found the end of the stream."""
+
+    def put(self, event: Event) -> None:
+        """Queue an event for all of them."""
+        for subscriber in self.subscribers:
+            subscriber.put(event)
 
 
 class Subscribers:
-    """All clients of one server, by their jobs."""
+    """All subscribers of one API process, by job. No method blocks."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._channels: dict[str, Channel] = {}
+    def __init__(self, max_count: int) -> None:
+        self._max_count = max_count
+        self._jobs: dict[str, JobSubscribers] = {}
         self._count = 0
         self._closed = False
-        self.some = asyncio.Event()
+        self.present = asyncio.Event()
         """Set while there are any."""
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Subscriber]:
-        return (subscriber for channel in self._channels.values() for subscriber in channel.subscribers)
+        return (subscriber for job in self._jobs.values() for subscriber in job.subscribers)
 
     @property
     def jobs(self) -> list[str]:
-        """Those that somebody follows."""
-        return list(self._channels)
+        """The jobs that have subscribers."""
+        return list(self._jobs)
 
     @property
-    def cursors(self) -> dict[str, Place]:
-        """Up to where the stream of each job was read, where that is known."""
-        return {job: channel.cursor for job, channel in self._channels.items() if channel.cursor is not None}
+    def cursors(self) -> dict[str, StreamId]:
+        """The last entry read of each job's stream, where it is known."""
+        return {name: job.cursor for name, job in self._jobs.items() if job.cursor is not None}
 
-    def join(self, job: str, authorization: str | None) -> Subscriber:
-        """A place for one more client; it must `leave`."""
-        if self._closed or self._count >= self._most:
-            said = "The server is stopping." if self._closed else f"{self._count:,} clients follow events already."
-            raise BusyError(said, remedy="Try again soon, or ask GET /v1/jobs/{id} now and then.")
+    def add(self, job: str, authorization: str | None) -> Subscriber:
+        """Add a client; the caller must `remove` it."""
+        if self._closed or self._count >= self._max_count:
+            detail = "The server is stopping." if self._closed else f"{self._count:,} clients follow events already."
+            raise BusyError(detail, remedy="Try again soon, or poll GET /v1/jobs/{id}.")
         subscriber = Subscriber(job, authorization)
-        self._channels.setdefault(job, Channel()).subscribers.add(subscriber)
+        self._jobs.setdefault(job, JobSubscribers()).subscribers.add(subscriber)
         self._count += 1
-        self.some.set()
+        self.present.set()
         return subscriber
 
-    def leave(self, subscriber: Subscriber) -> None:
-        """The client is gone, or has been told everything."""
-        channel = self._channels.get(subscriber.job)
-        if channel is None or subscriber not in channel.subscribers:
+    def remove(self, subscriber: Subscriber) -> None:
+        """Remove a client that is gone or finished."""
+        job = self._jobs.get(subscriber.job)
+        if job is None or subscriber not in job.subscribers:
             return
-        channel.subscribers.remove(subscriber)
+        job.subscribers.remove(subscriber)
         self._count -= 1
-        if not channel.subscribers:
-            del self._channels[subscriber.job]
-        if not self._channels:
-            self.some.clear()
+        if not job.subscribers:
+            del self._jobs[subscriber.job]
+        if not self._jobs:
+            self.present.clear()
 
     def close(self) -> None:
-        """End all, and take on no more."""
+        """Disconnect all clients and accept no more."""
         self._closed = True
         for subscriber in self:
-            subscriber.end()
+            subscriber.close()
 
-    def end(self, authorizations: Collection[str | None]) -> None:
-        """End those who came with one of these."""
+    def close_authorized_by(self, authorizations: Collection[str | None]) -> None:
+        """Disconnect the clients that sent one of these `Authorization` headers."""
         for subscriber in self:
             if subscriber.authorization in authorizations:
-                subscriber.end()
+                subscriber.close()
 
-    def set_out(self, job: str, place: Place) -> None:
-        """Reading goes on from the place of whoever came first; others pass over what they have."""
-        channel = self._channels.get(job)
-        if channel is not None and channel.cursor is None:
-            channel.cursor = place
+    def start_reading(self, job: str, cursor: StreamId) -> None:
+        """Set the cursor of a job that has none; its subscribers skip what they have."""
+        subscribers = self._jobs.get(job)
+        if subscribers is not None and subscribers.cursor is None:
+            subscribers.cursor = cursor
 
-    def begin_anew(self, jobs: Iterable[str]) -> None:
-        """Tell the subscribers of these jobs that something may be missing."""
+    def restart(self, jobs: Iterable[str]) -> None:
+        """Make the subscribers of these jobs start again with a snapshot, because events may be missing."""
         for job in jobs:
-            channel = self._channels.get(job)
-            if channel is not None:
-                channel.cursor = None
-                _give(channel, ANEW)
+            subscribers = self._jobs.get(job)
+            if subscribers is not None:
+                subscribers.cursor = None
+                subscribers.put(RESTART)
 
-    def deliver(self, job: str, place: Place, event: Event | None) -> None:
-        """What stands in a job's stream at a place; None for what nobody understands."""
-        channel = self._channels.get(job)
-        if channel is not None and channel.cursor is not None and place > channel.cursor:
-            channel.cursor = place
+    def deliver(self, job: str, id_: StreamId, event: Event | None) -> None:
+        """Advance the cursor of a job to this entry, and queue its event unless it is None."""
+        subscribers = self._jobs.get(job)
+        if subscribers is not None and subscribers.cursor is not None and id_ > subscribers.cursor:
+            subscribers.cursor = id_
             if event is not None:
-                _give(channel, event)
-
-
-def _give(channel: Channel, event: Event) -> None:
-    for subscriber in channel.subscribers:
-        subscriber.give(event)
+                subscribers.put(event)

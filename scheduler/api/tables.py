@@ -1,4 +1,4 @@
-"""`Tables`: raw tables in the store, and the columns that jobs work on."""
+"""`Tables`: convert stored tables to the columns that jobs work on."""
 
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -13,17 +13,17 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 from scheduler.api.problems import NotFoundError
-from scheduler.api.reader_process import COLUMNS
+from scheduler.api.reader_process import COLUMNS_FILE
 from scheduler.api.readers import TableReader
 from scheduler.ledger.datasets import DatasetRow
 
-REMEMBERED = 1000
+CACHE_SIZE = 1000
 Key = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedColumns:
-    """What a job needs to know of its columns."""
+    """The columns of a table under some settings: their fingerprint and size."""
 
     fingerprint: str
     features: int
@@ -33,78 +33,79 @@ class PreparedColumns:
 
 
 class Tables:
-    """Raw tables become columns once, in a process of their own; what they became is remembered."""
+    """Prepares each table once per settings, in a reader process, and caches the outcome."""
 
-    def __init__(self, store: ArtifactStore, children: TableReader) -> None:
-        self._store, self.children = store, children
-        self._known: OrderedDict[Key, PreparedColumns] = OrderedDict()
-        self._under_way: dict[Key, Future[PreparedColumns]] = {}
+    def __init__(self, store: ArtifactStore, reader: TableReader) -> None:
+        self._store, self.reader = store, reader
+        self._cache: OrderedDict[Key, PreparedColumns] = OrderedDict()
+        self._pending: dict[Key, Future[PreparedColumns]] = {}
         self._lock = Lock()
-        """Of the two above; never held while anything is read."""
+        """Guards both dictionaries; never held while a table is read."""
 
-    def prepared(self, table: DatasetRow, settings: TableSettings, *, keep: bool = True) -> PreparedColumns:
-        """The columns of a table. Whoever asks for the same meanwhile waits for the same.
+    def prepare(self, table: DatasetRow, settings: TableSettings, *, keep: bool = True) -> PreparedColumns:
+        """Return the columns of a table; concurrent calls with the same arguments share one reader process.
 
-        They are in the store then, unless `keep` says that it is enough to know of them: somebody who tries settings
-        out would leave a copy of the table there for each.
+        The columns are put into the store unless `keep` is False, as for previews, which would otherwise leave a copy
+        of the table for each combination of settings.
         """
-        # The name too: it stands in what is wrong with a table, and another tenant's must not.
+        # The name is part of the key because error messages contain it, and tenants must not see each other's names.
         key = (table.digest, table.name, settings.model_dump_json(), keep)
-        if (found := self._remembered(key)) is not None:
-            return found
+        if (columns := self._cached(key)) is not None:
+            return columns
         with self._lock:
-            waiting = self._under_way.get(key)
-            mine = self._under_way.setdefault(key, Future())
-        return self._made(key, mine, table, settings) if waiting is None else waiting.result()
+            pending = self._pending.get(key)
+            future = self._pending.setdefault(key, Future())
+        return self._read(key, future, table, settings) if pending is None else pending.result()
 
-    def _remembered(self, key: Key) -> PreparedColumns | None:
+    def _cached(self, key: Key) -> PreparedColumns | None:
         with self._lock:
-            found = self._known.get(key)
-            if found is not None:
-                self._known.move_to_end(key)
-        if found is None or not key[-1]:
-            return found
-        return found if self._store.has(f"columns/{found.fingerprint}") else None
+            columns = self._cache.get(key)
+            if columns is not None:
+                self._cache.move_to_end(key)
+        keep = key[-1]
+        if columns is None or (keep and not self._store.has(f"columns/{columns.fingerprint}")):
+            return None
+        return columns
 
-    def _made(
+    def _read(
         self, key: Key, future: Future[PreparedColumns], table: DatasetRow, settings: TableSettings
     ) -> PreparedColumns:
         try:
-            found = self._prepare(table, settings, keep=key[-1])
+            columns = self._run_reader(table, settings, keep=key[-1])
         except BaseException as error:
             with self._lock:
-                del self._under_way[key]
+                del self._pending[key]
             future.set_exception(error)
             raise
         with self._lock:
-            del self._under_way[key]
-            self._known[key] = found
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        future.set_result(found)
-        return found
+            del self._pending[key]
+            self._cache[key] = columns
+            while len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
+        future.set_result(columns)
+        return columns
 
-    def _prepare(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
+    def _run_reader(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:
-            raw = Path(folder) / f"{uuid4().hex}.{table.format}"
-            self._fetch(table, raw)
-            told = self.children.run("prepare", raw, table.name, table=settings.model_dump(mode="json"))
-            made = raw.with_name(COLUMNS)
-            columns = Columns.load(made)
-            # Columns are everybody's, by their fingerprint: what a reader says is not enough.
-            if columns.fingerprint != told["fingerprint"]:
-                raise DatasetError(f"{table.name} could not be prepared: its columns are not what its reader said.")
+            file = Path(folder) / f"{uuid4().hex}.{table.format}"
+            self._fetch(table, file)
+            answer = self.reader.run("prepare", file, table.name, table=settings.model_dump(mode="json"))
+            path = file.with_name(COLUMNS_FILE)
+            columns = Columns.load(path)
+            # All tenants share columns by fingerprint, so the fingerprint that the reader process reports is verified.
+            if columns.fingerprint != answer["fingerprint"]:
+                raise DatasetError(f"{table.name} could not be prepared: its fingerprint does not match its columns.")
             if keep:
-                self._store.put(f"columns/{columns.fingerprint}", made)
+                self._store.put(f"columns/{columns.fingerprint}", path)
             size = (columns.count, columns.rows, len(columns.classes))
-            return PreparedColumns(columns.fingerprint, *size, tuple(told["notes"]))
+            return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]))
 
-    def _fetch(self, table: DatasetRow, raw: Path) -> None:
+    def _fetch(self, table: DatasetRow, file: Path) -> None:
         try:
-            self._store.get(f"tables/{table.digest}", raw)
+            self._store.get(f"tables/{table.digest}", file)
         except MissingArtifactError:
             raise NotFoundError(
-                f"The file of table {table.id} is not in the store any more.",
+                f"The file of table {table.id} is no longer in the store.",
                 field="dataset",
                 remedy="Upload the same file again with POST /v1/datasets.",
             ) from None

@@ -1,20 +1,21 @@
-"""`/v1/tokens` and `/v1/quotas`: who may call, and how much a tenant may have. For operators."""
+"""`/v1/tokens` and `/v1/quotas`: access and limits of tenants, for operators."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from maabo_dist.contract.api import CreatedToken, Quota, Token
 from maabo_dist.contract.job import Name
 from scheduler.api.auth import Admin, Reader
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import api_state
+from scheduler.api.state import ApiState
 from scheduler.ledger.quotas import QuotaRow
 from scheduler.ledger.tokens import SCOPES, TokenRow, make_token
 
 router = APIRouter(prefix="/v1", tags=["access"])
 
-LONGEST = 10 * 366 * 86400.0
+MAX_SECONDS = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
 TenantPath = Annotated[str, Path(min_length=1, max_length=200)]
 Bound = Annotated[int, Field(ge=0, le=2**53, strict=True)]
@@ -22,7 +23,7 @@ _PROBLEMS = documented("invalid-document", "invalid-settings", "unauthorized", "
 
 
 class TokenRequest(BaseModel):
-    """A token that is asked for."""
+    """A token to create."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -31,121 +32,73 @@ class TokenRequest(BaseModel):
 
     tenant: Name = "default"
     name: Annotated[str, Field(max_length=200)] = ""
-    """For people: what it is used for."""
+    """A description of its purpose."""
     scopes: Annotated[list[Literal["read", "submit", "admin"]], Field(min_length=1, max_length=len(SCOPES))] = [
         "read",
         "submit",
     ]
-    expires_seconds: Annotated[float, Field(gt=0, le=LONGEST)] | None = None
-    """From now; None for a token that does not expire."""
+    expires_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
+    """Seconds from now; null for a token that does not expire."""
 
 
-class Token(BaseModel):
-    """What is known of a token. Its text is known to whoever made it, and to nobody else."""
-
-    id: str
-    tenant: str
-    name: str
-    scopes: list[str]
-    created: float
-    expires: float | None
-    revoked: float | None
-
-    @classmethod
-    def of(cls, row: TokenRow) -> "Token":
-        """From the ledger's row."""
-        return cls(**_told(row))
-
-
-class MadeToken(Token):
-    """A token as it is made."""
-
-    token: str
-    """Shown this once."""
-
-
-class Quota(BaseModel):
-    """What a tenant may have; null for no limit."""
+class QuotaLimits(BaseModel):
+    """The limits of a tenant; null for no limit."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"queued": 100, "running": 4}]})
 
     queued: Bound | None = None
-    """Jobs that wait, paused ones too."""
+    """Jobs that wait, including paused ones."""
     running: Bound | None = None
-    """Jobs that run side by side; more of them wait."""
+    """Jobs that run at the same time; further ones wait."""
     bytes: Bound | None = None
-    """Of tables."""
+    """Total size of the tenant's tables."""
     trees: Bound | None = None
-    """In one job."""
-
-
-class QuotaUse(Quota):
-    """What a tenant may have, and what it has."""
-
-    tenant: str
-    bytes_stored: int
+    """Trees of a single job."""
 
 
 @router.post("/tokens", status_code=201, responses=_PROBLEMS)
-def create_token(request: Request, asked: TokenRequest, _admin: Admin) -> MadeToken:
-    """Make a token. The first one ends the time in which anyone on the machine may call."""
-    resources = api_state(request).resources
-    scopes = frozenset(asked.scopes)
-    made = make_token(asked.tenant, scopes, resources.clock(), name=asked.name, seconds=asked.expires_seconds)
-    resources.ledger.tokens.add(made.row)
-    return MadeToken(**_told(made.row), token=made.text)
+def create_token(body: TokenRequest, admin: Admin) -> CreatedToken:
+    """Create a token. Once the first one exists, every request needs a token."""
+    now, scopes = admin.api.resources.clock(), frozenset(body.scopes)
+    created = make_token(body.tenant, scopes, now, name=body.name, seconds=body.expires_seconds)
+    admin.api.ledger.tokens.add(created.row)
+    return CreatedToken(**_token_fields(created.row), token=created.text)
 
 
 @router.get("/tokens", responses=_PROBLEMS)
-def list_tokens(
-    request: Request, _admin: Admin, tenant: Annotated[str | None, Query(max_length=200)] = None
-) -> list[Token]:
-    """All tokens that were made, the oldest first."""
-    return [Token.of(row) for row in api_state(request).resources.ledger.tokens.of_tenant(tenant)]
+def list_tokens(admin: Admin, tenant: Annotated[str | None, Query(max_length=200)] = None) -> list[Token]:
+    """List all tokens, including expired and revoked ones, oldest first."""
+    return [Token(**_token_fields(row)) for row in admin.api.ledger.tokens.of_tenant(tenant)]
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=_PROBLEMS | documented("not-found"))
-def revoke_token(request: Request, token: TokenPath, _admin: Admin) -> None:
-    """From now on the token is of no use."""
-    resources = api_state(request).resources
-    if not resources.ledger.tokens.revoke(token, resources.clock()):
-        raise NotFoundError(f"There is no token {token} that is valid.", field="token", remedy="GET /v1/tokens.")
+def revoke_token(token: TokenPath, admin: Admin) -> None:
+    """Revoke a token, effective immediately."""
+    if not admin.api.ledger.tokens.revoke(token, admin.api.resources.clock()):
+        raise NotFoundError(
+            f"There is no valid token {token}.", field="token", remedy="GET /v1/tokens lists all tokens."
+        )
 
 
 @router.get("/quota", responses=_PROBLEMS)
-def get_quota(request: Request, caller: Reader) -> QuotaUse:
-    """What the caller's tenant may have, and what it has."""
-    ledger = api_state(request).resources.ledger
-    return _use(ledger.quotas.get(caller.tenant), ledger.datasets.bytes_stored(caller.tenant))
+def get_quota(caller: Reader) -> Quota:
+    """Return the limits of the caller's tenant and its current use."""
+    return _quota(caller.api, caller.api.ledger.quotas.get(caller.tenant))
 
 
 @router.put("/quotas/{tenant}", responses=_PROBLEMS)
-def set_quota(request: Request, tenant: TenantPath, quota: Quota, _admin: Admin) -> QuotaUse:
-    """Say what a tenant may have; what it has already stays."""
-    ledger = api_state(request).resources.ledger
-    row = QuotaRow(tenant, quota.queued, quota.running, quota.bytes, quota.trees)
-    ledger.quotas.set(row)
-    return _use(row, ledger.datasets.bytes_stored(tenant))
+def set_quota(tenant: TenantPath, limits: QuotaLimits, admin: Admin) -> Quota:
+    """Replace all four limits of a tenant; omit one to remove it. Existing jobs and tables are not affected."""
+    row = QuotaRow(tenant, **limits.model_dump())
+    admin.api.ledger.quotas.set(row)
+    return _quota(admin.api, row)
 
 
-def _use(row: QuotaRow, stored: int) -> QuotaUse:
-    return QuotaUse(
-        tenant=row.tenant,
-        queued=row.queued,
-        running=row.running,
-        bytes=row.bytes,
-        trees=row.trees,
-        bytes_stored=stored,
-    )
+def _quota(api: ApiState, row: QuotaRow) -> Quota:
+    limits = {name: getattr(row, name) for name in QuotaLimits.model_fields}
+    return Quota(tenant=row.tenant, **limits, bytes_stored=api.ledger.datasets.bytes_stored(row.tenant))
 
 
-def _told(row: TokenRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "tenant": row.tenant,
-        "name": row.name,
-        "scopes": sorted(row.scopes, key=SCOPES.index),
-        "created": row.created,
-        "expires": row.expires,
-        "revoked": row.revoked,
-    }
+def _token_fields(row: TokenRow) -> dict[str, Any]:
+    fields = {name: getattr(row, name) for name in Token.model_fields}
+    return fields | {"scopes": sorted(row.scopes, key=SCOPES.index)}

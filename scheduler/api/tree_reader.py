@@ -1,13 +1,13 @@
-"""The trees of a job, wherever they are: of a job that goes on in the ledger, of one that has ended in the store."""
+"""`TreeReader`: the trees of a job, from the ledger while it runs and from the store after it has ended."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate, pairwise
 
 import numpy as np
 
 from maabo_dist._util.subset_rows import members
+from maabo_dist.contract.api import Tree
 from maabo_dist.data.columns import Columns
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.trees.forest import Forest, failed_forest
@@ -16,121 +16,116 @@ from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.search import ResultRow
 from scheduler.resources import Resources
 
-BATCHES = 16
-"""Read at a time from the ledger."""
-STRETCHES = 40
-"""Places in the search at which those of its trees are looked up that stand for all."""
-Grown = Iterator[tuple[int, Forest]]
-"""Some trees, and the number of the first of them in the order of the search."""
-Wanted = Callable[[range], bool]
-"""Whether trees with these numbers are to be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrownTree:
-    """What is told of a tree; without depth and score, its subset could not be had."""
-
-    number: int
-    features: list[str]
-    depth: int | None
-    score: float | None
-    leaves: int
+LEDGER_BATCHES = 16
+"""Batches read from the ledger at a time."""
+SAMPLE_RUNS = 40
+"""Positions in the search at which a sample takes consecutive trees."""
+Subsets = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+Forests = Iterator[tuple[int, Forest]]
+"""Forests, each with the index of its first tree in the order of the search."""
+Filter = Callable[[range], bool]
+"""True if any tree with these indexes is needed."""
 
 
 class TreeReader:
-    """Reads as many as are asked for, and has a few thousand of them in memory at a time."""
+    """Reads only what is needed, a few thousand trees at a time."""
 
     def __init__(self, resources: Resources, row: JobRow) -> None:
         self._resources, self._row = resources, row
         settings = row.spec.settings
         self._columns = resources.cache.columns(row.spec.dataset.fingerprint)
-        self._names = _names(self._columns, settings.probes)
+        self._names = _feature_names(self._columns, settings.probes)
         self._size = SearchPlan.settle(settings, len(self._names)).subset_size
 
-    def in_order(self, first: int, most: int) -> list[GrownTree]:
-        """From tree `first` on, in the order of the search; up to the first one that has not come yet."""
-        found: list[GrownTree] = []
-        for number, forest in self._trees(lambda numbers: numbers.stop > first):
-            wanted = range(max(0, first - number), len(forest))[: most - len(found)]
-            found += [self._told(number, forest, index) for index in wanted]
-            if len(found) >= most:
+    def in_order(self, first: int, count: int) -> list[Tree]:
+        """Return up to `count` trees from index `first`, in the order of the search, up to the first unfinished one."""
+        trees: list[Tree] = []
+        for number, forest in self._forests(lambda numbers: numbers.stop > first):
+            indexes = range(max(0, first - number), len(forest))[: count - len(trees)]
+            trees += [self._tree(number, forest, index) for index in indexes]
+            if len(trees) >= count:
                 break
-        return found
+        return trees
 
-    def spread(self, most: int) -> list[GrownTree]:
-        """All, or as many from all over the search, in its order: stretches of neighbours, evenly spaced."""
-        grown = self._row.trees
-        if grown <= most:
-            return self.in_order(0, most)
-        stretches = min(STRETCHES, most)
-        starts, long = [grown * place // stretches for place in range(stretches)], most // stretches
+    def sample(self, count: int) -> list[Tree]:
+        """Return all trees or, if there are more than `count`, evenly spaced runs of consecutive ones."""
+        total = self._row.trees
+        if total <= count:
+            return self.in_order(0, count)
+        runs = min(SAMPLE_RUNS, count)
+        starts, length = [total * run // runs for run in range(runs)], count // runs
         return [
-            self._told(number, forest, tree - number)
-            for number, forest in self._trees(lambda numbers: _meet(numbers, starts, long))
+            self._tree(number, forest, tree - number)
+            for number, forest in self._forests(lambda numbers: _overlaps(numbers, starts, length))
             for start in starts
-            for tree in range(max(start, number), min(start + long, number + len(forest), grown))
+            for tree in range(max(start, number), min(start + length, number + len(forest), total))
         ]
 
-    def best(self, after: tuple[float, int] | None, most: int) -> list[GrownTree]:
-        """By score, and of equals the earlier first; those behind the place (score, number). Goes through all trees."""
-        best, least = (-np.inf, -1) if after is None else (-after[0], after[1])
-        found: list[tuple[float, int, GrownTree]] = []
-        for number, forest in self._trees(lambda _numbers: True):
-            keys, numbers = -forest.best_scores, number + np.arange(len(forest))  # NaN, of failed ones, is never above
-            behind = np.flatnonzero((keys > best) | ((keys == best) & (numbers > least)))
-            first = behind[np.lexsort((numbers[behind], keys[behind]))][:most].tolist()
-            told = [(float(keys[index]), number + index, self._told(number, forest, index)) for index in first]
-            found = nsmallest(most, found + told, key=lambda each: each[:2])
-        return [tree for *_, tree in found]
+    def best(self, after: tuple[float, int] | None, count: int) -> list[Tree]:
+        """Return trees by decreasing score and increasing index, after the position (score, index). Reads all trees."""
+        last_key, last_number = (-np.inf, -1) if after is None else (-after[0], after[1])
+        best: list[tuple[float, int, Tree]] = []
+        for number, forest in self._forests(lambda _numbers: True):
+            # The scores of failed trees are NaN, and no comparison with NaN is true.
+            keys, numbers = -forest.best_scores, number + np.arange(len(forest))
+            later = np.flatnonzero((keys > last_key) | ((keys == last_key) & (numbers > last_number)))
+            first = later[np.lexsort((numbers[later], keys[later]))][:count].tolist()
+            trees = [(float(keys[index]), number + index, self._tree(number, forest, index)) for index in first]
+            best = nsmallest(count, best + trees, key=lambda each: each[:2])
+        return [tree for *_, tree in best]
 
-    def _told(self, number: int, forest: Forest, index: int) -> GrownTree:
+    def _tree(self, number: int, forest: Forest, index: int) -> Tree:
         tree = forest.tree(index)
         failed = np.isnan(tree.score)
-        features = [self._names[feature] for feature in members(tree.subset)]
-        grown = (None, None, 0) if failed else (tree.depth, tree.score, tree.leaves)
-        return GrownTree(number + index, features, *grown)
+        return Tree(
+            number=number + index,
+            features=tuple(self._names[feature] for feature in members(tree.subset)),
+            depth=None if failed else int(tree.depth),
+            score=None if failed else float(tree.score),
+            leaves=0 if failed else int(tree.leaves),
+        )
 
-    def _trees(self, wanted: Wanted) -> Grown:
-        """Whole forests, with trees beside those that are wanted."""
-        return self._stored(wanted) if self._row.state.ended else self._gathered(wanted)
+    def _forests(self, needed: Filter) -> Forests:
+        """Yield whole forests, which may contain trees that are not needed."""
+        return self._from_store(needed) if self._row.state.ended else self._from_ledger(needed)
 
-    def _stored(self, wanted: Wanted) -> Grown:
+    def _from_store(self, needed: Filter) -> Forests:
         number, depth, classes = 0, self._row.spec.settings.max_depth, len(self._columns.classes)
         for segment in self._row.segments:
             path = self._resources.cache.segment_file(segment.digest)
-            number = yield from read_frames(path, number, wanted, depth, classes)
+            number = yield from read_frames(path, number, needed, depth, classes)
 
-    def _gathered(self, wanted: Wanted) -> Grown:
-        ledger, number, start = self._resources.ledger, 0, 0
-        while subsets := [
-            self._unpacked(row.subsets) for row in ledger.search.batches(self._row.id, start, start + BATCHES)
+    def _from_ledger(self, needed: Filter) -> Forests:
+        ledger, job, number, start = self._resources.ledger, self._row.id, 0, 0
+        while batches := [
+            self._unpack(row.subsets) for row in ledger.search.batches(job, start, start + LEDGER_BATCHES)
         ]:
-            firsts = list(accumulate(map(len, subsets), initial=number))
-            asked = [start + place for place, ends in enumerate(pairwise(firsts)) if wanted(range(*ends))]
-            place = (asked[0], 0) if asked else (start, 0)
-            for row in ledger.search.results(self._row.id, asked[0], asked[-1] + 1) if asked else ():
-                if (row.batch, row.start) != place:
-                    return  # the next one has not come yet
-                batch = subsets[row.batch - start]
+            firsts = list(accumulate(map(len, batches), initial=number))
+            wanted = [start + index for index, ends in enumerate(pairwise(firsts)) if needed(range(*ends))]
+            expected = (wanted[0], 0) if wanted else (start, 0)
+            for row in ledger.search.results(job, wanted[0], wanted[-1] + 1) if wanted else ():
+                if (row.batch, row.start) != expected:
+                    return  # the next result has not arrived yet
+                batch = batches[row.batch - start]
                 yield firsts[row.batch - start] + row.start, self._forest(row, batch[row.start : row.stop])
-                place = (row.batch, row.stop) if row.stop < len(batch) else (row.batch + 1, 0)
-            if asked and place != (asked[-1] + 1, 0):
+                expected = (row.batch, row.stop) if row.stop < len(batch) else (row.batch + 1, 0)
+            if wanted and expected != (wanted[-1] + 1, 0):
                 return
-            number, start = firsts[-1], start + BATCHES
+            number, start = firsts[-1], start + LEDGER_BATCHES
 
-    def _unpacked(self, subsets: bytes) -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
+    def _unpack(self, subsets: bytes) -> Subsets:
         return np.frombuffer(subsets, "<i4").reshape(-1, self._size).astype(np.int32)
 
-    def _forest(self, row: ResultRow, subsets: "np.ndarray[tuple[int, int], np.dtype[np.int32]]") -> Forest:
+    def _forest(self, row: ResultRow, subsets: Subsets) -> Forest:
         if row.reason is None:
             return unpack_forest(row.trees, subsets)
         return failed_forest(subsets, self._row.spec.settings.max_depth, len(self._columns.classes))
 
 
-def _meet(numbers: range, starts: list[int], long: int) -> bool:
-    return any(start < numbers.stop and start + long > numbers.start for start in starts)
+def _overlaps(numbers: range, starts: list[int], length: int) -> bool:
+    return any(start < numbers.stop and start + length > numbers.start for start in starts)
 
 
-def _names(columns: Columns, probes: int) -> list[str]:
-    """Of the features of the table, and of the probes behind them, whose own names nobody should read."""
+def _feature_names(columns: Columns, probes: int) -> list[str]:
+    """Return the names of the features, followed by readable names of the probes."""
     return [*(feature.name for feature in columns.features), *(f"(probe {number + 1})" for number in range(probes))]

@@ -242,7 +242,7 @@ def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
 
 
 def test_a_token_that_is_revoked_ends_its_streams(resources, served, job, monkeypatch):
-    monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.1)
+    monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.1)
     job.grow(1)
     ours, theirs = token_for(resources), token_for(resources)
     with a_server(resources) as (url, _), following(url, job.id, ours) as left, following(url, job.id, theirs) as right:
@@ -255,7 +255,7 @@ def test_a_token_that_is_revoked_ends_its_streams(resources, served, job, monkey
 
 
 def test_the_first_token_ends_the_streams_of_those_without_one(resources, job, monkeypatch):
-    monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.1)
+    monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.1)
     with a_server(resources) as (url, _), following(url, job.id) as events:
         next(events)
         token_for(resources)
@@ -281,7 +281,7 @@ def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(re
 
 
 def test_who_does_not_listen_is_let_go_and_may_resume(resources, job, monkeypatch):
-    monkeypatch.setattr(subscribers, "QUEUED", 5)
+    monkeypatch.setattr(subscribers, "MAX_QUEUED", 5)
     monkeypatch.setattr(subscribers, "STALLED_SECONDS", 0.2)
     job.grow(1)
     with a_server(resources) as (url, app), socket.socket() as deaf:
@@ -324,14 +324,14 @@ def own_redis():
 
 
 def test_a_redis_that_is_emptied_costs_no_more_than_a_fresh_beginning(monkeypatch):
-    monkeypatch.setattr(broadcaster, "JOBS_EVERY", 0.1)
-    monkeypatch.setattr(broadcaster, "CALLERS_EVERY", 0.2)
+    monkeypatch.setattr(broadcaster, "JOB_SECONDS", 0.1)
+    monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.2)
     with own_redis() as resources:
         job = FakeJob(resources)
         job.grow(5)
         with a_server(resources) as (url, app), following(url, job.id) as events:
             next(events)
-            servers.wait_for(lambda: app.state.broadcaster._epoch, what="a first look")
+            servers.wait_for(lambda: app.state.broadcaster.epoch, what="a first look")
             resources.redis.flushall()
             again = next(events)
             job.grow(6)

@@ -46,7 +46,7 @@ def test_trying_settings_out_leaves_nothing_in_the_store(client, resources, aske
         table = asked["table"] | {"exclude": [left_out]}
         assert client.post("/v1/plans", json=asked | {"table": table}).json()["features"] == 69
 
-    prepared = client.app.state.api.tables.prepared(
+    prepared = client.app.state.api.tables.prepare(
         resources.ledger.datasets.get("default", asked["dataset"]), _table(asked), keep=False
     )
     assert not resources.store.has(f"columns/{prepared.fingerprint}")

@@ -28,7 +28,7 @@ from maabo_dist.trees.wire import pack_forest
 from scheduler.api import tree_reader
 from scheduler.api.app import create_app
 from scheduler.api.problems import NotAcceptableError
-from scheduler.api.results import RulesFormat, wanted_format
+from scheduler.api.results import RulesFormat, choose_format
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.search import BatchRow, ResultRow
@@ -151,13 +151,13 @@ def test_a_format_that_is_not_there_is_refused(cluster):
     ],
 )
 def test_accept_is_read_as_it_is_sent(accept, chosen):
-    assert wanted_format(accept) == RulesFormat(chosen)
+    assert choose_format(accept) == RulesFormat(chosen)
 
 
 @pytest.mark.parametrize("accept", ["nonsense", "*/*;q=0", "text/csv;q=2.5", "text/csv;q=high"])
 def test_accept_that_takes_nothing_is_refused(accept):
     with pytest.raises(NotAcceptableError):
-        wanted_format(accept)
+        choose_format(accept)
 
 
 def test_final_rules_that_the_client_has_are_not_sent_again(cluster):
@@ -249,7 +249,7 @@ def test_the_trees_of_a_job_that_goes_on_come_from_the_ledger(cluster):
 def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(
     resources, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(tree_reader, "BATCHES", 1)
+    monkeypatch.setattr(tree_reader, "LEDGER_BATCHES", 1)
     columns = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
     store_table(resources.settings, tmp_path, columns)
     subsets = factories.every_subset(6, 2)
@@ -283,23 +283,23 @@ def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_thei
 
 
 @pytest.mark.parametrize("state", ["done", "resting"])
-def test_the_course_of_a_search_is_told_by_trees_from_all_over_it(cluster, state, monkeypatch):
+def test_a_score_history_samples_the_whole_search(cluster, state, monkeypatch):
     job = getattr(cluster, state)
     trees = pages(cluster, job, most=10_000, limit=200)
-    monkeypatch.setattr(tree_reader, "STRETCHES", 5)
+    monkeypatch.setattr(tree_reader, "SAMPLE_RUNS", 5)
     resources, row = cluster.resources, cluster.resources.ledger.jobs.get(job)
-    course = get(cluster, job, "course").json()
+    history = get(cluster, job, "score-history").json()
 
-    assert course["trees"] == row.trees
+    assert history["trees"] == row.trees
     expected = [tree for tree in trees if tree["score"] is not None]
     if row.trees <= 1000:
-        assert (course["numbers"], course["scores"]) == (
+        assert (history["numbers"], history["scores"]) == (
             [tree["number"] for tree in expected],
             [tree["score"] for tree in expected],
         )
-    some = [tree.number for tree in TreeReader(resources, row).spread(15)]
+    some = [tree.number for tree in TreeReader(resources, row).sample(15)]
     assert some == [row.trees * stretch // 5 + step for stretch in range(5) for step in range(3)]
-    assert [tree.number for tree in TreeReader(resources, row).spread(2)] == [0, row.trees // 2]
+    assert [tree.number for tree in TreeReader(resources, row).sample(2)] == [0, row.trees // 2]
 
 
 def test_exactly_the_rows_of_a_rule_fire_it(cluster):
@@ -309,10 +309,10 @@ def test_exactly_the_rows_of_a_rule_fire_it(cluster):
     answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
 
     explained = answer.json()
-    resources = ("train", "validation", "holdout")
+    splits = ("train", "validation", "holdout")
     for rule in document["rules"]:
         fires = sum(rule["id"] in row["rules"] for row in explained["rows"])
-        assert fires == sum(rule[part]["n"] for part in resources)
+        assert fires == sum(rule[split]["n"] for split in splits)
         assert explained["rules"][rule["id"]]["predicts"] == rule["class"]
     assert all((row["predicts"] is None) == (not row["rules"]) for row in explained["rows"])
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 from pyarrow import parquet
 
 from maabo_dist.errors import DatasetError
-from scheduler.api.reader_process import ACTS
+from scheduler.api.reader_process import TASKS
 from scheduler.api.settings import ApiSettings
 from tests import servers
 
@@ -218,7 +218,7 @@ def test_any_text_is_described_or_refused(tmp_path, body):
     asked = {"file": str(path), "columns": 50, "bytes": READ_BYTES}
 
     try:
-        found = ACTS["describe"](asked)
+        found = TASKS["describe"](asked)
     except DatasetError:
         return
     assert found["rows"] > 0

@@ -16,9 +16,9 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.api.metrics import exposed
 from scheduler.messaging.broker import AmqpBroker
 from tests import servers
+from tests.api_data import scrape
 from tests.faults.test_bad_messages import Trap, evaluate, said
 from tests.faults.world import MINING, World, table
 from tests.rabbitmq import PASSWORD, RabbitServer, needs_rabbitmq
@@ -64,7 +64,7 @@ def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world
 
     world.done(job, SHORT, seconds=60)
     assert not world.client.exists(world.settings.key(names.EVALUATE_QUEUE))
-    shown = exposed(world.ledger, world.client, world.settings, 0.0).decode()
+    shown = scrape(world.ledger, world.client, world.settings, 0.0).decode()
     assert 'maabo_up{part="broker"} 1.0' in shown
     assert 'maabo_queue_messages{queue="maabo.evaluate"} 0.0' in shown
     refused = world.settings.model_copy(update={"broker_url": world.rabbit.url.replace(PASSWORD, "no-such-secret")})

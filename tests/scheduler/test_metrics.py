@@ -25,7 +25,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api import metrics as api_metrics
-from scheduler.api.metrics import exposed, of_schedulers
+from scheduler.api.metrics import scheduler_metrics
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
 from scheduler.core.machine import MOST_STRIKES
@@ -34,6 +34,7 @@ from scheduler.messaging.publisher import PostError
 from scheduler.metrics import Metrics, MetricsSnapshot
 from scheduler.resources import Resources
 from tests import servers
+from tests.api_data import scrape
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
 from workers.heartbeat import KEPT, Pulse
@@ -60,7 +61,7 @@ def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
             own.observe(metrics.JOB_WAIT, time)
         readings[scheduler] = MetricsSnapshot.read(own.reading().model_dump_json())
 
-    (family,) = [metric for metric in of_schedulers(readings) if metric.name == "maabo_job_wait_seconds"]
+    (family,) = [metric for metric in scheduler_metrics(readings) if metric.name == "maabo_job_wait_seconds"]
 
     everything = [time for times in observed.values() for time in times]
     for bound in [*metrics.JOB_WAIT.bounds, float("inf")]:
@@ -108,7 +109,7 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
     client.lpush(f"t:{names.JOBS_QUEUE}", "a document")
     client.hset("t:unacked", "tag", "x")
 
-    found = samples(exposed(ledger, client, SETTINGS, 170.0))
+    found = samples(scrape(ledger, client, SETTINGS, 170.0))
 
     assert found["maabo_jobs", "queued"] == 2
     assert found["maabo_oldest_queued_job_age_seconds",] == 70
@@ -128,7 +129,7 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
         client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
     client.set(f"t:{names.METERS}:c:3", "nonsense")
 
-    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+    found = samples(scrape(ledger, client, SETTINGS, 0.0))
 
     shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_trees_observed_total"}
     assert shown == {"a:1": 3, "b:2": 4}
@@ -142,7 +143,7 @@ def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
         pulse.beat(busy)
     client.set(f"t:{names.WORKERS}:three", "nonsense")
 
-    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+    found = samples(scrape(ledger, client, SETTINGS, 0.0))
 
     shown = [found[f"maabo_{name}",] for name in ("workers", "worker_processes", "worker_processes_busy")]
     assert shown == [2, 6, 3]
@@ -155,7 +156,7 @@ def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, cli
     stopped.end()
     stopped.beat(1)  # Celery's heart beats once more
 
-    assert samples(exposed(ledger, client, SETTINGS, 0.0))["maabo_workers",] == 1
+    assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_workers",] == 1
     assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= KEPT
 
 
@@ -175,16 +176,16 @@ def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger
         own.show(metrics.TASKS_UNSENT, 10, "screen")
         client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
 
-    assert samples(exposed(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
+    assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
 
 
 def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
-    monkeypatch.setattr(api_metrics, "TENANTS", 2)
+    monkeypatch.setattr(api_metrics, "MAX_TENANTS", 2)
     for tenant in ("small", *("large",) * 3, *("middle",) * 2):
         document = {"id": uuid4().hex, "tenant": tenant, "dataset": {"fingerprint": "a" * 64}}
         ledger.jobs.add([JobSpec.parse(document)], 1.0)
 
-    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+    found = samples(scrape(ledger, client, SETTINGS, 0.0))
 
     shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_tenant_jobs"}
     assert shown == {"large": 3, "middle": 2}
@@ -193,7 +194,7 @@ def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
 def test_a_redis_that_cannot_be_reached_shows_as_down_and_the_rest_is_shown(ledger):
     nowhere = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
 
-    found = samples(exposed(ledger, nowhere, SETTINGS, 0.0))
+    found = samples(scrape(ledger, nowhere, SETTINGS, 0.0))
 
     assert (found["maabo_up", "redis"], found["maabo_up", "ledger"], found["maabo_jobs", "done"]) == (0, 1, 0)
 
@@ -203,7 +204,7 @@ def test_a_ledger_that_cannot_be_read_shows_as_down_and_the_rest_is_shown(ledger
     for file in tmp_path.glob("ledger.db*"):
         file.write_bytes(b"no database")
 
-    found = samples(exposed(ledger, client, SETTINGS, 0.0))
+    found = samples(scrape(ledger, client, SETTINGS, 0.0))
 
     assert (found["maabo_up", "redis"], found["maabo_up", "ledger"]) == (1, 0)
 
@@ -280,7 +281,7 @@ def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
     under_way, to_come = held.tasks_under_way["evaluate"], held.tasks_to_come(1.0)["evaluate"]
     world.scheduler._board.show([held], 0.0, at_once=True)
 
-    found = samples(exposed(resources.ledger, resources.redis, resources.settings, 0.0))
+    found = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
     assert found["maabo_tasks_wanted",] == under_way + to_come > 0
     assert found["maabo_tasks_unsent", "evaluate", "here:1"] == to_come
 
@@ -294,7 +295,7 @@ def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_l
         stop.clear()
         world.scheduler.run(stop)
 
-    shown = samples(exposed(resources.ledger, resources.redis, resources.settings, 0.0))
+    shown = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
     missing = ("broker", "ledger", "other", "redis", "store")
     assert [shown["maabo_outages_total", *sorted(("here:1", part))] for part in missing] == [1] * 5
 

@@ -1,7 +1,6 @@
-"""The page for people: `/` and `/page/…`, a fixed list of files that were written by hand and are sent as they are.
+"""The browser interface: `/` and `/page/…`, a fixed list of static files without a build step.
 
-It is an ordinary client of `/v1` that runs in a browser. What it may load is this server's own files and answers, and
-nothing from anywhere else.
+It is an ordinary client of `/v1`. Its content security policy permits only files and responses of this server.
 """
 
 import re
@@ -28,12 +27,12 @@ _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": 
 
 
 def hashes_of(policy: str, directive: str) -> str:
-    """The hashes that a policy names for a directive."""
-    found = re.search(rf"(?:^|;)\s*{directive}([^;]*)", policy)
-    return "".join(f" {each}" for each in re.findall(r"'sha256-[A-Za-z0-9+/=]+'", found[1] if found else ""))
+    """Return the hashes of a directive in a content security policy."""
+    match = re.search(rf"(?:^|;)\s*{directive}([^;]*)", policy)
+    return "".join(f" {each}" for each in re.findall(r"'sha256-[A-Za-z0-9+/=]+'", match[1] if match else ""))
 
 
-# A report that came with a token is shown from memory, where the policy of whoever shows it holds as well as its own.
+# A report is opened as a blob, to which the policy of the page that opens it applies in addition to its own.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -57,7 +56,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of the page."""
+    """One static file."""
 
     content: bytes
     media_type: str
@@ -65,12 +64,12 @@ class File:
 
     @classmethod
     def read(cls, name: str) -> "File":
-        """From beside this module."""
+        """Read an asset."""
         content = ASSETS.joinpath(name).read_bytes()
         return cls(content, _TYPES[name.rpartition(".")[2]], f'"{sha256(content).hexdigest()[:32]}"')
 
-    def answer(self, known: str | None) -> Response:
-        """The file, or that the browser has it."""
+    def respond(self, known: str | None) -> Response:
+        """Return the file, or 304 if the browser has it."""
         headers = HEADERS | {"ETag": self.tag}
         if self.tag in (known or ""):
             return Response(status_code=304, headers=headers)
@@ -84,14 +83,14 @@ Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def start(known: Known = None) -> Response:
-    """The page."""
-    return FILES[START].answer(known)
+    """Return the page."""
+    return FILES[START].respond(known)
 
 
 @router.api_route("/page/{name}", methods=["GET", "HEAD"])
 async def file(request: Request, name: str, known: Known = None) -> Response:
-    """One of its files."""
-    found = FILES.get(name)
-    if found is None:
+    """Return one of its files."""
+    asset = FILES.get(name)
+    if asset is None:
         raise NotFoundError(f"There is nothing at {request.url.path[:200]}.", remedy="The page is at /.")
-    return found.answer(known)
+    return asset.respond(known)

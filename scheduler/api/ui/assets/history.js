@@ -63,6 +63,6 @@ export function scoreHistory(job, signal) {
 }
 
 async function readTrees({ id }, signal) {
-  const { numbers, scores } = await get(path("jobs", id, "course"), { signal });
+  const { numbers, scores } = await get(path("jobs", id, "score-history"), { signal });
   return numbers.map((number, place) => ({ number, score: scores[place] }));
 }
