@@ -49,7 +49,7 @@ def _measured(features: int, seed: int, jobs: int) -> Record:
     from bench.quality.planted import recipe
     from maabo_dist.data.preparation import prepare
     from maabo_dist.mining.local import mine
-    from maabo_dist.research.synthetic import generate
+    from maabo_dist.research.synthetic.generation import generate
     from maabo_dist.settings import MiningSettings, TableSettings
 
     table, settings = TableSettings(target="y"), MiningSettings(preset="auto", seed=seed)

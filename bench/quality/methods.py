@@ -16,7 +16,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import MiningResult, conclude
-from maabo_dist.research.synthetic import MinedRule
+from maabo_dist.research.synthetic.scoring import MinedRule
 from maabo_dist.research.synthetic.truth import covered
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings, TableSettings

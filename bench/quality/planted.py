@@ -10,8 +10,10 @@ from bench.quality.methods import Mined, Table
 from bench.quality.peer_calls import PeerError
 from bench.quality.statistics import column, grouped, mean, ratio
 from bench.show import Goal
-from maabo_dist.research.synthetic import Recipe, Truth, generate, score
-from maabo_dist.research.synthetic.planting import TARGET
+from maabo_dist.research.synthetic.generation import TARGET, generate
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.scoring import score
+from maabo_dist.research.synthetic.truth import Truth
 
 USUAL_SEEDS = 10
 FEATURES, MANY_FEATURES, ROWS = 1000, 10_000, 3000

@@ -8,7 +8,9 @@ from bench.quality.statistics import Estimate, column, grouped, mean, ratio, sha
 from bench.show import Goal
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.research.synthetic import MinedRule, Recipe, generate, score
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.scoring import MinedRule, score
 from maabo_dist.settings import MiningSettings, TableSettings
 
 USUAL_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000

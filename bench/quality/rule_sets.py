@@ -13,7 +13,7 @@ from bench.quality.experiment import Record
 from bench.quality.paper_tables import TARGET
 from bench.quality.stability import GAP
 from bench.quality.statistics import mean
-from maabo_dist.research.synthetic import MinedRule
+from maabo_dist.research.synthetic.scoring import MinedRule
 from maabo_dist.research.synthetic.truth import covered
 from maabo_dist.settings import MiningSettings
 

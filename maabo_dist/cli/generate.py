@@ -1,7 +1,6 @@
-"""`maabo generate` and `maabo score`: a table with planted rules, and how many of them were found."""
+"""`maabo generate` and `maabo score`: write a table with planted rules, and count how many of them were found."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,12 +11,14 @@ from maabo_dist.cli.options import SectionedCommand, given_settings, section_opt
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.recipe import Recipe
 
+# `maabo --help` imports this module: pandas, pyarrow and rich are imported by the functions that need them.
 if TYPE_CHECKING:
     import pandas as pd
 
-    from maabo_dist.research.synthetic import Score, Truth
+    from maabo_dist.research.synthetic.scoring import Score
+    from maabo_dist.research.synthetic.truth import Truth
 
-_GENERATE_HELP = """Write TABLE, a CSV or Parquet file with planted rules, and the truth about it.
+_GENERATE_HELP = """Write TABLE, a CSV or Parquet file with planted rules, and a file that lists them.
 
 \b
   maabo generate table.csv --features 12
@@ -30,7 +31,6 @@ _SECTIONS = {"": "Rules"} | dict.fromkeys(
 )
 _METAVARS = {"conjunctions": "SIZES", "coverage": "SHARE[,SHARE]", "imbalance": "SHARE"}
 _EXTENSIONS = (".csv", ".parquet")
-_NOTHING = "–"
 _VERDICTS = {"exact": "exactly", "extra": "with 1 extra", "missed": "missed"}
 
 _path = click.Path(path_type=Path)
@@ -40,14 +40,14 @@ _path = click.Path(path_type=Path)
 @click.argument("table", type=_path)
 @settings_options(Recipe, _SECTIONS, _METAVARS)
 @section_option(
-    "--truth", section="Output", metavar="FILE", type=_path, help="Where the truth goes.  [default: TABLE.truth.json]"
+    "--truth", section="Output", metavar="FILE", type=_path, help="File for the truth.  [default: TABLE.truth.json]"
 )
 def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
-    """Write a generated table; `_GENERATE_HELP` is what the user reads."""
+    """Write a generated table; the user reads `_GENERATE_HELP`."""
     recipe = Recipe.parse(given_settings(Recipe, given))
     truth_path = truth or table.with_suffix(".truth.json")
     _check_paths(table, truth_path)
-    from maabo_dist.research.synthetic import generate
+    from maabo_dist.research.synthetic.generation import generate
 
     frame, planted = generate(recipe)
     _write(table, frame, truth_path, planted)
@@ -61,41 +61,38 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
 @click.command("score")
 @click.argument("rules", type=_path)
 @click.argument("truth", type=_path)
-@click.option(
-    "--data", metavar="TABLE", type=_path, help="The table that was mined, to compare thresholds and rows by."
-)
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--data", metavar="TABLE", type=_path, help="The mined table, to compare thresholds and rows by.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
-    """Score RULES, what mine --json prints, by TRUTH, what generate wrote."""
+    """Score RULES, the output of mine --json, against TRUTH, which generate wrote."""
     from maabo_dist.data.readers import read_table
-    from maabo_dist.research.synthetic import Truth, score
-    from maabo_dist.research.synthetic.scoring import mined_rules
-    from maabo_dist.research.synthetic.truth import read_json
+    from maabo_dist.research.synthetic.scoring import read_mined_rules, score
+    from maabo_dist.research.synthetic.truth import Truth, read_json
 
-    known, mined = Truth.load(truth), mined_rules(read_json(rules), source=str(rules))
-    result = score(mined, known, None if data is None else read_table(data))
+    planted, mined = Truth.load(truth), read_mined_rules(read_json(rules), source=str(rules))
+    result = score(mined, planted, None if data is None else read_table(data))
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     else:
-        _print(result, known)
+        click.echo("\n".join([*_table_lines(result, planted), *_summary(result)]))
     return 0
 
 
 def _check_paths(table: Path, truth: Path) -> None:
-    """Met before any work is done. A table without its truth was not generated, and is not written over."""
+    """Check the paths before any work is done. A table without its truth was not generated and is not overwritten."""
     if table.suffix.lower() not in _EXTENSIONS:
-        raise SettingsError(f"{table} is neither a .csv nor a .parquet file. Give a name that ends so.")
+        raise SettingsError(f"{table} is neither a .csv nor a .parquet file. Give a name with one of these endings.")
     if table == truth:
         raise SettingsError(f"--truth {truth} is the table itself. Give another file.")
     for path in (table, truth):
         if not path.parent.is_dir():
             raise SettingsError(f"{path} cannot be written: there is no directory {path.parent}. Make it first.")
     if table.exists() and not truth.exists():
-        raise SettingsError(f"{table} exists, and no {truth} beside it says that it was generated. Give another name.")
+        raise SettingsError(f"{table} exists and was not generated: there is no {truth}. Give another name.")
 
 
 def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth") -> None:
-    """Both files, or neither."""
+    """Write both files or none."""
     try:
         with replacing(truth_path) as truth_file, replacing(table) as table_file:
             truth_file.write(truth.dump().encode())
@@ -115,39 +112,33 @@ def _write_frame(frame: "pd.DataFrame", file: BinaryIO, extension: str) -> None:
         parquet.write_table(rows, file)
 
 
-def _print(result: "Score", truth: "Truth") -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def _table_lines(result: "Score", truth: "Truth") -> list[str]:
     from rich.text import Text
 
-    from maabo_dist.report import conditions_text, report_console
-    from maabo_dist.report.wording import one_line
+    from maabo_dist.cli.tables import format_lines, new_table
+    from maabo_dist.report.wording import conditions_text, one_line
 
-    table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
+    table = new_table()
     for title in ("planted", "n", "precision", "found", "by"):
         table.add_column(title, justify="right" if title in {"n", "precision"} else "left", no_wrap=True)
     table.add_column("class", overflow="fold")
     table.add_column("conditions", overflow="fold")
-    for finding, rule in zip(result.planted, truth.rules, strict=True):
-        precision = _NOTHING if rule.precision is None else f"{rule.precision:.2f}"
-        known = (rule.id, f"{rule.n:,}", precision, _VERDICTS[finding.verdict], finding.by or _NOTHING)
-        # Names come from files: none of them is rich markup.
-        table.add_row(*map(Text, (*known, one_line(rule.label), conditions_text(rule.conditions))))
-    console = report_console(sys.stdout)
-    with console.capture() as capture:
-        console.print(table)
-    lines = (line.rstrip() for line in capture.get().splitlines())  # rich fills lines up with spaces
-    click.echo("\n".join([*lines, *_summary(result)]))
+    for score, rule in zip(result.planted, truth.rules, strict=True):
+        precision = "–" if rule.precision is None else f"{rule.precision:.2f}"
+        cells = (rule.id, f"{rule.n:,}", precision, _VERDICTS[score.verdict], score.by or "–")
+        # As Text: names from files must not be read as rich markup.
+        table.add_row(*map(Text, (*cells, one_line(rule.label), conditions_text(rule.conditions))))
+    return format_lines(table)
 
 
 def _summary(result: "Score") -> list[str]:
     totals = result.totals
     precision, redundant = totals["fresh_precision"], totals["redundant"]
     found = f"{totals['exact']} exactly, {totals['extra']} with an extra literal, {totals['missed']} missed"
-    tainted = f"{totals['with_noise']} with noise columns, {totals['with_decoys']} with decoys"
+    other = f"{totals['with_noise']} with noise columns, {totals['with_decoys']} with decoys"
     repeated = "redundant ones unknown without --data" if redundant is None else f"{redundant} redundant"
     lines = [
         f"Of {totals['planted']} planted rules: {found}.",
-        f"Of {totals['mined']} mined rules: {tainted}, {repeated}.",
+        f"Of {totals['mined']} mined rules: {other}, {repeated}.",
     ]
     return lines if precision is None else [*lines, f"Their mean precision on fresh rows is {precision:.3f}."]

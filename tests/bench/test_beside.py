@@ -19,7 +19,7 @@ from bench.quality.peers.inducers import _of_bin, _of_interval, _strict
 from bench.quality.peers.miners import MINERS, lacking
 from bench.quality.rule_sets import RuleSet, feature_sets, figures
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.research.synthetic import MinedRule
+from maabo_dist.research.synthetic.scoring import MinedRule
 
 
 def interval(low, high, holds):

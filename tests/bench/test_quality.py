@@ -20,7 +20,8 @@ from bench.show import Goal
 from maabo_dist.contract.conditions import Op
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.research.synthetic import Recipe, generate
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.settings import MiningSettings, TableSettings
 
 

@@ -13,7 +13,8 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.research.synthetic import Recipe, generate
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.settings import MiningSettings, TableSettings
 from tests import servers
 from tests.cluster import ask, submit

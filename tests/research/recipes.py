@@ -5,7 +5,7 @@ import io
 
 from hypothesis import strategies as st
 
-from maabo_dist.research.synthetic import Recipe
+from maabo_dist.research.synthetic.recipe import Recipe
 
 
 @st.composite

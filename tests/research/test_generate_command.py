@@ -4,7 +4,9 @@ import pandas as pd
 import pytest
 
 from maabo_dist.data.readers import read_table
-from maabo_dist.research.synthetic import Recipe, Truth, generate
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.truth import Truth
 
 SMALL = ("--rows", "300", "--features", "8")
 
@@ -14,7 +16,7 @@ def names_in(folder):
 
 
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
-def test_the_table_and_its_truth_are_written_side_by_side(extension, tmp_path, maabo):
+def test_the_table_and_its_truth_are_written_next_to_each_other(extension, tmp_path, maabo):
     table = tmp_path / f"table.{extension}"
     options = ("--conjunctions", "2", "--xor", "1", "--categorical", "0.2", "--missing", "0.1", "--seed", "7")
 
@@ -59,7 +61,7 @@ def test_generated_rules_are_mined_and_scored(tmp_path, maabo):
     assert plain["totals"]["fresh_precision"] > 0.85
 
 
-def test_without_the_table_the_score_says_what_it_does_not_know(tmp_path, maabo):
+def test_without_the_table_the_score_names_what_is_unknown(tmp_path, maabo):
     table, rules = tmp_path / "table.csv", tmp_path / "rules.json"
     maabo("generate", table, *SMALL)
     rules.write_text(json.dumps({"format": "maabo-rules/1", "rules": []}), encoding="utf-8")
@@ -74,7 +76,7 @@ def test_without_the_table_the_score_says_what_it_does_not_know(tmp_path, maabo)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["t.csv", "--coverage", "0.5"], ["--coverage 0.5 cannot be reached", "the most is 0.375"]),
+        (["t.csv", "--coverage", "0.5"], ["--coverage 0.5 cannot be reached", "maximum is 0.375"]),
         (["t.csv", "--features", "4"], ["--features 4 is too few", "at least 5"]),
         (["t.csv", "--conjunctions", "2,many"], ["--conjunctions 'many'"]),
         (["t.csv", "--classes", "1"], ["--classes '1'"]),
@@ -88,7 +90,7 @@ def test_without_the_table_the_score_says_what_it_does_not_know(tmp_path, maabo)
         ([], ["TABLE"]),
     ],
 )
-def test_what_cannot_be_generated_is_refused_and_nothing_is_written(arguments, words, tmp_path, maabo, monkeypatch):
+def test_an_impossible_request_is_rejected_and_nothing_is_written(arguments, words, tmp_path, maabo, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
 
@@ -101,7 +103,7 @@ def test_what_cannot_be_generated_is_refused_and_nothing_is_written(arguments, w
     assert (tmp_path / "mine.csv").read_text() == "a,b\n1,2\n"
 
 
-def test_a_table_that_fails_to_be_written_leaves_no_truth(tmp_path, maabo, monkeypatch):
+def test_a_table_that_cannot_be_written_leaves_no_truth(tmp_path, maabo, monkeypatch):
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
@@ -119,14 +121,14 @@ def test_a_table_that_fails_to_be_written_leaves_no_truth(tmp_path, maabo, monke
     [
         (["nowhere.json", "t.truth.json"], "nowhere.json"),
         (["rules.json", "nowhere.json"], "nowhere.json"),
-        (["t.truth.json", "t.truth.json"], "is no document of mined rules"),
-        (["rules.json", "rules.json"], "no truth"),
-        (["list.json", "t.truth.json"], "is no document of mined rules"),
+        (["t.truth.json", "t.truth.json"], "is not a document of mined rules"),
+        (["rules.json", "rules.json"], "not the truth"),
+        (["list.json", "t.truth.json"], "is not a document of mined rules"),
         (["rules.json", "t.truth.json", "--data", "other.csv"], "no column"),
         (["rules.json", "t.truth.json", "--data", "nowhere.csv"], "nowhere.csv"),
     ],
 )
-def test_what_cannot_be_scored_is_refused_by_name(files, word, tmp_path, maabo, monkeypatch):
+def test_a_file_that_cannot_be_scored_is_rejected_with_its_name(files, word, tmp_path, maabo, monkeypatch):
     monkeypatch.chdir(tmp_path)
     maabo("generate", "t.csv", *SMALL)
     (tmp_path / "rules.json").write_text('{"format": "maabo-rules/1", "rules": []}')

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, spearmanr
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.research.synthetic import Recipe, draw, generate
+from maabo_dist.research.synthetic.generation import draw, generate
+from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import covered
 from tests.research.recipes import recipes, slowly_covered
 
@@ -38,7 +39,7 @@ def tells(frame, sides):
 
 @settings(max_examples=20)
 @given(recipes())
-def test_a_conjunction_covers_what_was_asked_and_is_as_pure(recipe):
+def test_a_conjunction_has_the_requested_coverage_and_purity(recipe):
     frame, truth = generate(recipe)
     low, high = recipe.coverages
 
@@ -52,7 +53,7 @@ def test_a_conjunction_covers_what_was_asked_and_is_as_pure(recipe):
 
 @settings(max_examples=20)
 @given(recipes(conjunctions=(), xor=1, parity=1))
-def test_cells_divide_their_part_of_the_rows_evenly_and_are_pure(recipe):
+def test_cells_divide_their_share_of_the_rows_evenly_and_are_pure(recipe):
     _, truth = generate(recipe)
 
     for rule in truth.rules:
@@ -65,7 +66,7 @@ def test_cells_divide_their_part_of_the_rows_evenly_and_are_pure(recipe):
 
 @settings(max_examples=20)
 @given(recipes(missing=0.0))
-def test_no_row_has_two_conjunctions(recipe):
+def test_no_row_satisfies_two_conjunctions(recipe):
     frame, truth = generate(recipe)
 
     masks = [covered(frame, rule.conditions) for rule in truth.rules if rule.structure.startswith("conjunction")]
@@ -74,7 +75,7 @@ def test_no_row_has_two_conjunctions(recipe):
 
 @settings(max_examples=12)
 @given(recipes())
-def test_a_slow_reader_of_the_csv_counts_the_rows_that_the_truth_does(recipe):
+def test_the_truth_counts_the_rows_that_a_slow_reader_of_the_csv_counts(recipe):
     frame, truth = generate(recipe)
     text = frame.to_csv(index=False)
 
@@ -88,7 +89,7 @@ def test_a_slow_reader_of_the_csv_counts_the_rows_that_the_truth_does(recipe):
 
 @settings(max_examples=8)
 @given(recipes(xor=1, parity=1, label_noise=0.0, missing=0.1))
-def test_a_column_of_an_xor_or_parity_tells_nothing_of_the_class(recipe):
+def test_a_single_column_of_an_xor_or_parity_is_independent_of_the_class(recipe):
     truth = generate(recipe).truth
     names = columns_of(truth, "xor 1") + columns_of(truth, "parity 1")
     frame = draw(recipe, 30_000, 1, only=names)
@@ -101,7 +102,7 @@ def test_a_column_of_an_xor_or_parity_tells_nothing_of_the_class(recipe):
 
 @settings(max_examples=10)
 @given(recipes(conjunctions=(2,), xor=0, parity=1, xor_share=1.0, missing=0.0))
-def test_two_columns_of_a_parity_tell_nothing_and_three_tell_all(recipe):
+def test_two_columns_of_a_parity_are_independent_of_the_class_and_three_decide_it(recipe):
     truth = generate(recipe).truth
     cells = [rule for rule in truth.rules if rule.structure == "parity 1"]
     frame = draw(recipe, 30_000, 1, only=columns_of(truth, "parity 1"))
@@ -119,7 +120,7 @@ def test_two_columns_of_a_parity_tell_nothing_and_three_tell_all(recipe):
 
 @settings(max_examples=6)
 @given(recipes(rows=400, features=40), st.integers(1, 2**31))
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(recipe, step):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_different_ones(recipe, step):
     other = recipe.model_copy(update={"seed": (recipe.seed + step) % 2**32})
     first, again, different = generate(recipe), generate(recipe), generate(other)
 
@@ -189,7 +190,7 @@ def test_the_earlier_rule_decides_where_a_conjunction_meets_a_cell_of_another_cl
     assert min(cell.precision for cell in cells) < 1
 
 
-def test_classes_outside_of_the_rules_have_the_shares_asked_for():
+def test_classes_outside_of_the_rules_have_the_requested_shares():
     frame, truth = generate(Recipe(rows=20_000, features=10, classes=4, imbalance=0.7))
 
     outside = ~np.any([covered(frame, rule.conditions) for rule in truth.rules], axis=0)
@@ -223,7 +224,7 @@ def test_a_decoy_of_text_follows_its_original():
         assert chi2_contingency(pd.crosstab(frame[decoy], frame[original])).pvalue < CHANCE
 
 
-def test_text_and_missing_cells_have_the_shares_asked_for():
+def test_text_and_missing_cells_have_the_requested_shares():
     frame = generate(Recipe(features=40, categorical=0.25, missing=0.2, conjunctions=(2, 2))).frame
     features = frame.drop(columns="y")
 
@@ -234,6 +235,6 @@ def test_text_and_missing_cells_have_the_shares_asked_for():
     assert frame["y"].notna().all()
 
 
-def test_a_draw_of_unknown_columns_is_refused():
+def test_a_draw_of_unknown_columns_is_rejected():
     with pytest.raises(SettingsError, match="'age'"):
         draw(Recipe(), 10, 1, only=["age"])

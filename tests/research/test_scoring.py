@@ -11,7 +11,10 @@ import pytest
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import DatasetError, FormatError, SettingsError
-from maabo_dist.research.synthetic import MinedRule, PlantedRule, Recipe, Truth, generate, score
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.scoring import MinedRule, score
+from maabo_dist.research.synthetic.truth import PlantedRule, Truth
 from tests.report.handmade import make_document, make_rule
 
 A, B = Condition("a", Op.ABOVE, 9.5), Condition("b", Op.AT_MOST, 9.5)
@@ -86,7 +89,7 @@ def test_a_decoy_in_place_of_its_original_is_a_miss():
     assert verdict(Condition("decoy", Op.ABOVE, 10.5), B, frame=grid()) == "missed"
 
 
-def test_thresholds_count_by_the_rows_they_pick():
+def test_thresholds_are_compared_by_the_rows_they_select():
     """b <= 7.5 picks 80 of the 100 rows, b <= 6.5 picks 70."""
     assert verdict(A, at(B, 7.5), frame=grid()) == "exact"
     assert verdict(A, at(B, 6.5), frame=grid()) == "missed"
@@ -98,7 +101,7 @@ def test_the_threshold_of_an_extra_literal_does_not_count():
     assert verdict(A, at(B, 6.5), NOISE, frame=grid()) == "missed"
 
 
-def test_the_side_that_missing_cells_were_put_on_does_not_count():
+def test_the_side_of_missing_cells_does_not_count():
     gaps = range(0, 400, 3)
 
     assert verdict(at(A, 9.5, or_missing=True), B, frame=grid(gaps=gaps)) == "exact"
@@ -113,14 +116,14 @@ def test_levels_are_literals():
     assert verdict(Condition("color", Op.IS, "blue"), B, planted_rules=rules) == "missed"
 
 
-def test_an_exact_find_comes_before_one_with_an_extra_literal():
+def test_an_exact_find_is_preferred_to_one_with_an_extra_literal():
     result = score(mined((A, B, NOISE), (A, B), (B, A)), truth())
 
     assert (result.planted[0].verdict, result.planted[0].by) == ("exact", "R2")
     assert [rule.finds for rule in result.mined] == [(), ("P1",), ()]
 
 
-def test_columns_of_noise_and_decoys_are_counted_apart():
+def test_noise_columns_and_decoys_are_counted_separately():
     decoy = Condition("decoy", Op.ABOVE, 10.5)
     result = score(mined((A, NOISE, at(NOISE, 5.5)), (decoy, B), (A, decoy, NOISE)), truth(), grid())
 
@@ -143,7 +146,7 @@ def test_a_rule_that_covers_the_rows_of_an_earlier_one_is_redundant():
     assert result.totals["redundant"] == 2
 
 
-def test_without_a_table_nothing_is_said_of_redundancy():
+def test_redundancy_is_unknown_without_a_table():
     result = score(mined((A, B), (A, B)), truth())
 
     assert result.totals["redundant"] is None
@@ -162,7 +165,7 @@ def test_a_truth_without_a_recipe_gives_no_fresh_rows():
     assert (rule.fresh_n, rule.fresh_precision) == (None, None)
 
 
-def test_the_planted_rules_themselves_are_all_found_and_hold_in_fresh_rows():
+def test_the_planted_rules_find_themselves_and_hold_in_fresh_rows():
     recipe = Recipe(rows=3000, features=30, conjunctions=(2, 3), xor=2, categorical=0.3, missing=0.1, classes=3)
     frame, known = generate(recipe)
     rules = [MinedRule(rule.id, rule.conditions, rule.label) for rule in known.rules]
@@ -176,7 +179,7 @@ def test_the_planted_rules_themselves_are_all_found_and_hold_in_fresh_rows():
         assert judged.fresh_n / 10_000 == pytest.approx(rule.coverage, abs=0.02)
 
 
-def test_no_fresh_rows_are_drawn_where_none_are_wanted_or_the_recipe_has_come_to_mean_another_table():
+def test_no_fresh_rows_are_drawn_on_request_or_if_the_recipe_gives_other_rules():
     known = generate(Recipe(rows=100, features=6)).truth
     rules = [MinedRule(rule.id, rule.conditions, rule.label) for rule in known.rules]
     stale = known.model_copy(update={"recipe": Recipe(rows=100, features=6, seed=1)})
@@ -196,7 +199,7 @@ def test_a_result_document_is_read_and_the_score_is_plain_json():
     assert [rule["rule"] for rule in plain["mined"]] == ["R1", "R2"]
 
 
-def test_what_does_not_belong_together_is_refused():
+def test_rules_tables_and_truths_that_do_not_match_are_rejected():
     foreign = Condition("age", Op.ABOVE, 1.0)
 
     with pytest.raises(DatasetError, match="'maybe'"):
@@ -208,7 +211,7 @@ def test_what_does_not_belong_together_is_refused():
 
 
 @pytest.mark.parametrize("damage", [{"format": "maabo-rules/2"}, {"rules": [{}]}, {"rules": 7}])
-def test_a_damaged_document_is_refused(damage):
+def test_a_damaged_document_is_rejected(damage):
     document = make_document(make_rule(A, B), classes=("no", "yes"), target="y") | damage
 
     with pytest.raises(FormatError, match="mined rules"):

@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given, settings
 
 from maabo_dist.errors import FormatError, SettingsError
-from maabo_dist.research.synthetic import Recipe, Truth, generate
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.research.synthetic.truth import Truth
 from tests.research.recipes import recipes
 
 
 @settings(max_examples=10)
 @given(recipes(rows=100))
-def test_a_truth_comes_back_from_json_as_it_was(recipe):
+def test_a_truth_survives_json_unchanged(recipe):
     truth = generate(recipe).truth
 
     assert Truth.from_json(json.loads(truth.dump())) == truth
@@ -46,7 +48,7 @@ def condition_changed(**fields):
         (rule_changed(**{"class": "c9"}), "c9"),
         (rule_changed(precision=1.5), "precision"),
         (rule_changed(n=-1), "rules.0.n"),
-        (rule_changed(id="P2"), "two rules are called P2"),
+        (rule_changed(id="P2"), "two rules have the id P2"),
         (rule_changed(conditions=[]), "conditions"),
         (condition_changed(op="~"), "op"),
         (condition_changed(value="text"), "'text'"),
@@ -54,7 +56,7 @@ def condition_changed(**fields):
         (lambda data: data["recipe"].update(rows=0), "recipe.rows"),
     ],
 )
-def test_a_damaged_truth_is_refused_by_place(damage, word):
+def test_a_damaged_truth_is_rejected_with_the_field(damage, word):
     data = generate(Recipe(rows=100, features=8)).truth.to_json()
     damage(data)
 
@@ -65,7 +67,7 @@ def test_a_damaged_truth_is_refused_by_place(damage, word):
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b'{"format": "maabo-truth/1"}', b"[" * 100_000])
-def test_a_file_that_is_no_truth_is_refused_by_name(content, tmp_path):
+def test_a_file_that_is_not_a_truth_is_rejected_with_its_name(content, tmp_path):
     path = tmp_path / "table.truth.json"
     path.write_bytes(content)
 
@@ -73,7 +75,7 @@ def test_a_file_that_is_no_truth_is_refused_by_name(content, tmp_path):
         Truth.load(path)
 
 
-def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
+def test_a_file_that_does_not_exist_is_rejected_with_its_name(tmp_path):
     with pytest.raises(FormatError, match="No such file"):
         Truth.load(tmp_path / "nowhere.json")
 
@@ -84,8 +86,8 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
         ({"features": 4}, ["--features 4", "at least 5"]),
         ({"features": 6, "decoys": 2}, ["--decoys 2", "at least 7"]),
         ({"features": 8, "xor": 1, "parity": 2}, ["--features 8"]),
-        ({"features": 10, "xor": 2, "categorical": "0.9"}, ["--categorical 0.9", "leaves 5"]),
-        ({"coverage": ["0.4"], "conjunctions": ["2", "2", "2"]}, ["--coverage 0.4", "the most is 0.272"]),
+        ({"features": 10, "xor": 2, "categorical": "0.9"}, ["--categorical 0.9", "only 5 can be text"]),
+        ({"coverage": ["0.4"], "conjunctions": ["2", "2", "2"]}, ["--coverage 0.4", "maximum is 0.272"]),
         ({"coverage": ["0.2", "0.1"]}, ["--coverage 0.2,0.1", "smaller share first"]),
         ({"coverage": ["0.1", "0.2", "0.3"]}, ["--coverage", "at most 2"]),
         ({"coverage": ["0.001"], "rows": "100"}, ["less than one row"]),
@@ -97,20 +99,20 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
         ({"missing": 0.9}, ["--missing 0.9"]),
     ],
 )
-def test_a_recipe_that_cannot_be_followed_is_refused_with_a_remedy(fields, words):
+def test_an_impossible_recipe_is_rejected_with_a_remedy(fields, words):
     with pytest.raises(SettingsError) as refusal:
         Recipe.parse(fields)
 
     assert all(word in str(refusal.value) for word in words), str(refusal.value)
 
 
-def test_the_greatest_coverage_that_the_message_names_is_taken():
+def test_the_maximum_coverage_in_the_message_is_accepted():
     frame, truth = generate(Recipe.parse({"coverage": ["0.272"], "conjunctions": ["2", "2", "2"], "features": 6}))
 
     assert sum(rule.n for rule in truth.rules) < len(frame)
 
 
-def test_an_empty_recipe_plants_two_conjunctions_and_an_xor_stands_alone():
+def test_an_empty_recipe_plants_two_conjunctions_and_one_with_xor_none():
     assert Recipe().sizes == (2, 3)
     assert Recipe(xor=1).sizes == ()
     assert (Recipe(xor=1).informative, Recipe(xor=1, xor_share=0.5).informative, Recipe(xor=2).informative) == (2, 3, 5)

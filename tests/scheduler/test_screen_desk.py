@@ -12,7 +12,8 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.data.preparation import prepare
-from maabo_dist.research.synthetic import Recipe, generate
+from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.pairs import MOST_PAIRS, screen, screen_block
 from maabo_dist.screens.wire import pack_pairs, unpack_screen

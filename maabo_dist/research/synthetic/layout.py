@@ -1,10 +1,11 @@
-"""How a generated column looks: from a standard normal latent to the cells of a table.
+"""The layout of a generated table: the kind of each column, and the rules planted in the columns.
 
-Every column is a function of one latent that never falls as the latent rises (the levels of text aside, which have no
-order). A quantile of the latent is then a threshold on the column, and a decoy is a column whose latent is correlated.
+Every column is a non-decreasing function of one standard normal latent variable (except text, whose levels have no
+order). A quantile of the latent is therefore a threshold on the column, and a decoy is a column with a correlated
+latent.
 
     latent ──► shape by kind ──► shift, scale ──► rounded to `DECIMALS`          numbers
-           └─► place among the cuts ──► whole number, or level                   whole numbers, text
+           └─► position among the cuts ──► whole number, or level                whole numbers, text
 """
 
 from collections.abc import Sequence
@@ -21,12 +22,12 @@ from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.research.synthetic.recipe import Recipe
 
 DECIMALS = 4
-FEWEST_LEVELS, MOST_LEVELS = 3, 6
+MIN_LEVELS, MAX_LEVELS = 3, 6
 
 Latent = npt.NDArray[np.float64]
 
-_NOTHING = 1e-9  # less than any two cuts lie apart
-_ROOM = 0.03  # between a cut that a rule needs and the next one, so that the values beside it have rows
+_EPSILON = 1e-9  # smaller than the distance of any two cuts
+_MIN_GAP = 0.03  # between a cut that a rule needs and the next one, so that both neighbouring values have rows
 
 
 class Kind(StrEnum):
@@ -44,38 +45,38 @@ _NUMBERS = (Kind.NORMAL, Kind.UNIFORM, Kind.SKEWED, Kind.WHOLE)
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """One column."""
+    """The distribution of one column."""
 
     kind: Kind
     shift: float = 0.0
     scale: float = 1.0
     cuts: tuple[float, ...] = ()
-    """WHOLE and TEXT: where the latent passes to the next value, ascending."""
+    """WHOLE and TEXT: the latents at which the next value begins, ascending."""
     levels: tuple[str, ...] = ()
-    """TEXT: one more than cuts."""
+    """TEXT: one more than there are cuts."""
 
     def cells(self, latent: Latent) -> npt.NDArray[Any]:
-        """The column's cells, none of them missing."""
+        """The cells of the column, none of them missing."""
         if self.kind is Kind.TEXT:
             return np.array(self.levels, dtype=object)[np.searchsorted(self.cuts, latent, side="right")]
         if self.kind is Kind.WHOLE:
             return self.shift + np.searchsorted(self.cuts, latent, side="right")
-        rounded: npt.NDArray[np.float64] = np.round(self._number(latent), DECIMALS) + 0.0  # no −0.0
+        rounded: npt.NDArray[np.float64] = np.round(self._number(latent), DECIMALS) + 0.0  # avoids −0.0
         return rounded
 
     def threshold(self, below: float) -> float:
-        """A number that a share `below` of the cells stays under; no cell is equal to it.
+        """A number that a share `below` of the cells is less than; no cell is equal to it.
 
-        It lies between two neighbouring roundings, so that rounding moves no cell across it.
+        It lies between two neighbouring rounded values, so that rounding moves no cell across it.
         """
         latent = ndtri(below)
         if self.kind is Kind.WHOLE:
-            return float(self.shift + np.searchsorted(self.cuts, latent - _NOTHING) + 0.5)
+            return float(self.shift + np.searchsorted(self.cuts, latent - _EPSILON) + 0.5)
         steps = np.floor(self._number(latent) * 10**DECIMALS)
         return float(np.round((steps + 0.5) / 10**DECIMALS, DECIMALS + 1))
 
     def literal(self, name: str, mass: float, *, large: bool) -> Condition:
-        """A condition that a share `mass` of the cells satisfies; the plan was made for it."""
+        """A condition that a share `mass` of the cells satisfies; the plan must have been made for this share."""
         if self.kind is Kind.TEXT:
             return Condition(name, Op.IS, self.levels[0])
         if large:
@@ -94,7 +95,7 @@ class ColumnPlan:
 
 
 def number_plan(rng: np.random.Generator, quantiles: Sequence[float] = ()) -> ColumnPlan:
-    """A column of numbers of some kind; `quantiles` are those at which thresholds will be asked for."""
+    """Plan a column of numbers of a random kind; thresholds will be needed at these `quantiles`."""
     kind = _NUMBERS[rng.integers(len(_NUMBERS))]
     if kind is Kind.WHOLE:
         return ColumnPlan(kind, shift=float(rng.integers(-3, 10)), cuts=_whole_cuts(rng, quantiles))
@@ -103,8 +104,8 @@ def number_plan(rng: np.random.Generator, quantiles: Sequence[float] = ()) -> Co
 
 
 def text_plan(rng: np.random.Generator, mass: float | None = None) -> ColumnPlan:
-    """A column of text; `mass`, if given, is the share of its first level, which a rule asks for."""
-    count = int(rng.integers(FEWEST_LEVELS, MOST_LEVELS + 1))
+    """Plan a column of text; `mass` is the share of its first level if a rule has a condition on it."""
+    count = int(rng.integers(MIN_LEVELS, MAX_LEVELS + 1))
     shares = rng.dirichlet(np.full(count, 5.0))
     if mass is not None:
         shares = np.array([mass, *(1 - mass) * shares[1:] / shares[1:].sum()])
@@ -113,7 +114,7 @@ def text_plan(rng: np.random.Generator, mass: float | None = None) -> ColumnPlan
 
 
 def decoy_plan(rng: np.random.Generator, original: ColumnPlan) -> ColumnPlan:
-    """A column to imitate `original`: numbers of any kind, or text with levels of the same sizes."""
+    """Plan a column that imitates `original`: numbers of any kind, or text with levels of the same shares."""
     if original.kind is not Kind.TEXT:
         return number_plan(rng)
     return ColumnPlan(Kind.TEXT, cuts=original.cuts, levels=_level_names(rng, len(original.levels)))
@@ -121,16 +122,16 @@ def decoy_plan(rng: np.random.Generator, original: ColumnPlan) -> ColumnPlan:
 
 def _whole_cuts(rng: np.random.Generator, quantiles: Sequence[float]) -> tuple[float, ...]:
     spread = np.arange(1, rng.integers(4, 16)) + rng.uniform(-0.3, 0.3)
-    free = [place for place in spread / (len(spread) + 1) if all(abs(place - fixed) > _ROOM for fixed in quantiles)]
+    free = [each for each in spread / (len(spread) + 1) if all(abs(each - fixed) > _MIN_GAP for fixed in quantiles)]
     return tuple(ndtri(np.sort([*free, *quantiles])).tolist())
 
 
 def _level_names(rng: np.random.Generator, count: int) -> tuple[str, ...]:
-    return tuple("abcdef"[place] for place in rng.permutation(count))
+    return tuple("abcdef"[index] for index in rng.permutation(count))
 
 
 UNEVEN = 0.4
-"""How far a literal's part in the selectivity of a conjunction is from an equal one, at most."""
+"""The largest deviation of a literal's weight in the selectivity of a conjunction from equal weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +157,23 @@ class Layout:
     """Each decoy with the column it imitates."""
     conjunctions: tuple[Planting, ...]
     cells: tuple[Planting, ...]
-    """Of XOR and parity structures. They decide the rows that no conjunction covers."""
+    """The rules of XOR and parity structures. They decide the rows that no conjunction covers."""
 
     @property
     def rules(self) -> tuple[Planting, ...]:
-        """Where two cover a row, the earlier decides its class."""
+        """All rules; where two cover a row, the earlier decides its class."""
         return (*self.conjunctions, *self.cells)
 
 
 def lay_out(recipe: Recipe) -> Layout:
-    """The layout that the recipe describes."""
+    """Return the layout for a recipe."""
     planner = _Planner(recipe)
     conjunctions = planner.conjunctions()
     cells = planner.cells()
     informative = set(planner.plans)
     decoys = planner.decoys()
     planner.noise()
-    names = [f"x{place}" for place in range(recipe.features)]
+    names = [f"x{index}" for index in range(recipe.features)]
     return Layout(
         recipe=recipe,
         columns={name: planner.plans[name] for name in names},
@@ -184,12 +185,12 @@ def lay_out(recipe: Recipe) -> Layout:
 
 
 class _Planner:
-    """Plans column after column, at random places of the table: conjunctions, XOR and parity, decoys, noise."""
+    """Plans the columns of conjunctions, XOR and parity, decoys and noise in turn, at random positions of the table."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.rng = np.random.default_rng([recipe.seed, 0])
-        self.names = [f"x{place}" for place in self.rng.permutation(recipe.features)]
+        self.names = [f"x{index}" for index in self.rng.permutation(recipe.features)]
         self.plans: dict[str, ColumnPlan] = {}
         self.texts = self._text_turns()
 
@@ -197,7 +198,7 @@ class _Planner:
         labels, planted, taken = _rare_classes(self.recipe), [], 0.0
         for number, size in enumerate(self.recipe.sizes):
             coverage = self.rng.uniform(*self.recipe.coverages)
-            # Rows of the conjunctions before it are lost to it.
+            # It cannot cover rows of earlier conjunctions.
             masses = _masses(self.rng, size, coverage / (1 - taken))
             conditions = tuple(self._literal(mass) for mass in masses)
             planted.append(Planting(f"conjunction {number + 1}", conditions, labels[number % len(labels)]))
@@ -205,20 +206,20 @@ class _Planner:
         return tuple(planted)
 
     def cells(self) -> tuple[Planting, ...]:
-        parts, xor, parity = self._parts(), self.recipe.xor, self.recipe.parity
+        gates, xor, parity = self._gates(), self.recipe.xor, self.recipe.parity
         structures = [(f"xor {k + 1}", 2) for k in range(xor)] + [(f"parity {k + 1}", 3) for k in range(parity)]
         planted: list[Planting] = []
         for number, (structure, order) in enumerate(structures):
             halves = [self._halves() for _ in range(order)]
             for larges in product((False, True), repeat=order):
-                conditions = (*parts[number], *(half[large] for half, large in zip(halves, larges, strict=True)))
-                # Structure after structure takes the next two classes.
+                conditions = (*gates[number], *(half[large] for half, large in zip(halves, larges, strict=True)))
+                # Each structure uses the next two classes.
                 label = (2 * number + sum(larges) % 2) % self.recipe.classes
                 planted.append(Planting(structure, conditions, label))
         return tuple(planted)
 
     def decoys(self) -> dict[str, str]:
-        """They imitate the columns planned so far, in turn."""
+        """Plan decoys of the columns planned so far, in turn."""
         originals = self.rng.permutation(list(self.plans)).tolist()
         imitated = [originals[number % len(originals)] for number in range(self.recipe.decoys)]
         return {self._plan(decoy_plan(self.rng, self.plans[original])): original for original in imitated}
@@ -228,7 +229,7 @@ class _Planner:
             self._plan(text_plan(self.rng) if len(self.plans) in self.texts else number_plan(self.rng))
 
     def _text_turns(self) -> frozenset[int]:
-        """In which turns a column of text is planned: for a literal of a conjunction, or for noise."""
+        """The turns in which a text column is planned: for a literal of a conjunction, or for noise."""
         recipe = self.recipe
         eligible = [*range(sum(recipe.sizes)), *range(recipe.informative + recipe.decoys, recipe.features)]
         return frozenset(self.rng.permutation(eligible)[: recipe.text_columns].tolist())
@@ -249,8 +250,8 @@ class _Planner:
         name = self._plan(plan)
         return plan.literal(name, 0.5, large=False), plan.literal(name, 0.5, large=True)
 
-    def _parts(self) -> list[tuple[Condition, ...]]:
-        """The conditions on the gate that lead to each structure; none where one structure takes all."""
+    def _gates(self) -> list[tuple[Condition, ...]]:
+        """The conditions on the gate that select the rows of each structure; none if one structure takes all rows."""
         count, share = self.recipe.structures, self.recipe.xor_share
         if not self.recipe.gated:
             return [()] * count
@@ -263,13 +264,13 @@ class _Planner:
 
 
 def _rare_classes(recipe: Recipe) -> list[int]:
-    """Those not more frequent than the average outside of the rules, the last first."""
+    """The classes that are at most as frequent as the average outside of the rules, the last first."""
     average = 1 / recipe.classes
     return [label for label in reversed(range(recipe.classes)) if recipe.base_shares[label] <= average + 1e-9]
 
 
 def _masses(rng: np.random.Generator, size: int, coverage: float) -> list[float]:
-    """Shares of the rows, one for each literal, with the product `coverage`."""
+    """Random shares of the rows, one for each literal, whose product is `coverage`."""
     weights = 1 + rng.uniform(-UNEVEN, UNEVEN, size)
     masses: list[float] = (coverage ** (weights / weights.sum())).tolist()
     return masses

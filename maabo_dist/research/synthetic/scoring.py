@@ -1,9 +1,9 @@
-"""How well mined rules tell what was planted: found, missed, noise, redundancy, and precision on fresh rows.
+"""Score mined rules against the planted ones: found, missed, noise, redundancy, and precision on fresh rows.
 
-A literal is a column with a direction (or a level); thresholds are compared by the rows they pick. A planted rule is
+A literal is a column with a direction (or a level); thresholds are compared by the rows they select. A planted rule is
 found *exactly* by a mined rule of its class with the same literals, and *with an extra literal* by one with a single
-further literal; in both, the planted literals with the mined thresholds must pick nearly the same rows. Rows in which
-one of the columns is missing are left out of this comparison: a miner has to put them on some side.
+further literal. In both cases, the planted literals with the mined thresholds must select nearly the same rows. Rows in
+which one of the columns is missing are not compared, because a miner may assign them to either side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,27 +15,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.conditions import Condition, RuleKey
 from maabo_dist.errors import DatasetError, FormatError
 from maabo_dist.report.document import FORMAT, Document, conditions_of
+from maabo_dist.research.synthetic.generation import draw
 from maabo_dist.research.synthetic.layout import lay_out
-from maabo_dist.research.synthetic.planting import draw
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered, overlap, present
+from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered
 
-SAME_ROWS = 0.8
-"""Thresholds are right if planted and mined rows overlap (Jaccard) at least this much."""
-REDUNDANT = 0.9
-"""A rule is redundant if its rows and those of an earlier one of its class overlap at least this much."""
+MIN_OVERLAP = 0.8
+"""Thresholds are right if the Jaccard similarity of planted and mined rows is at least this."""
+REDUNDANT_OVERLAP = 0.9
+"""A rule is redundant if its rows have at least this Jaccard similarity with those of an earlier rule of its class."""
 FRESH_ROWS = 10_000
-
-_BOUNDS = frozenset({Op.AT_MOST, Op.ABOVE})
-
-Literal = tuple[str, Op, str | None]
 
 
 class Verdict(StrEnum):
-    """What became of a planted rule."""
+    """The verdict on a planted rule."""
 
     EXACT = "exact"
     EXTRA = "extra"
@@ -44,7 +40,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MinedRule:
-    """What is judged of a mined rule."""
+    """The parts of a mined rule that are scored."""
 
     id: str
     conditions: tuple[Condition, ...]
@@ -52,13 +48,13 @@ class MinedRule:
     """The name of its class."""
 
     @property
-    def literals(self) -> frozenset[Literal]:
-        """Its conditions without thresholds."""
-        return frozenset(map(_literal, self.conditions))
+    def columns(self) -> list[str]:
+        """The columns of its conditions, each once."""
+        return list(dict.fromkeys(condition.feature for condition in self.conditions))
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PlantedScore:
     """A planted rule and the first mined rule that comes closest to it."""
 
     planted: str
@@ -67,37 +63,37 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """A mined rule."""
+class MinedScore:
+    """The score of a mined rule."""
 
     rule: str
     finds: tuple[str, ...]
-    """The planted rules it was the first to come closest to."""
+    """The planted rules that it was the first to come closest to."""
     noise: tuple[str, ...]
-    """Its columns that are neither of planted rules nor decoys."""
+    """Its columns that are neither in planted rules nor decoys."""
     decoys: tuple[str, ...]
     """Its columns that imitate others."""
     repeats: str | None
-    """The earlier rule that makes it redundant; None where there is none, or no table to tell."""
+    """The earlier rule that makes it redundant; None if there is none, or no table to compare rows by."""
     fresh_n: int | None
-    """Fresh rows that it covers; None where none were drawn."""
+    """The number of fresh rows that it covers; None if no fresh rows were drawn."""
     fresh_precision: float | None
-    """Of these, the share of its class."""
+    """The share of these rows that have its class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All planted and all mined rules, in their orders."""
+    """The scores of all planted and all mined rules, in order."""
 
-    planted: tuple[Finding, ...]
-    mined: tuple[Judgement, ...]
+    planted: tuple[PlantedScore, ...]
+    mined: tuple[MinedScore, ...]
     by_rows: bool
-    """Whether there was a table to compare thresholds and find redundancy by."""
+    """True if there was a table to compare thresholds and find redundancy by."""
 
     @property
     def totals(self) -> dict[str, int | float | None]:
-        """How many of each; the precision on fresh rows is the mean over the rules that cover any."""
-        verdicts = [finding.verdict for finding in self.planted]
+        """Counts over all rules; the precision on fresh rows is the mean over the rules that cover any."""
+        verdicts = [score.verdict for score in self.planted]
         precisions = [rule.fresh_precision for rule in self.mined if rule.fresh_precision is not None]
         return {
             "planted": len(self.planted),
@@ -111,101 +107,112 @@ class Score:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: the totals, then each rule."""
+        """The totals and the score of each rule as plain values."""
         return {"totals": self.totals, **asdict(self)}
 
 
 def score(
     rules: Document | Sequence[MinedRule], truth: Truth, frame: pd.DataFrame | None = None, *, fresh: int = FRESH_ROWS
 ) -> Score:
-    """Judge the rules of a result document, or given ones, in their order.
+    """Score the rules of a result document, or a sequence of rules.
 
-    `frame` is the table they were mined from; without it, literals alone are compared. `fresh` rows are drawn anew
-    from the truth's recipe, if it has one that this version of the program follows to the same rules.
+    `frame` is the table that they were mined from; without it, only literals are compared. `fresh` rows are drawn from
+    the truth's recipe, if it has one from which this version of the program generates the same rules.
     """
-    mined = mined_rules(rules) if isinstance(rules, Mapping) else tuple(rules)
+    mined = read_mined_rules(rules) if isinstance(rules, Mapping) else tuple(rules)
     _check_fit(mined, truth, frame)
-    findings = tuple(_finding(planted, mined, frame) for planted in truth.rules)
-    repeats = _repeats(mined, frame) if mined and frame is not None else {}
+    planted = tuple(_score_planted(rule, mined, frame) for rule in truth.rules)
+    repeats = _find_repeats(mined, frame) if mined and frame is not None else {}
     precisions = _fresh_precisions(mined, truth, fresh)
-    judgements = tuple(_judgement(rule, truth, findings, repeats, precisions) for rule in mined)
-    return Score(findings, judgements, by_rows=frame is not None)
+    explained, scores = {*truth.informative, *truth.decoys}, []
+    for rule in mined:
+        fresh_n, fresh_precision = precisions.get(rule.id, (None, None))
+        scores.append(
+            MinedScore(
+                rule=rule.id,
+                finds=tuple(each.planted for each in planted if each.by == rule.id),
+                noise=tuple(name for name in rule.columns if name not in explained),
+                decoys=tuple(name for name in rule.columns if name in truth.decoys),
+                repeats=repeats.get(rule.id),
+                fresh_n=fresh_n,
+                fresh_precision=fresh_precision,
+            )
+        )
+    return Score(planted, tuple(scores), by_rows=frame is not None)
 
 
-def mined_rules(document: object, *, source: str = "This") -> tuple[MinedRule, ...]:
-    """The rules of a result document; `source` is how a message calls it."""
+def read_mined_rules(document: object, *, source: str = "This") -> tuple[MinedRule, ...]:
+    """Read the rules of a result document; `source` names it in messages."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, Mapping) else None
+        actual = document.get("format") if isinstance(document, Mapping) else None
         raise FormatError(
-            f"{source} is no document of mined rules: its format is {found!r}, not {FORMAT!r}. "
-            "Give what maabo mine --json prints."
+            f"{source} is not a document of mined rules: its format is {actual!r}, not {FORMAT!r}. "
+            "Give the output of maabo mine --json."
         )
     try:
         return tuple(MinedRule(rule["id"], conditions_of(rule), rule["class"]) for rule in document["rules"])
     except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{source} is a damaged document of mined rules: it lacks or garbles {error}.") from error
+        raise FormatError(f"{source} is a damaged document of mined rules: {error} is missing or wrong.") from error
 
 
 def _check_fit(mined: Sequence[MinedRule], truth: Truth, frame: pd.DataFrame | None) -> None:
-    """Refuse rules, or a table, of something else than the truth is about."""
-    strange = [rule for rule in mined if rule.label not in truth.classes]
-    if strange:
+    """Reject rules or a table that the truth is not about."""
+    unknown = [rule for rule in mined if rule.label not in truth.classes]
+    if unknown:
         raise DatasetError(
-            f"{strange[0].id} is of class {strange[0].label!r}, which the truth does not know. "
+            f"{unknown[0].id} has the class {unknown[0].label!r}, which is not in the truth. "
             "Give the truth of the table that was mined."
         )
-    conditions = [rule.conditions for rule in mined] + [rule.conditions for rule in truth.rules]
+    conditions = [*(rule.conditions for rule in mined), *(rule.conditions for rule in truth.rules)]
     used = {condition.feature for condition in chain.from_iterable(conditions)}
     absent = sorted(used - set(frame.columns)) if frame is not None else []
     if absent:
         raise DatasetError(f"The table has no column {absent[0]!r}. Give the table that was mined, and its truth.")
 
 
-def _literal(condition: Condition) -> Literal:
-    return condition.feature, condition.op, None if condition.op in _BOUNDS else str(condition.value)
-
-
-def _finding(planted: PlantedRule, mined: Sequence[MinedRule], frame: pd.DataFrame | None) -> Finding:
-    literals = frozenset(map(_literal, planted.conditions))
+def _score_planted(planted: PlantedRule, mined: Sequence[MinedRule], frame: pd.DataFrame | None) -> PlantedScore:
+    key = RuleKey.of(planted.label, planted.conditions)
     for verdict, extra in ((Verdict.EXACT, 0), (Verdict.EXTRA, 1)):
         for rule in mined:
-            fits = rule.label == planted.label and literals <= rule.literals
-            if fits and len(rule.literals) == len(literals) + extra and _same_rows(planted, rule, frame):
-                return Finding(planted.id, verdict, rule.id)
-    return Finding(planted.id, Verdict.MISSED, None)
+            other = RuleKey.of(rule.label, rule.conditions)
+            fits = other.label == key.label and key.literals <= other.literals
+            if fits and len(other.literals) == len(key.literals) + extra and _same_rows(planted, rule, frame):
+                return PlantedScore(planted.id, verdict, rule.id)
+    return PlantedScore(planted.id, Verdict.MISSED, None)
 
 
 def _same_rows(planted: PlantedRule, rule: MinedRule, frame: pd.DataFrame | None) -> bool:
-    """Whether the mined thresholds pick the planted rows, an extra literal aside."""
+    """True if the mined thresholds select the planted rows, without regard to an extra literal."""
     if frame is None:
         return True
-    literals = set(map(_literal, planted.conditions))
-    shared = [condition for condition in rule.conditions if _literal(condition) in literals]
-    complete = frame[present(frame, [condition.feature for condition in planted.conditions])]
-    return overlap(covered(complete, planted.conditions), covered(complete, shared)) >= SAME_ROWS
+    literals = {condition.literal for condition in planted.conditions}
+    shared = [condition for condition in rule.conditions if condition.literal in literals]
+    complete = frame[frame[[condition.feature for condition in planted.conditions]].notna().all(axis=1)]
+    one, other = covered(complete, planted.conditions), covered(complete, shared)
+    either = np.count_nonzero(one | other)
+    return not either or bool(np.count_nonzero(one & other) / either >= MIN_OVERLAP)
 
 
-def _repeats(mined: Sequence[MinedRule], frame: pd.DataFrame) -> dict[str, str]:
-    """Each redundant rule with the first that makes it so."""
+def _find_repeats(mined: Sequence[MinedRule], frame: pd.DataFrame) -> dict[str, str]:
+    """Each redundant rule with the first rule that makes it so."""
     labels = np.array([rule.label for rule in mined])
-    inside = np.array([covered(frame, rule.conditions) for rule in mined], np.float32)  # for quick products
+    inside = np.array([covered(frame, rule.conditions) for rule in mined], np.float32)  # float for a fast product
     sizes = inside.sum(axis=1)
     repeats = {}
-    for place, rule in enumerate(mined):
-        both = inside[:place] @ inside[place]
-        alike = both >= REDUNDANT * (sizes[:place] + sizes[place] - both)
-        earlier = np.flatnonzero(alike & (labels[:place] == rule.label))
+    for index, rule in enumerate(mined):
+        both = inside[:index] @ inside[index]
+        similar = both >= REDUNDANT_OVERLAP * (sizes[:index] + sizes[index] - both)
+        earlier = np.flatnonzero(similar & (labels[:index] == rule.label))
         if len(earlier):
             repeats[rule.id] = mined[earlier[0]].id
     return repeats
 
 
 def _fresh_precisions(mined: Sequence[MinedRule], truth: Truth, rows: int) -> dict[str, tuple[int, float | None]]:
-    """Covered rows and precision of each rule among fresh rows; nothing where none can be drawn."""
-    if truth.recipe is None or rows == 0 or not _still_holds(truth, truth.recipe):
+    """Coverage and precision of each rule on fresh rows; empty if none can be drawn."""
+    if truth.recipe is None or rows == 0 or not _is_reproducible(truth, truth.recipe):
         return {}
-    used = {condition.feature for rule in mined for condition in rule.conditions}
-    frame = draw(truth.recipe, rows, 1, only=used)
+    frame = draw(truth.recipe, rows, 1, only={name for rule in mined for name in rule.columns})
     precisions = {}
     for rule in mined:
         labels = frame[truth.target][covered(frame, rule.conditions)].to_numpy()
@@ -213,26 +220,6 @@ def _fresh_precisions(mined: Sequence[MinedRule], truth: Truth, rows: int) -> di
     return precisions
 
 
-def _still_holds(truth: Truth, recipe: Recipe) -> bool:
-    """Whether the recipe gives the rules of the truth; another version of this program may have written it."""
+def _is_reproducible(truth: Truth, recipe: Recipe) -> bool:
+    """True if the recipe gives the rules of the truth, which another version of the program may have written."""
     return [rule.conditions for rule in lay_out(recipe).rules] == [rule.conditions for rule in truth.rules]
-
-
-def _judgement(
-    rule: MinedRule,
-    truth: Truth,
-    findings: Sequence[Finding],
-    repeats: Mapping[str, str],
-    precisions: Mapping[str, tuple[int, float | None]],
-) -> Judgement:
-    columns = list(dict.fromkeys(condition.feature for condition in rule.conditions))
-    fresh_n, fresh_precision = precisions.get(rule.id, (None, None))
-    return Judgement(
-        rule=rule.id,
-        finds=tuple(finding.planted for finding in findings if finding.by == rule.id),
-        noise=tuple(name for name in columns if name not in truth.informative and name not in truth.decoys),
-        decoys=tuple(name for name in columns if name in truth.decoys),
-        repeats=repeats.get(rule.id),
-        fresh_n=fresh_n,
-        fresh_precision=fresh_precision,
-    )

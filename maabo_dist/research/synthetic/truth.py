@@ -1,6 +1,6 @@
-"""`Truth`: what is planted in a table. It stands beside the table as JSON, and the scorer reads it.
+"""`Truth`: the rules planted in a table. It is a JSON file next to the table, which the scorer reads.
 
-A truth may be written by hand for a table from elsewhere; it then has no recipe, and no fresh rows can be drawn.
+A truth can be written by hand for a table from elsewhere; it then has no recipe, and no fresh rows can be drawn.
 """
 
 import json
@@ -33,33 +33,33 @@ class _Document(BaseModel):
 
 
 class PlantedRule(_Document):
-    """A rule that holds in the table, and what it came to there."""
+    """A rule planted in the table, with its coverage and precision there."""
 
     id: Name
-    """P1, P2, …: where two cover a row, the earlier decided its class."""
+    """P1, P2, …: where two rules cover a row, the earlier decided its class."""
     structure: Name
     """`conjunction 1`, `xor 1`, `parity 1`, …"""
     conditions: tuple[Condition, ...] = Field(min_length=1)
-    """Rows where a column is missing satisfy none of them."""
+    """A row does not satisfy a condition on a missing cell."""
     label: str = Field(alias="class")
     n: Count
-    """Rows of the table that it covers."""
+    """The number of rows that it covers."""
     coverage: Share
-    """Their share."""
+    """The share of the rows that it covers."""
     precision: Share | None
-    """Of these, the share that has its class; None where it covers none."""
+    """The share of these rows that have its class; None if it covers none."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
         for condition in self.conditions:
             kind = _VALUES[condition.op]
             if condition.value is not None if kind is None else not isinstance(condition.value, kind):
-                raise ValueError(f"{self.id}: {condition.op.value!r} does not go with {condition.value!r}")
+                raise ValueError(f"{self.id}: {condition.op.value!r} does not fit {condition.value!r}")
         return self
 
 
 class Truth(_Document):
-    """The planted rules and the columns that they are made of."""
+    """The planted rules and the columns in their conditions."""
 
     format: Literal["maabo-truth/1"] = FORMAT
     target: Name
@@ -67,39 +67,39 @@ class Truth(_Document):
     rows: Annotated[int, Field(ge=1)]
     rules: tuple[PlantedRule, ...]
     informative: tuple[Name, ...]
-    """Columns of the rules."""
+    """The columns of the rules."""
     decoys: dict[str, str] = {}
-    """Columns that imitate one of these, and which."""
+    """Columns that imitate an informative one, and which."""
     recipe: Recipe | None = None
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
-        twice = [name for name, uses in Counter(rule.id for rule in self.rules).items() if uses > 1]
-        if twice:
-            raise ValueError(f"two rules are called {twice[0]}")
+        repeated = [name for name, uses in Counter(rule.id for rule in self.rules).items() if uses > 1]
+        if repeated:
+            raise ValueError(f"two rules have the id {repeated[0]}")
         for rule in self.rules:
             if rule.label not in self.classes:
-                raise ValueError(f"{rule.id} is of class {rule.label!r}, which is none of the classes")
+                raise ValueError(f"{rule.id} is of class {rule.label!r}, which is not one of the classes")
         used = {condition.feature for rule in self.rules for condition in rule.conditions}
-        strange = sorted((used | set(self.decoys.values())) - set(self.informative))
-        if strange or set(self.decoys) & set(self.informative):
-            raise ValueError(f"informative does not fit the rules and decoys: {(strange or sorted(self.decoys))[0]}")
+        unknown = sorted((used | set(self.decoys.values())) - set(self.informative))
+        if unknown or set(self.decoys) & set(self.informative):
+            raise ValueError(f"informative does not fit the rules and decoys: {(unknown or sorted(self.decoys))[0]}")
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The truth as plain values."""
         return self.model_dump(mode="json", by_alias=True)
 
     def dump(self) -> str:
-        """JSON text that ends with a line break."""
+        """The truth as JSON text."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, data: object, *, source: str = "The truth") -> Self:
-        """Inverse of `to_json`, checked; `source` is how a message calls it."""
+        """Check and read the output of `to_json`; `source` names it in messages."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            found = data.get("format") if isinstance(data, dict) else None
-            raise FormatError(f"{source} is no truth of a generated table: its format is {found!r}, not {FORMAT!r}.")
+            actual = data.get("format") if isinstance(data, dict) else None
+            raise FormatError(f"{source} is not the truth of a table: its format is {actual!r}, not {FORMAT!r}.")
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -115,13 +115,13 @@ class Truth(_Document):
 
 
 def read_json(path: Path) -> object:
-    """What a JSON file holds, or a FormatError."""
+    """Read a JSON file; raise FormatError if it cannot be read."""
     try:
         data: object = json.loads(path.read_bytes())
     except OSError as error:
         raise FormatError(f"{path} cannot be read ({error.strerror}). Check the path.") from error
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} does not read as JSON: {error}. It is damaged or another kind of file.") from error
+        raise FormatError(f"{path} is not valid JSON: {error}. It is damaged or another kind of file.") from error
     return data
 
 
@@ -134,20 +134,6 @@ def covered(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
     for condition in conditions:
         mask &= _holds(frame[condition.feature], condition)
     return mask
-
-
-def present(frame: pd.DataFrame, names: Iterable[str]) -> Mask:
-    """(rows): whether none of these columns is missing."""
-    mask = np.ones(len(frame), np.bool_)
-    for name in names:
-        mask &= frame[name].notna().to_numpy()
-    return mask
-
-
-def overlap(one: Mask, other: Mask) -> float:
-    """Jaccard similarity of two sets of rows; 1 where both are empty."""
-    either = np.count_nonzero(one | other)
-    return float(np.count_nonzero(one & other) / either) if either else 1.0
 
 
 def _holds(cells: pd.Series, condition: Condition) -> Mask:

@@ -1,13 +1,13 @@
-"""From a recipe to rows: `generate` gives the table and the truth, `draw` further rows of the same kind.
+"""Generated tables: `generate` returns the table and the truth of a recipe, `draw` further rows of the same kind.
 
     columns of rules, complete ──► redrawn where rules collide ──► classes ──► decoys, noise ──► missing cells
 
-The class of a row is settled before cells go missing: a missing cell hides why a row has its class, it does not change
-the class. So XOR columns tell nothing by being missing either, and a rule is as pure among the rows where its columns
-are present as it was planted, but covers fewer.
+The class of a row is chosen before cells go missing: a missing cell hides the reason for the class but does not change
+it. Missing cells of XOR columns therefore carry no information, and a rule is as pure as planted among the rows where
+its columns are present, but covers fewer rows.
 
-Rows come in batches, each with random numbers of its own. Batch 0 is the table; the others are fresh rows on which
-the same rules hold.
+Rows come in batches, each with its own random numbers. Batch 0 is the table; the others are fresh rows that follow the
+same rules.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,19 +24,19 @@ from maabo_dist.research.synthetic.truth import Mask, PlantedRule, Truth, covere
 
 TARGET = "y"
 
-MOST_AVOIDABLE = 0.95
-"""Rows can be kept out of XOR and parity structures that have no cell of their class and take this share at most."""
+MAX_AVOIDABLE = 0.95
+"""Rows can be kept out of XOR and parity structures without a cell of their class that cover at most this share."""
 
 Latents = dict[str, Latent]
-"""By column."""
+"""Latent variables by column."""
 Rows = npt.NDArray[np.int64]
 """Row numbers, ascending."""
 
-_ROWS, _COLUMNS = 1, 2  # what random numbers are for; 0 is the layout
+_ROWS, _COLUMNS = 1, 2  # streams of random numbers; 0 is that of the layout
 
 
 class Generated(NamedTuple):
-    """A table and what is planted in it."""
+    """A table and the truth about it."""
 
     frame: pd.DataFrame
     """Columns x0, x1, … and the class, `TARGET`."""
@@ -44,35 +44,35 @@ class Generated(NamedTuple):
 
 
 def generate(recipe: Recipe) -> Generated:
-    """The table of the recipe."""
+    """Generate the table of a recipe."""
     layout = lay_out(recipe)
     frame = _draw(layout, recipe.rows, 0, layout.columns.keys())
     return Generated(frame, _truth(layout, frame))
 
 
 def draw(recipe: Recipe, rows: int, batch: int, only: Collection[str] | None = None) -> pd.DataFrame:
-    """Rows in which the recipe's rules are planted; of the columns `only` some, if named, and the class."""
+    """Draw rows that follow the recipe's rules, with all columns or `only` these, and the class."""
     layout = lay_out(recipe)
-    wanted = layout.columns.keys() if only is None else only
-    unknown = sorted(set(wanted) - layout.columns.keys())
+    names = layout.columns.keys() if only is None else only
+    unknown = sorted(set(names) - layout.columns.keys())
     if unknown:
         last = f"x{recipe.features - 1}"
         raise SettingsError(f"Tables of this recipe have no column {unknown[0]!r}; they have x0 to {last}.")
-    return _draw(layout, rows, batch, wanted)
+    return _draw(layout, rows, batch, names)
 
 
 def class_names(recipe: Recipe) -> tuple[str, ...]:
-    """Of all classes; the first is the largest outside of the rules."""
+    """The names of all classes; the first is the largest outside of the rules."""
     return tuple(f"c{label}" for label in range(recipe.classes))
 
 
-def _draw(layout: Layout, rows: int, batch: int, wanted: Collection[str]) -> pd.DataFrame:
+def _draw(layout: Layout, rows: int, batch: int, columns: Collection[str]) -> pd.DataFrame:
     rng = np.random.default_rng([layout.recipe.seed, _ROWS, batch])
     latents = {name: rng.standard_normal(rows) for name in layout.informative}
-    _part_conjunctions(rng, layout, latents)
+    _separate_conjunctions(rng, layout, latents)
     _reconcile_cells(rng, layout, latents)
     labels = _labels(rng, layout, _complete(layout, latents))
-    table = {name: _column(layout, name, latents, rows, batch) for name in layout.columns if name in wanted}
+    table = {name: _column(layout, name, latents, rows, batch) for name in layout.columns if name in columns}
     names = np.array(class_names(layout.recipe), dtype=object)
     return pd.DataFrame({**table, TARGET: pd.Series(names[labels], dtype="str")})
 
@@ -82,8 +82,8 @@ def _complete(layout: Layout, latents: Latents) -> pd.DataFrame:
     return pd.DataFrame({name: layout.columns[name].cells(latent) for name, latent in latents.items()})
 
 
-def _part_conjunctions(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
-    """No row has two conjunctions: the later one gives way."""
+def _separate_conjunctions(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
+    """Redraw rows until none satisfies two conjunctions; the earlier one keeps the row."""
     taken = np.empty(0, np.int64)
     for rule in layout.conjunctions:
         _avoid(rng, layout, latents, taken, [rule])
@@ -91,15 +91,15 @@ def _part_conjunctions(rng: np.random.Generator, layout: Layout, latents: Latent
 
 
 def _reconcile_cells(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
-    """No row of a conjunction is in a cell of another class, where this can be avoided; else cells would be impure."""
+    """Redraw rows of conjunctions that are in a cell of another class, where possible; cells would be impure."""
     for rule in layout.conjunctions:
         others = [cell for cell in layout.cells if cell.label != rule.label]
-        if len(others) < len(layout.cells) or layout.recipe.xor_share <= MOST_AVOIDABLE:
+        if len(others) < len(layout.cells) or layout.recipe.xor_share <= MAX_AVOIDABLE:
             _avoid(rng, layout, latents, _rows_of(layout, latents, rule), others)
 
 
 def _avoid(rng: np.random.Generator, layout: Layout, latents: Latents, rows: Rows, rules: Sequence[Planting]) -> None:
-    """Draw these rows again, in the columns of the rules, until none of the rules covers one of them."""
+    """Redraw these rows, in the columns of the rules, until none of the rules covers any of them."""
     names = list(dict.fromkeys(condition.feature for rule in rules for condition in rule.conditions))
     while len(rows) and names:
         part = _complete(layout, {name: latents[name][rows] for name in names})
@@ -114,28 +114,28 @@ def _rows_of(layout: Layout, latents: Latents, rule: Planting) -> Rows:
 
 
 def _labels(rng: np.random.Generator, layout: Layout, complete: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Chance outside of the rules; inside, the rule's class, or one of the others where the label is noise."""
+    """Draw classes: random ones outside of the rules; inside, the rule's, or another one as label noise."""
     recipe, rows = layout.recipe, len(complete)
     labels = rng.choice(recipe.classes, rows, p=recipe.base_shares)
-    astray = np.where(rng.random(rows) < recipe.label_noise, rng.integers(1, recipe.classes, rows), 0)
-    for rule in reversed(layout.rules):  # the earlier writes over the later
+    offset = np.where(rng.random(rows) < recipe.label_noise, rng.integers(1, recipe.classes, rows), 0)
+    for rule in reversed(layout.rules):  # an earlier rule overrides a later one
         inside = covered(complete, rule.conditions)
-        labels[inside] = (rule.label + astray[inside]) % recipe.classes
+        labels[inside] = (rule.label + offset[inside]) % recipe.classes
     return labels
 
 
 def _column(layout: Layout, name: str, latents: Latents, rows: int, batch: int) -> pd.Series:
-    """The column as the table shows it. Its random numbers are its own, so that it can be drawn without the others."""
+    """The column of the table. It has its own random numbers, so that it can be drawn without the others."""
     recipe, plan = layout.recipe, layout.columns[name]
     rng = np.random.default_rng([recipe.seed, _COLUMNS, batch, int(name[1:])])
     latent = latents[name] if name in latents else rng.standard_normal(rows)
     if name in layout.decoys:
         share = recipe.decoy_correlation
         latent = share * latents[layout.decoys[name]] + np.sqrt(1 - share**2) * latent
-    return _with_gaps(plan, plan.cells(latent), rng.random(rows) < recipe.missing)
+    return _remove_cells(plan, plan.cells(latent), rng.random(rows) < recipe.missing)
 
 
-def _with_gaps(plan: ColumnPlan, cells: npt.NDArray[Any], missing: Mask) -> pd.Series:
+def _remove_cells(plan: ColumnPlan, cells: npt.NDArray[Any], missing: Mask) -> pd.Series:
     cells[missing] = None if plan.kind is Kind.TEXT else np.nan
     return pd.Series(cells, dtype="str" if plan.kind is Kind.TEXT else "float64")
 
@@ -145,15 +145,15 @@ def _truth(layout: Layout, frame: pd.DataFrame) -> Truth:
         target=TARGET,
         classes=class_names(layout.recipe),
         rows=len(frame),
-        rules=tuple(_planted(number, rule, layout, frame) for number, rule in enumerate(layout.rules, start=1)),
+        rules=tuple(_planted_rule(number, rule, layout, frame) for number, rule in enumerate(layout.rules, start=1)),
         informative=layout.informative,
         decoys=layout.decoys,
         recipe=layout.recipe,
     )
 
 
-def _planted(number: int, rule: Planting, layout: Layout, frame: pd.DataFrame) -> PlantedRule:
-    """The rule, with what it came to in the table."""
+def _planted_rule(number: int, rule: Planting, layout: Layout, frame: pd.DataFrame) -> PlantedRule:
+    """The rule with its coverage and precision in the table."""
     label = class_names(layout.recipe)[rule.label]
     inside = covered(frame, rule.conditions)
     n = int(np.count_nonzero(inside))
