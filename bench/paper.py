@@ -2,7 +2,8 @@
 
 from bench import show
 from bench.clock import stopwatch
-from maabo_dist.research.paper import EXPERIMENTS, run_cases
+from maabo_dist.research.paper import EXPERIMENTS
+from maabo_dist.research.paper.cases import run_cases
 from maabo_dist.research.paper.tables import named_table, table_from_file
 
 
