@@ -1,1 +1,1 @@
-"""Ways to run the whole system: `local`, everything on this machine; `examples`, services that use it."""
+"""Ways to run a cluster: on one machine, from an image, with systemd and on Kubernetes."""

@@ -1,16 +1,16 @@
-"""`python -m deploy.redis_acl`: Redis users with no more rights than each part of a cluster needs, as an ACL file.
+"""`python -m deploy.redis_acl`: an ACL file of Redis users, each with only the permissions that its component needs.
 
-A user is a list of grants: some commands on some keys. Redis 7 is told exactly these, each as a selector. Redis 6.2
-knows no selectors: a user may there use all of its commands on all of its keys.
+A user is a list of grants: commands on keys. For Redis 7 each grant is a selector. Redis 6.2 has no selectors: there, a
+user may use all of its commands on all of its keys.
 
-    scheduler   everything that a scheduler does, and housekeeping
-    worker      takes tasks and answers them; sees no record and no rules
+    scheduler   everything that a scheduler does, including housekeeping
+    worker      takes tasks and answers them; cannot read job records or rules
     api         `python -m scheduler serve`
-    client      `maabo submit` and its like: asks, and reads records and rules
-    service     another service with Celery: sends `maabo.submit`, reads the answer, serves its own queues
-    flower      hears of tasks and asks workers; Redis cannot tell a question from an order to stop
+    client      `maabo submit` and other commands: sends requests, reads records and rules
+    service     another service with Celery: sends `maabo.submit`, reads the answer, consumes its own queues
+    flower      receives task events and queries workers; Redis cannot tell a query from a command to stop
 
-Exit codes: 0 written, 2 something that was given is wrong.
+Exit codes: 0 written, 2 invalid options.
 """
 
 import re
@@ -23,14 +23,14 @@ from pathlib import Path
 
 import click
 
-from deploy.local.directory import write_private
+from deploy.files import write_private
 from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.cluster.redis_store import KEY as ARTIFACT
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,50}")
-"""Nothing that means something in a pattern of Redis."""
+"""Without characters that have a meaning in a Redis pattern."""
 
 RECORDS = (f"{names.JOB_RECORD}:*", f"{names.JOB_DOCUMENT}:*")
 EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", f"{names.METERS}:*"
@@ -39,15 +39,15 @@ ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.QUEUE_PREFIX}*"
 PRIORITIES = "??[369]"
-"""kombu looks into four lists for a queue: one of its name, and three that go on with two control characters."""
+"""kombu uses four lists per queue: one with its name, and three with two control characters and a priority added."""
 MAILBOXES = tuple(f"{name}{end}" for name in ("*.celery.pidbox", "celeryev.*") for end in ("", PRIORITIES))
 SESSION = ("ping", "select", "multi", "exec", "discard", "unwatch")
-"""On no key. To sign in is everyone's right."""
+"""Commands without keys. Every user may authenticate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Commands on keys; of none where the commands have none."""
+    """Commands on keys; no keys for commands that have none."""
 
     commands: tuple[str, ...]
     keys: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who may do what, without the prefix of keys and channels."""
+    """A user and its permissions, without the prefix of keys and channels."""
 
     name: str
     grants: tuple[Grant, ...]
@@ -63,22 +63,22 @@ class User:
 
 
 def grant(commands: str, *keys: str) -> Grant:
-    """Commands as words."""
+    """Return a grant; the commands are separated by spaces."""
     return Grant(tuple(commands.split()), keys)
 
 
-def check_names(given: Iterable[str]) -> None:
-    """Refuse what would mean more than itself in a pattern."""
-    for name in given:
+def check_names(names_given: Iterable[str]) -> None:
+    """Refuse names that would be patterns."""
+    for name in names_given:
         if not NAME.fullmatch(name):
-            raise SettingsError(f"{name!r} is no prefix or queue: letters, digits and _ . : - are, up to 50 of them.")
+            raise SettingsError(f"{name!r} is not valid: use up to 50 letters, digits and the characters _ . : -")
 
 
 def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
-    """All users of a cluster; `own_queues` are those of services, that callbacks go to."""
+    """Return all users of a cluster; `own_queues` are the queues of services, to which callbacks are sent."""
     pidbox, events = f"/{database}.celery.pidbox", f"/{database}.celeryev/*"
     artifacts = (grant("get set exists del expire", ARTIFACTS), grant("time"))
-    forget = grant("del", *RECORDS, EVENTS)  # in one grant: they go in one command
+    forget = grant("del", *RECORDS, EVENTS)  # one grant, because one command deletes all of them
     ask = grant("xadd", names.INTAKE_STREAM)
     inspect = (
         grant(
@@ -154,7 +154,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("sadd smembers", *_bindings([names.JOBS_QUEUE])),
                 grant("get del", ANSWERS),
                 grant("subscribe unsubscribe"),
-                *(part for queue in own_queues for part in _consuming((queue,), f"{queue}-")),
+                *(entry for queue in own_queues for entry in _consuming((queue,), f"{queue}-")),
             ),
             (ANSWERS,),
         ),
@@ -176,12 +176,12 @@ def _lists(queues: Iterable[str]) -> tuple[str, ...]:
 
 
 def _bindings(exchanges: Iterable[str]) -> tuple[str, ...]:
-    """Where kombu keeps which queues hang on an exchange."""
+    """Return the keys in which kombu stores the queues of an exchange."""
     return tuple(f"_kombu.{table}.{exchange}" for exchange in exchanges for table in ("binding", "binding_permanent"))
 
 
 def _consuming(queues: tuple[str, ...], owner: str = "") -> tuple[Grant, ...]:
-    """What kombu does to take messages, to note in lists of the owner's what is taken, and to give back the dead's."""
+    """Grant kombu to take messages, record them in lists of the owner, and restore those of dead consumers."""
     taking = (
         grant("brpop rpop lpush rpush llen exists", *_lists(queues)),
         grant("sadd smembers srem", *_bindings(queues)),
@@ -202,14 +202,14 @@ def lines(
     selectors: bool = True,
     passwords: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The lines of an ACL file: for Redis 7 with `selectors`, for 6.2 without."""
-    found = ["user default off resetchannels -@all"]
+    """Return the lines of an ACL file: with `selectors` for Redis 7, without for 6.2."""
+    result = ["user default off resetchannels -@all"]
     for user in users(database, own_queues):
         secret = sha256(passwords[user.name].encode()).hexdigest() if passwords else "<SHA-256 of the password, in hex>"
         channels = " ".join(["resetchannels", *(f"&{prefix}{channel}" for channel in user.channels)])
         rules = _exact(user, prefix) if selectors else _coarse(user, prefix)
-        found.append(f"user {user.name} on #{secret} {channels} -@all {rules}")
-    return found
+        result.append(f"user {user.name} on #{secret} {channels} -@all {rules}")
+    return result
 
 
 def _exact(user: User, prefix: str) -> str:
@@ -228,40 +228,47 @@ def _rules(commands: Iterable[str], keys: Iterable[str], prefix: str) -> str:
     return " ".join(dict.fromkeys(rules))
 
 
-def kept_passwords(path: Path, wanted: Iterable[str]) -> dict[str, str]:
-    """The passwords in a file of lines `USER PASSWORD`; one that is missing is made, and written there."""
+def read_passwords(path: Path, user_names: Iterable[str]) -> dict[str, str]:
+    """Read a file with lines `USER PASSWORD`; generate missing passwords and add them to the file."""
     text = path.read_text() if path.exists() else ""
-    found = dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split()) == 2)
-    missing = [name for name in wanted if name not in found]
-    found |= {name: secrets.token_urlsafe(32) for name in missing}
+    passwords = dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split()) == 2)
+    missing = [name for name in user_names if name not in passwords]
+    passwords |= {name: secrets.token_urlsafe(32) for name in missing}
     if missing:
-        write_private(path, "".join(f"{name} {password}\n" for name, password in found.items()))
-    return found
+        write_private(path, "".join(f"{name} {password}\n" for name, password in passwords.items()))
+    return passwords
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--prefix", default="", envvar="MAABO_PREFIX", help="That of all keys.  [default: MAABO_PREFIX]")
-@click.option("--database", default=0, type=click.IntRange(0, 65535), help="Number in the Redis' URL.  [default: 0]")
+@click.option("--prefix", default="", envvar="MAABO_PREFIX", help="Prefix of all keys.  [default: MAABO_PREFIX]")
 @click.option(
-    "--queue", "own_queues", multiple=True, metavar="NAME", help="A service's queue, for callbacks; may be repeated."
+    "--database",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="Number of the database, as in the URL of Redis.  [default: 0]",
 )
-@click.option("--redis", "version", default="7", type=click.Choice(["7", "6.2"]), help="For which Redis.  [default: 7]")
+@click.option(
+    "--queue", "own_queues", multiple=True, metavar="NAME", help="Queue of a service, for callbacks; may be repeated."
+)
+@click.option(
+    "--redis", "version", default="7", type=click.Choice(["7", "6.2"]), help="Version of Redis.  [default: 7]"
+)
 @click.option(
     "--passwords",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Lines of USER PASSWORD; what is missing is made and written there. The ACL file has hashes only.",
+    help="File with lines USER PASSWORD; missing ones are generated and added. The ACL file has only hashes.",
 )
 def redis_acl(prefix: str, database: int, own_queues: tuple[str, ...], version: str, passwords: Path | None) -> None:
-    """Write the users of a cluster to standard output, as Redis reads them from its `aclfile`."""
+    """Print the users of a cluster in the format of Redis' `aclfile`."""
     check_names((*own_queues, *([prefix] if prefix else ())))
-    known = None if passwords is None else kept_passwords(passwords, [user.name for user in users(database, ())])
-    for line in lines(prefix, database=database, own_queues=own_queues, selectors=version == "7", passwords=known):
+    texts = None if passwords is None else read_passwords(passwords, [user.name for user in users(database, ())])
+    for line in lines(prefix, database=database, own_queues=own_queues, selectors=version == "7", passwords=texts):
         click.echo(line)
 
 
 def main() -> None:
-    """Run the command, and turn every way in which it is expected to end into a line and an exit code."""
+    """Run the command line."""
     sys.exit(exit_code(redis_acl, "python -m deploy.redis_acl"))
 
 

@@ -1,7 +1,8 @@
-"""What runs in the image: one entry for every role, its probe, and the kernels that were compiled when it was built.
+"""Programs of the image: one entry point for every role, its health check, and precompiled kernels.
 
-    build:  bake ──► /opt/maabo/kernels
-    start:  unpack kernels ──► environment and command of the role ──► first process, or in its place
+    build:  compile kernels ──► /opt/maabo/kernels
+    start:  copy kernels ──► environment and command of the role ──► run it as a child of the init process, or exec it
 
-`python -m deploy.image ROLE` starts it. It knows the scheduler and the workers by their command lines alone.
+`python -m deploy.image ROLE` starts a role. It starts the scheduler and the workers by their command lines and imports
+neither.
 """

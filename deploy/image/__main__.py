@@ -1,6 +1,6 @@
-"""`python -m deploy.image ROLE`: the entry of the image. `health [ROLE]` is its probe, `bake DIR` a step of its build.
+"""`python -m deploy.image ROLE`: the entry point of the image, its health check, and steps of its build and start.
 
-Nothing is imported here that a role does not need: this process stays, if it is the first one of its container.
+It imports only light modules, because this process stays alive if it is process 1 of its container.
 """
 
 import os
@@ -8,25 +8,23 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.image.first import run_as_first
-from deploy.image.kernels import bake, unpack
-from deploy.image.probe import probe, role_file
-from deploy.image.roles import ROLES, command_of
-from deploy.image.scratch import clear_scratch
+from deploy.image.init import clear_temporary_files, run_as_init
+from deploy.image.kernels import compile_kernels, install_kernels
+from deploy.image.roles import ROLES, check_health, role_command, role_file
 from deploy.image.secret_files import prepare_secrets, write_metrics_token
 from maabo_dist.errors import MaaboError
 
 USAGE = f"""Usage: python -m deploy.image {{{"|".join(ROLES)}}} [OPTION]…   run a role until SIGTERM
-       python -m deploy.image maabo …            the command line: maabo mine, submit, …
-       python -m deploy.image health [ROLE]      end with 0 if the role of this container is well
-       python -m deploy.image secrets            make the passwords that were not given, or refuse
-       python -m deploy.image metrics-token      make the token that Prometheus reads with
-       python -m deploy.image bake DIRECTORY     compile the kernels; part of the build
+       python -m deploy.image maabo …            run the command line: maabo mine, submit, …
+       python -m deploy.image health [ROLE]      exit with 0 if the role of this container is healthy
+       python -m deploy.image secrets            create missing passwords, or fail if they must be given
+       python -m deploy.image metrics-token      create the token that Prometheus uses
+       python -m deploy.image bake DIRECTORY     compile the kernels when the image is built
 """
 
 
 def main(arguments: list[str]) -> int:
-    """Exit codes: 0 as asked, 1 failed, 2 something that was given is wrong; else the role's own."""
+    """Return the exit code: 0 success, 1 failed, 2 invalid arguments; otherwise that of the role."""
     try:
         return _run(arguments, os.environ)
     except MaaboError as error:
@@ -37,30 +35,30 @@ def main(arguments: list[str]) -> int:
 def _run(arguments: list[str], environment: Mapping[str, str]) -> int:
     match arguments:
         case ["health", *role] if len(role) < 2:
-            return probe(role[0] if role else None, environment)
+            return check_health(role[0] if role else None, environment)
         case ["secrets"]:
             return prepare_secrets(environment, sys.stderr.write)
         case ["metrics-token"]:
             return write_metrics_token()
         case ["bake", folder]:
-            return bake(Path(folder))
+            return compile_kernels(Path(folder))
         case [role, *options] if role in (*ROLES, "maabo"):
-            return _become(role, options, environment)
+            return _run_role(role, options, environment)
         case _:
             sys.stderr.write(USAGE)
             return 0 if arguments in (["--help"], ["help"]) else 2
 
 
-def _become(role: str, options: list[str], environment: Mapping[str, str]) -> int:
-    """Does not come back where another process is the first of the container already, as by `docker run --init`."""
-    command = command_of(role, options, environment)
-    clear_scratch(environment)
-    own = {**environment, **unpack(environment, sys.stderr.write)}
+def _run_role(role: str, options: list[str], environment: Mapping[str, str]) -> int:
+    """Run a role; exec it where this is not process 1, as with `docker run --init`."""
+    command = role_command(role, options, environment)
+    clear_temporary_files(environment)
+    role_environment = {**environment, **install_kernels(environment, sys.stderr.write)}
     if role in ROLES:
         role_file(environment).write_text(role)
     if os.getpid() == 1:
-        return run_as_first(command, own)
-    return os.execvpe(command[0], command, own)  # noqa: S606 - commands of our own
+        return run_as_init(command, role_environment)
+    return os.execvpe(command[0], command, role_environment)  # noqa: S606 - our own commands
 
 
 if __name__ == "__main__":

@@ -1,59 +1,99 @@
-"""The roles of the image: the command of each. Arguments and environment in, command out."""
+"""The roles of the image: the command of each, and its health check."""
 
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from deploy.http_check import http_problem
 from maabo_dist.errors import SettingsError
 
 ROLES = ("scheduler", "api", "worker", "flower")
 FLOWER_PORT = 5555
-_ANYWHERE = "0.0.0.0"  # noqa: S104 - of the container; what of it is reached from outside is said by who runs it
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+HEALTH_TIMEOUT = 10.0
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - of the container; its operator decides what is published
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _FLOWER_CONFIG = Path(__file__).parent.parent / "local" / "flower_config.py"
 
 
-def command_of(role: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What a role runs; options are added at the end."""
-    commands = {"scheduler": _scheduler, "api": _api, "worker": _worker, "flower": _flower, "maabo": _maabo}
-    return [*commands[role](environment), *options]
+def role_command(role: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the command of a role, with options at its end."""
+    match role:
+        case "worker":
+            command = _worker_command(environment)
+        case "flower":
+            command = _flower_command(environment)
+        case "maabo":
+            command = ["maabo"]
+        case "api":  # MAABO_HTTP_HOST and MAABO_HTTP_PORT set its address
+            command = ["python", "-m", "scheduler", "serve"]
+        case _:
+            command = ["python", "-m", "scheduler"]
+    return [*command, *options]
 
 
-def processes(environment: Mapping[str, str], quota: str) -> int:
-    """Of a worker: as it is told, or as many as it may keep busy. `quota` is the text of cgroup's cpu.max."""
-    given = environment.get("MAABO_WORKER_PROCESSES")
-    if given:
-        if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= 1024):
-            raise SettingsError(f"MAABO_WORKER_PROCESSES = {given!r}: a number from 1 to 1024 is needed.")
-        return int(given)
-    allowed = len(os.sched_getaffinity(0))
+def worker_processes(environment: Mapping[str, str], quota: str) -> int:
+    """Return the number of processes of a worker; `quota` is the content of cgroup's cpu.max."""
+    setting = environment.get("MAABO_WORKER_PROCESSES")
+    if setting:
+        if not (setting.isascii() and setting.isdecimal() and 1 <= int(setting) <= 1024):
+            raise SettingsError(f"MAABO_WORKER_PROCESSES = {setting!r} must be a number from 1 to 1024.")
+        return int(setting)
+    cpus = len(os.sched_getaffinity(0))
     limit, _, period = quota.strip().partition(" ")
-    return min(allowed, math.ceil(int(limit) / int(period))) if limit.isdecimal() and period.isdecimal() else allowed
+    return min(cpus, math.ceil(int(limit) / int(period))) if limit.isdecimal() and period.isdecimal() else cpus
 
 
-def _scheduler(_: Mapping[str, str]) -> list[str]:
-    return ["python", "-m", "scheduler"]
+def role_file(environment: Mapping[str, str]) -> Path:
+    """Return the file in which the entry point stores the role of the container, for its health check."""
+    return Path(environment.get("MAABO_ROLE_FILE", "/tmp/maabo-role"))  # noqa: S108 - in a container
 
 
-def _api(_: Mapping[str, str]) -> list[str]:
-    """Where it listens is said by MAABO_HTTP_HOST and MAABO_HTTP_PORT."""
-    return ["python", "-m", "scheduler", "serve"]
+def check_health(role: str | None, environment: Mapping[str, str]) -> int:
+    """Return 0 if the role is healthy; otherwise print a line and return 1."""
+    role = role or _stored_role(environment)
+    match role:
+        case "api":
+            return _check_http(int(environment.get("MAABO_HTTP_PORT", "8080")), "/healthz")
+        case "flower":
+            return _check_http(FLOWER_PORT, "/healthcheck")
+        case "scheduler":
+            return _check_command(["-m", "scheduler", "health"])
+        case "worker":
+            return _check_command(["-m", "workers.health"])
+        case _:
+            raise SettingsError(f"There is no role {role!r}. Roles are {', '.join(ROLES)}.")
 
 
-def _worker(environment: Mapping[str, str]) -> list[str]:
-    count = processes(environment, _QUOTA.read_text() if _QUOTA.exists() else "")
+def _worker_command(environment: Mapping[str, str]) -> list[str]:
+    count = worker_processes(environment, _CPU_QUOTA.read_text() if _CPU_QUOTA.exists() else "")
     command = ["python", "-m", "celery", "-A", "workers.app", "worker", "-E", "-l", "INFO", "-c", str(count)]
     return [*command, "--without-mingle", "--without-gossip"]
 
 
-def _flower(environment: Mapping[str, str]) -> list[str]:
-    """Read-only, by its configuration, and with a password: in a container it cannot tell who comes from where."""
+def _flower_command(environment: Mapping[str, str]) -> list[str]:
+    """Require a password, because inside a container requests from the same machine cannot be recognized."""
     if not (environment.get("MAABO_FLOWER_PASSWORD_FILE") or environment.get("MAABO_FLOWER_AUTH")):
-        raise SettingsError("Flower needs a password: name a file with it in MAABO_FLOWER_PASSWORD_FILE.")
-    command = ["python", "-m", "celery", "-A", "deploy.local.flower_app", "flower", f"--address={_ANYWHERE}"]
+        raise SettingsError("Flower needs a password. Set MAABO_FLOWER_PASSWORD_FILE to a file that contains it.")
+    command = ["python", "-m", "celery", "-A", "deploy.local.flower_app", "flower", f"--address={_ALL_ADDRESSES}"]
     return [*command, f"--port={FLOWER_PORT}", f"--conf={_FLOWER_CONFIG}"]
 
 
-def _maabo(_: Mapping[str, str]) -> list[str]:
-    return ["maabo"]
+def _stored_role(environment: Mapping[str, str]) -> str:
+    try:
+        return role_file(environment).read_text()
+    except OSError:
+        raise SettingsError("No role has been started in this container. Name the role to check.") from None
+
+
+def _check_http(port: int, path: str) -> int:
+    problem = http_problem("127.0.0.1", port, path, HEALTH_TIMEOUT)
+    if problem:
+        sys.stderr.write(f"{problem}\n")
+    return 1 if problem else 0
+
+
+def _check_command(arguments: list[str]) -> int:
+    return 1 if subprocess.run([sys.executable, *arguments], env=os.environ, check=False).returncode else 0  # noqa: S603

@@ -1,7 +1,7 @@
-"""Passwords of a cluster in containers: given as files, or made at the first start of one that nobody else reaches.
+"""Passwords of a cluster in containers: given by the operator, or generated if only this machine can reach it.
 
 /run/secrets/NAME-password ──► /run/maabo/NAME/password     (given by the operator; empty if not)
-          made by us       ──► /run/maabo/NAME/password     (a volume for each name: who needs one, mounts one)
+          generated        ──► /run/maabo/NAME/password     (one volume per password, mounted where it is needed)
 """
 
 import os
@@ -12,19 +12,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.files import quote_redis
 from maabo_dist._util.files import replacing
 from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
 
-GIVEN, KEPT = Path("/run/secrets"), Path("/run/maabo")
+INPUT, OUTPUT = Path("/run/secrets"), Path("/run/maabo")
 READERS = 10001
-"""The group that reads; services of other images are members."""
-SHORTEST, LONGEST = 16, 200
+"""The group that may read passwords; services of other images are members."""
+MIN_LENGTH, MAX_LENGTH = 16, 200
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A password: the operator's variable that names a file with it, and the address that makes it needed."""
+    """A password: the variable that names its file, and the variable with the address that can make it required."""
 
     name: str
     variable: str
@@ -40,80 +41,75 @@ SECRETS = (
 
 
 def prepare_secrets(
-    environment: Mapping[str, str], say: Callable[[str], object], given: Path = GIVEN, kept: Path = KEPT
+    environment: Mapping[str, str], report: Callable[[str], object], given: Path = INPUT, output: Path = OUTPUT
 ) -> int:
-    """Put every password where its readers find it; 0. Refuses where one is missing that must be given."""
-    found = {secret: _given(secret, given) for secret in SECRETS}
-    missing = [secret for secret, text in found.items() if text is None and not _alone(secret, environment)]
+    """Write every password to where its readers expect it and return 0; raise if a required one is missing."""
+    passwords = {secret: _read_given(secret, given) for secret in SECRETS}
+    missing = [secret for secret, text in passwords.items() if text is None and not _is_local(secret, environment)]
     if missing:
-        raise SettingsError(_refusal(missing, environment))
-    for secret, text in found.items():
-        path = kept / secret.name / "password"
+        raise SettingsError(_describe_missing(missing, environment))
+    for secret, text in passwords.items():
+        path = output / secret.name / "password"
         if text is not None:
             _write(path, text)
         elif not path.exists():
             _write(path, secrets.token_urlsafe(32))
-            say(f"maabo: a password for {secret.name} was made.\n")
-    password = (kept / "redis" / "password").read_text()
-    _write(kept / "redis" / "auth.conf", f"requirepass {_quoted(password)}\n")
+            report(f"maabo: generated a password for {secret.name}.\n")
+    password = (output / "redis" / "password").read_text()
+    _write(output / "redis" / "auth.conf", f"requirepass {quote_redis(password)}\n")
     return 0
 
 
-def write_metrics_token(kept: Path = KEPT) -> int:
-    """Make the token that Prometheus reads with, once; the exit code."""
-    path = kept / "metrics" / "token"
+def write_metrics_token(output: Path = OUTPUT) -> int:
+    """Create the token that Prometheus uses, unless it exists; returns the exit code."""
+    path = output / "metrics" / "token"
     if path.exists():
         return 0
     command = ["-m", "scheduler", "token", "create", "--tenant", "monitoring", "--scopes", "admin"]
-    made = subprocess.run(  # noqa: S603 - our own command
+    result = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, *command, "--name", "Prometheus"], env=os.environ, stdout=subprocess.PIPE, check=False
     )
-    if made.returncode == 0:
-        _write(path, made.stdout.decode().strip())
-    return made.returncode
+    if result.returncode == 0:
+        _write(path, result.stdout.decode().strip())
+    return result.returncode
 
 
-def _alone(secret: Secret, environment: Mapping[str, str]) -> bool:
+def _is_local(secret: Secret, environment: Mapping[str, str]) -> bool:
     return is_loopback(environment.get(secret.bind) or "127.0.0.1")
 
 
-def _refusal(missing: list[Secret], environment: Mapping[str, str]) -> str:
+def _describe_missing(missing: list[Secret], environment: Mapping[str, str]) -> str:
     binds = dict.fromkeys(f"{secret.bind}={environment[secret.bind]}" for secret in missing)
     lines = [f"  {secret.variable}: a file with the password of {secret.name}" for secret in missing]
     return "\n".join(
         [
-            f"{', '.join(binds)} lets other machines in. Passwords made by themselves are for trials on this machine;",
-            f"give these in .env, each a file with one line of at least {SHORTEST} characters:",
+            f"{', '.join(binds)} is reachable from other machines, for which generated passwords are not permitted.",
+            f"Set these in .env, each to a file with one line of at least {MIN_LENGTH} characters:",
             *lines,
         ]
     )
 
 
-def _given(secret: Secret, folder: Path) -> str | None:
-    """The one line in the file; None where none was given, which is an empty file."""
+def _read_given(secret: Secret, folder: Path) -> str | None:
+    """Return the line in the file; None if no password was given, which leaves the file empty."""
     try:
         text = (folder / f"{secret.name}-password").read_text(encoding="ascii").rstrip("\r\n")
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
-        raise SettingsError(f"{secret.variable} cannot be read, or is no plain text.") from None
-    if text and not (SHORTEST <= len(text) <= LONGEST and text.isprintable() and " " not in text):
+        raise SettingsError(f"{secret.variable} cannot be read, or is not plain text.") from None
+    if text and not (MIN_LENGTH <= len(text) <= MAX_LENGTH and text.isprintable() and " " not in text):
         raise SettingsError(
-            f"{secret.variable}: one line of {SHORTEST} to {LONGEST} characters without spaces is needed, and no other."
+            f"{secret.variable}: the file must have one line of {MIN_LENGTH} to {MAX_LENGTH} characters without spaces."
         )
     return text or None
 
 
 def _write(path: Path, text: str) -> None:
-    """For the group of readers, and whole or not at all."""
+    """Write a file for the group of readers, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
-        os.fchmod(file.fileno(), 0o440)  # before anything is in it
+        os.fchmod(file.fileno(), 0o440)  # while it is still empty
         if os.geteuid() == 0:
             os.fchown(file.fileno(), READERS, READERS)
         file.write(text.encode())
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

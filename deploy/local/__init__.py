@@ -1,8 +1,9 @@
-"""The local cluster: private Redis, workers, scheduler and Flower on one machine, watched by one process.
+"""The local cluster: a private Redis, workers, scheduler, HTTP API and Flower on one machine, run by one supervisor.
 
-    options ──► Plan (parts: command, environment) ──► Supervisor (start, watch, restart, stop) ──► ready file, table
-                                                            ▲
-                                             health ────────┘
+    options ──► Plan (components: command, environment) ──► Supervisor (start, watch, restart, stop)
+                                                                ▲
+                                                 health ────────┘
 
-`python -m deploy.local up` starts it. It knows the scheduler and the workers by their command lines alone.
+`python -m deploy.local up` starts it. It starts the scheduler and the workers by their command lines and imports
+neither.
 """

@@ -1,153 +1,154 @@
-"""`run_cluster`: a cluster from its start to its end, in the foreground."""
+"""`run_cluster`: runs a cluster in the foreground, from its start to its end."""
 
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.local.child import Child
 from deploy.local.directory import DataDirectory
-from deploy.local.processes import Options, Part, Plan, check_flower, make_plan
-from deploy.local.ready import ReadyFile
-from deploy.local.screen import Screen, counted
-from deploy.local.supervisor import GRACE_SECONDS, PAUSE, Running, Supervisor
+from deploy.local.plan import Component, Options, Plan, check_flower, make_plan
+from deploy.local.status import ReadyFile, StatusPrinter, describe_components
+from deploy.local.supervisor import GRACE_SECONDS, POLL_SECONDS, Process, Supervisor
 
 if TYPE_CHECKING:
     from deploy.local.health import HealthChecks
 
 INTERRUPTED = 130
-PATIENCE = 20.0
-"""After so many seconds of waiting, it is said what for."""
+FIRST_NOTICE_SECONDS = 20.0
+"""After this long, a line names the components that are not ready yet."""
 
 
 class StopSignals:
-    """Ctrl-C and its like: the first asks for a stop in order, the second for one at once."""
+    """Counts Ctrl-C and similar signals: the first asks for an orderly stop, the second for an immediate one."""
 
     def __init__(self) -> None:
         self._count = 0
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._hear)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(signal.SIGHUP, self._hear)
+            signal.signal(number, self._handle)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
+            signal.signal(signal.SIGHUP, self._handle)
 
-    def asked(self) -> bool:
-        """Whether to stop."""
+    @property
+    def stop(self) -> bool:
+        """True after the first signal."""
         return self._count > 0
 
-    def hurried(self) -> bool:
-        """Whether to stop at once."""
+    @property
+    def stop_immediately(self) -> bool:
+        """True after the second signal."""
         return self._count > 1
 
-    def _hear(self, _signal: int, _frame: object) -> None:
+    def _handle(self, _signal: int, _frame: object) -> None:
         self._count += 1
 
 
 def run_cluster(
     options: Options,
     data_dir: Path,
-    screen: Screen,
+    printer: StatusPrinter,
     *,
     ready_file: Path | None = None,
     client: Sequence[str] | None = None,
 ) -> int:
-    """Run a cluster until Ctrl-C; 0.
+    """Run a cluster until Ctrl-C and return 0.
 
-    With a `client`, run it until that command has ended in it, and give its exit code. Nobody needs the cluster
-    afterwards: its parts are not asked to stop but killed.
+    With a `client`, run that command on the cluster until it exits, and return its exit code. The components are then
+    killed instead of stopped, because their data is no longer needed.
     """
     check_flower(options)
-    directory = DataDirectory.prepared(data_dir)
-    with directory.locked() as lock:
+    directory = DataDirectory.create(data_dir)
+    with directory.lock() as lock:
         plan = make_plan(options, directory, dict(os.environ))
-        return _Run(plan, directory, lock, screen, ReadyFile(ready_file, plan)).until_end(client)
+        return _Cluster(plan, directory, lock, printer, ReadyFile(ready_file, plan)).run(client)
 
 
-class _Run:
-    def __init__(self, plan: Plan, directory: DataDirectory, lock: int, screen: Screen, ready: ReadyFile) -> None:
-        self._plan, self._directory, self._lock, self._screen, self._ready = plan, directory, lock, screen, ready
+class _Cluster:
+    def __init__(
+        self, plan: Plan, directory: DataDirectory, lock: int, printer: StatusPrinter, ready_file: ReadyFile
+    ) -> None:
+        self._plan, self._directory, self._lock = plan, directory, lock
+        self._printer, self._ready_file = printer, ready_file
         self._signals = StopSignals()
-        self._supervisor = Supervisor(plan.parts, self._start, self._checks, screen.problem)
-        self._started = time.monotonic()
-        self._patience = PATIENCE
-        self._needed = True
+        self._supervisor = Supervisor(plan.components, self._start_process, self._check_health, printer.problem)
+        self._health: HealthChecks | None = None
+        self._client_exited = False
 
-    def until_end(self, command: Sequence[str] | None) -> int:
-        self._screen.note(f"starting {counted(self._plan)} in {self._directory.root}…")
+    def run(self, command: Sequence[str] | None) -> int:
+        self._printer.info(f"starting {describe_components(self._plan)} in {self._directory.root}…")
         try:
-            self._come_up()
-            code = self._keep_up() if command is None else self._keep_up_for(command)
+            self._wait_until_ready()
+            code = self._run_until_signal() if command is None else self._run_client(command)
         finally:
-            self._come_down()
-        return INTERRUPTED if self._signals.hurried() else code
+            self._shut_down()
+        return INTERRUPTED if self._signals.stop_immediately else code
 
-    def _come_up(self) -> None:
-        while not self._signals.asked():
-            self._supervisor.turn()
+    def _wait_until_ready(self) -> None:
+        started, notice_after = time.monotonic(), FIRST_NOTICE_SECONDS
+        while not self._signals.stop:
+            self._supervisor.step()
+            seconds = time.monotonic() - started
             if self._supervisor.healthy:
-                self._ready.write(self._supervisor.processes)
-                self._screen.note(f"ready in {time.monotonic() - self._started:.1f} s.")
+                self._ready_file.write(self._supervisor.processes)
+                self._printer.info(f"ready in {seconds:.1f} s.")
                 return
-            if time.monotonic() - self._started > self._patience:
-                self._patience *= 2
-                self._screen.note(f"still waiting for {', '.join(self._supervisor.waiting_for)}…")
-            time.sleep(PAUSE)
+            if seconds > notice_after:
+                notice_after *= 2
+                self._printer.info(f"still waiting for {', '.join(self._supervisor.unhealthy)}…")
+            time.sleep(POLL_SECONDS)
 
-    def _keep_up(self) -> int:
-        if not self._signals.asked():
-            self._screen.addresses(self._plan, self._supervisor.processes, self._directory.root / "logs")
-        while not self._signals.asked():
-            self._watch()
+    def _run_until_signal(self) -> int:
+        if not self._signals.stop:
+            self._printer.addresses(self._plan, self._supervisor.processes, self._directory.root / "logs")
+        while not self._signals.stop:
+            self._supervise()
         return 0
 
-    def _keep_up_for(self, command: Sequence[str]) -> int:
-        """The client hears the terminal's Ctrl-C itself, and ends in its own way."""
-        if self._signals.asked():
+    def _run_client(self, command: Sequence[str]) -> int:
+        """Run the client, which also gets the terminal's Ctrl-C and handles it itself."""
+        if self._signals.stop:
             return INTERRUPTED
         if self._plan.flower_url is not None:
-            self._screen.note(f"Flower is at {self._plan.flower_url}")
+            self._printer.info(f"Flower is at {self._plan.flower_url}")
         environment = os.environ | {"MAABO_REDIS": self._plan.settings.redis_url}
         client = subprocess.Popen(command, env=environment)  # noqa: S603 - our own command
-        while not self._signals.asked() and client.poll() is None:
-            self._watch()
-        self._needed = False
-        return _end(client)
+        while not self._signals.stop and client.poll() is None:
+            self._supervise()
+        self._client_exited = True
+        return _stop_client(client)
 
-    def _watch(self) -> None:
-        self._supervisor.turn()
-        self._ready.write(self._supervisor.processes)
-        time.sleep(PAUSE)
+    def _supervise(self) -> None:
+        self._supervisor.step()
+        self._ready_file.write(self._supervisor.processes)
+        time.sleep(POLL_SECONDS)
 
-    def _come_down(self) -> None:
-        self._ready.remove()
-        if self._signals.asked() and self._needed:
-            self._screen.note("stopping… (Ctrl-C again stops at once)")
-        killed = self._supervisor.stop(self._hurried)
-        if killed and not self._hurried():
-            self._screen.problem(f"killed, as they did not stop by themselves: {', '.join(killed)}.")
+    def _shut_down(self) -> None:
+        self._ready_file.remove()
+        if self._signals.stop and not self._client_exited:
+            self._printer.info("stopping… (Ctrl-C again stops immediately)")
+        killed = self._supervisor.stop(self._stop_immediately)
+        if killed and not self._stop_immediately():
+            self._printer.problem(f"killed because they did not stop in time: {', '.join(killed)}.")
 
-    def _hurried(self) -> bool:
-        return self._signals.hurried() or not self._needed
+    def _stop_immediately(self) -> bool:
+        return self._signals.stop_immediately or self._client_exited
 
-    def _start(self, part: Part) -> Running:
-        return Child(part, self._directory.log(part.name), self._lock)
+    def _start_process(self, component: Component) -> Process:
+        return Process(component, self._directory.log(component.name), self._lock)
 
-    def _checks(self, unsure: Sequence[tuple[Part, Running]]) -> set[str]:
-        return self._health(unsure)
+    def _check_health(self, components: Sequence[tuple[Component, Process]]) -> set[str]:
+        if self._health is None:
+            # Importing Celery takes half a second; by now the components are starting in parallel.
+            from deploy.local.health import HealthChecks
 
-    @cached_property
-    def _health(self) -> "HealthChecks":
-        """Celery takes half a second to import, in which the parts are already starting."""
-        from deploy.local.health import HealthChecks
-
-        return HealthChecks(self._plan)
+            self._health = HealthChecks(self._plan)
+        return self._health(components)
 
 
-def _end(client: "subprocess.Popen[bytes]") -> int:
-    """The client's exit code; one that has not ended is asked to, as it may not have heard what this process heard."""
+def _stop_client(client: "subprocess.Popen[bytes]") -> int:
+    """Return the client's exit code; stop it first if it still runs."""
     if client.poll() is None:
         client.terminate()
     try:

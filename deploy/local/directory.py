@@ -1,11 +1,11 @@
-"""`DataDirectory`: all that a local cluster keeps, in one place that one cluster uses at a time.
+"""`DataDirectory`: all files of a local cluster, in one directory that one cluster uses at a time.
 
-lock           held by the cluster and everything it started
+lock           held by the cluster and every process it started
 secret         password of the private Redis
 redis/         append-only file and configuration
-ledger.db      jobs and answers
+ledger.db      jobs and results
 store/ cache/  tables
-logs/          one file for each part
+logs/          one file per component
 """
 
 import fcntl
@@ -18,26 +18,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from maabo_dist._util.files import replacing
+from deploy.files import write_private
 from maabo_dist.errors import SettingsError
 
-LARGEST_LOG = 10_000_000
+MAX_LOG_BYTES = 10_000_000
 LEFTOVER_SECONDS = 15.0
-"""How long the parts of a cluster that was killed may take to stop."""
+"""How long the components of a killed cluster may take to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths in a data directory, made when they are needed."""
+    """The paths in a data directory."""
 
     root: Path
 
     @classmethod
-    def prepared(cls, path: Path) -> Self:
-        """The directory, made if it is not there: for this user alone, and not for version control."""
+    def create(cls, path: Path) -> Self:
+        """Create the directory if it does not exist, readable by this user only and ignored by git."""
         root = path.absolute()
         if any(mark in str(root) for mark in "?#") or "::" in str(root):
-            raise SettingsError(f"--data-dir {path}: in an address, ? and # and :: mean something else. Give another.")
+            raise SettingsError(f"--data-dir {path}: the path must not contain ?, # or ::. Choose another directory.")
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for folder in ("redis", "logs", "store", "cache"):
@@ -48,23 +48,23 @@ class DataDirectory:
             raise SettingsError(f"--data-dir {path} cannot be used: {error}.") from None
         return cls(root)
 
-    def secret(self) -> str:
-        """The password of this directory's Redis; the same at every start, so that addresses stay good."""
+    def redis_password(self) -> str:
+        """Return the password of this directory's Redis. It never changes, so that addresses remain valid."""
         path = self.root / "secret"
         if not path.exists():
             write_private(path, secrets.token_urlsafe(24))
         return path.read_text().strip()
 
     def log(self, name: str) -> Path:
-        """Where a part logs to."""
+        """Return the path of a component's log."""
         return self.root / "logs" / f"{name}.log"
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
-        """Holds the directory; gives the descriptor of the lock, for parts to inherit.
+    def lock(self) -> Iterator[int]:
+        """Lock the directory; yields the file descriptor of the lock, which components inherit.
 
-        A lock belongs to all who have inherited it: when this process is killed, the next cluster waits until the last
-        of its parts is gone, and two Redis servers never write to one file.
+        The lock is released when the last process that inherited it ends. So if this process is killed, the next
+        cluster waits for its components to end, and two Redis servers never write to one file.
         """
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -82,34 +82,27 @@ class DataDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             owner = os.pread(descriptor, 20, 0).decode()
-            if _runs(owner):
+            if _is_running(owner):
                 raise SettingsError(
                     f"{self.root} is in use by the local cluster of process {owner}. "
-                    "Stop that one with Ctrl-C, or give another --data-dir."
+                    "Stop that cluster with Ctrl-C, or choose another --data-dir."
                 )
             if time.monotonic() > end:
                 raise SettingsError(
-                    f"{self.root} is still in use by what process {owner} started before it was killed. "
-                    "End those processes, or give another --data-dir."
+                    f"{self.root} is still in use by processes that process {owner} started before it was killed. "
+                    "End them, or choose another --data-dir."
                 )
             time.sleep(0.05)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file, whole or not at all, that only this user reads."""
-    with replacing(path) as file:
-        os.fchmod(file.fileno(), 0o600)  # before anything is in it
-        file.write(text.encode())
-
-
 def rotate(log: Path) -> None:
-    """Put a log that has grown large aside, in place of the one before."""
-    if log.exists() and log.stat().st_size > LARGEST_LOG:
+    """Rename a large log, replacing the previous one."""
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(log.with_suffix(".log.1"))
 
 
-def _runs(pid: str) -> bool:
-    """Whether there is such a process. A cluster that has not written its number yet is waited for."""
+def _is_running(pid: str) -> bool:
+    """True if the process exists. A cluster that has not written its process ID yet counts as ended."""
     try:
         os.kill(int(pid), 0)
     except (ProcessLookupError, ValueError):

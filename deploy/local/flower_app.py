@@ -1,4 +1,4 @@
-"""The Celery application that Flower looks through: it knows the broker and no task, and so compiles no kernel."""
+"""The Celery application that Flower uses. It imports no tasks, so that Flower loads no kernels."""
 
 import os
 
@@ -8,7 +8,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 settings = ClusterSettings.from_environment(os.environ)
 app = make_celery(settings)
 if not uses_amqp(settings):
-    # Lists of its own for the answers that it has taken: it needs no right to what workers have taken.
+    # Separate lists for messages that Flower has taken, so that it needs no access to those of the workers.
     app.conf.broker_transport_options |= {
         "unacked_key": "flower-unacked",
         "unacked_index_key": "flower-unacked_index",

@@ -1,145 +1,234 @@
-"""`Supervisor`: starts the parts, watches them, starts again what ended, and stops them in order."""
+"""`Supervisor`: starts the components, restarts those that exit, and stops them in order."""
 
+import ctypes
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 
-from deploy.local.processes import Part, Role
-from deploy.local.restarts import Restarts
+from deploy.local.directory import rotate
+from deploy.local.plan import ROOT, Component, Role
+from maabo_dist._util.backoff import backoff_delay
 from maabo_dist.errors import MaaboError
 
 STOP_ORDER: tuple[Role, ...] = ("flower", "service", "worker", "scheduler", "redis")
-"""Who needs a part stops before it."""
+"""A component stops before those that it needs."""
 GRACE_SECONDS = 10.0
-PAUSE = 0.05
-LAST_LINES = 15
+POLL_SECONDS = 0.05
+LOG_LINES = 15
+FIRST_DELAY = 0.5
+MAX_DELAY = 10.0
+STABLE_SECONDS = 30.0
+"""A component that was healthy for this long is restarted after the first delay again."""
+MAX_FAILURES = 5
+FAILURE_WINDOW = 30.0
+_PR_SET_PDEATHSIG = 1
 
 
-class PartError(MaaboError):
-    """A part ends again and again, and has never been healthy."""
+class ComponentError(MaaboError):
+    """A component exited several times without ever being healthy."""
 
 
-class Running(Protocol):
-    """A process, as the supervisor sees it."""
+class Process:
+    """A started component. It has its own session, so that Ctrl-C in the terminal does not reach it."""
+
+    def __init__(self, component: Component, log: Path, lock: int) -> None:
+        rotate(log)
+        with log.open("ab") as file:
+            self._log, self._log_start = log, file.tell()
+            self._process = subprocess.Popen(  # noqa: S603 - our own commands
+                component.command,
+                cwd=ROOT,
+                env=component.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                umask=0o077,  # only this user reads tables and jobs
+                pass_fds=(lock,),
+                preexec_fn=_orphan_setup(component.orphan_signal),  # noqa: PLW1509 - this process has one thread
+            )
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process ID of the main process."""
+        return self._process.pid
 
-    def ended(self) -> str | None:
-        """How it ended, in words; None while it runs."""
+    def exit_reason(self) -> str | None:
+        """Why it ended, for example `exit code 1` or `SIGKILL`; None while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
     def terminate(self) -> None:
         """Ask it to stop."""
+        self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once, with all that it started."""
+        """End all its processes immediately, including those that a killed main process left behind."""
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter if the group has ended
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
 
     def output(self) -> str:
-        """What it has logged since it was started."""
+        """Its log since it was started."""
+        with self._log.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read().decode(errors="replace")
 
 
-Checks = Callable[[Sequence[tuple[Part, Running]]], set[str]]
-"""Given parts that run and were not healthy yet, the names of those that are."""
+HealthCheck = Callable[[Sequence[tuple[Component, Process]]], set[str]]
+"""Returns the names of the healthy ones among running components that were not healthy before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """When to restart one component. Times are seconds of one clock, which is not read here."""
+
+    quick_exits: int = 0
+    """Exits in a row without `STABLE_SECONDS` of health before."""
+    healthy_since: float | None = None
+    """None from an exit until it is healthy again."""
+    ever_healthy: bool = False
+    failures: tuple[float, ...] = ()
+    """Times of its exits while it was never healthy."""
+
+    def after_health(self, now: float) -> Self:
+        """Return the policy once the component is healthy."""
+        return replace(self, healthy_since=now, ever_healthy=True, failures=())
+
+    def after_exit(self, now: float) -> tuple[Self, float | None]:
+        """Return the policy after an exit, and the delay before the restart in seconds; None to give up."""
+        stable = self.healthy_since is not None and now - self.healthy_since >= STABLE_SECONDS
+        quick_exits = 0 if stable else self.quick_exits
+        failures = () if self.ever_healthy else (*self.failures, now)[-MAX_FAILURES:]
+        policy = replace(self, quick_exits=quick_exits + 1, healthy_since=None, failures=failures)
+        hopeless = len(failures) == MAX_FAILURES and now - failures[0] <= FAILURE_WINDOW
+        return policy, None if hopeless else backoff_delay(FIRST_DELAY, quick_exits, MAX_DELAY)
 
 
 @dataclass(slots=True)
-class _Slot:
-    part: Part
-    process: Running | None = None
+class _State:
+    component: Component
+    process: Process | None = None
     healthy: bool = False
     healthy_pid: int | None = None
-    restarts: Restarts = field(default_factory=Restarts)
-    due: float = 0.0
-    """When it is to be started, while there is no process."""
-    end: str = ""
-    """How its last process ended."""
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    start_at: float = 0.0
+    """When to start it, while there is no process."""
+    exit_reason: str = ""
+    """Of its previous process."""
 
 
 class Supervisor:
-    """Keeps parts running. `say` gets one line for people about each restart."""
+    """Keeps components running. `report` is called with one line about each restart."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
-        start: Callable[[Part], Running],
-        checks: Checks,
-        say: Callable[[str], None],
+        components: Sequence[Component],
+        start: Callable[[Component], Process],
+        check_health: HealthCheck,
+        report: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._slots = [_Slot(part) for part in parts]
-        self._start, self._checks, self._say, self._clock, self._sleep = start, checks, say, clock, sleep
+        self._states = [_State(component) for component in components]
+        self._start, self._check_health, self._report = start, check_health, report
+        self._clock, self._sleep = clock, sleep
 
-    def turn(self) -> None:
-        """Everything once: notice ends, start what is due, look which parts have become healthy."""
+    def step(self) -> None:
+        """Handle exits, start what is due, and check the health of components that are not healthy yet."""
         now = self._clock()
-        for slot in self._slots:
-            if slot.process is not None and (end := slot.process.ended()) is not None:
-                self._bury(slot, slot.process, end, now)
-            if slot.process is None and now >= slot.due:
-                self._revive(slot)
-        self._look()
+        for state in self._states:
+            if state.process is not None and (reason := state.process.exit_reason()) is not None:
+                self._handle_exit(state, state.process, reason, now)
+            if state.process is None and now >= state.start_at:
+                self._start_process(state)
+        self._update_health()
 
     @property
     def healthy(self) -> bool:
-        """Whether every part is."""
-        return all(slot.healthy for slot in self._slots)
+        """True if every component is healthy."""
+        return not self.unhealthy
 
     @property
-    def waiting_for(self) -> list[str]:
-        """The names of the parts that are not healthy."""
-        return [slot.part.name for slot in self._slots if not slot.healthy]
+    def unhealthy(self) -> list[str]:
+        """The names of the components that are not healthy."""
+        return [state.component.name for state in self._states if not state.healthy]
 
     @property
     def processes(self) -> list[tuple[Role, int]]:
-        """The process of each part that was last healthy, in the order of the parts."""
-        return [(slot.part.role, slot.healthy_pid) for slot in self._slots if slot.healthy_pid is not None]
+        """Role and process ID of each component when it was last healthy, in the order of the components."""
+        return [(state.component.role, state.healthy_pid) for state in self._states if state.healthy_pid is not None]
 
-    def stop(self, hurried: Callable[[], bool] = lambda: False) -> list[str]:
-        """Stop all in `STOP_ORDER`, those of one role together; gives the names of those that had to be killed."""
+    def stop(self, immediately: Callable[[], bool] = lambda: False) -> list[str]:
+        """Stop all in `STOP_ORDER`, those of one role together. Returns the names of those that had to be killed."""
         killed = []
         for role in STOP_ORDER:
-            slots = [slot for slot in self._slots if slot.part.role == role and slot.process is not None]
-            killed += self._stop_together(slots, hurried)
+            states = [state for state in self._states if state.component.role == role and state.process is not None]
+            killed += self._stop_together(states, immediately)
         return killed
 
-    def _bury(self, slot: _Slot, process: Running, end: str, now: float) -> None:
-        process.kill()  # what it had started may have outlived it
-        slot.process, slot.healthy, slot.end = None, False, end
-        slot.restarts, delay = slot.restarts.ended(now)
+    def _handle_exit(self, state: _State, process: Process, reason: str, now: float) -> None:
+        process.kill()  # its child processes may still be running
+        state.process, state.healthy, state.exit_reason = None, False, reason
+        state.policy, delay = state.policy.after_exit(now)
         if delay is None:
-            lines = "\n".join(process.output().splitlines()[-LAST_LINES:])
-            raise PartError(
-                f"{slot.part.name} ended {len(slot.restarts.failures)} times without ever being ready, "
-                f"the last time with {end}. Its log ends:\n{lines}"
+            lines = "\n".join(process.output().splitlines()[-LOG_LINES:])
+            raise ComponentError(
+                f"{state.component.name} exited {len(state.policy.failures)} times without ever being ready, "
+                f"the last time with {reason}. The end of its log:\n{lines}"
             )
-        slot.due = now + delay
+        state.start_at = now + delay
 
-    def _revive(self, slot: _Slot) -> None:
-        slot.process = self._start(slot.part)
-        if slot.end:
-            self._say(f"{slot.part.name} ended ({slot.end}) and was started again as process {slot.process.pid}.")
+    def _start_process(self, state: _State) -> None:
+        state.process = self._start(state.component)
+        if state.exit_reason:
+            name, pid = state.component.name, state.process.pid
+            self._report(f"{name} exited ({state.exit_reason}) and was restarted as process {pid}.")
 
-    def _look(self) -> None:
-        unsure = [(slot.part, slot.process) for slot in self._slots if slot.process is not None and not slot.healthy]
-        found = self._checks(unsure) if unsure else set()
-        for slot in self._slots:
-            if slot.part.name in found and slot.process is not None:
-                slot.healthy, slot.healthy_pid = True, slot.process.pid
-                slot.restarts = slot.restarts.healthy(self._clock())
+    def _update_health(self) -> None:
+        unknown = [(state.component, state.process) for state in self._states if state.process and not state.healthy]
+        names = self._check_health(unknown) if unknown else set()
+        for state in self._states:
+            if state.component.name in names and state.process is not None:
+                state.healthy, state.healthy_pid = True, state.process.pid
+                state.policy = state.policy.after_health(self._clock())
 
-    def _stop_together(self, slots: Sequence[_Slot], hurried: Callable[[], bool]) -> list[str]:
-        processes = {slot.part.name: slot.process for slot in slots if slot.process is not None}
+    def _stop_together(self, states: Sequence[_State], immediately: Callable[[], bool]) -> list[str]:
+        processes = {state.component.name: state.process for state in states if state.process is not None}
         for process in processes.values():
             process.terminate()
         end = self._clock() + GRACE_SECONDS
-        while (left := [n for n, p in processes.items() if p.ended() is None]) and self._clock() < end:
-            if hurried():
+        while (running := [n for n, p in processes.items() if p.exit_reason() is None]) and self._clock() < end:
+            if immediately():
                 break
-            self._sleep(PAUSE)
-        for slot in slots:
-            processes[slot.part.name].kill()
-            slot.process, slot.healthy = None, False
-        return left
+            self._sleep(POLL_SECONDS)
+        for state in states:
+            processes[state.component.name].kill()
+            state.process, state.healthy = None, False
+        return running
+
+
+def _orphan_setup(number: signal.Signals) -> Callable[[], None] | None:
+    """Return a function that a new process calls first, to get a signal when this process ends. Linux only.
+
+    Elsewhere, components of a killed supervisor keep running and hold the lock of the data directory.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def request_signal() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if os.getppid() != parent:  # the supervisor ended before the line above
+            os._exit(1)
+
+    return request_signal

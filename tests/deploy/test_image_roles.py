@@ -1,4 +1,4 @@
-"""The entry of the image: commands, the first process, kernels, passwords."""
+"""The entry point of the image: commands, the init process, kernels, passwords."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.image.kernels import target, unpack
-from deploy.image.roles import ROLES, command_of, processes
+from deploy.image.kernels import install_kernels, numba_target
+from deploy.image.roles import ROLES, role_command, worker_processes
 from deploy.image.secret_files import prepare_secrets
 from maabo_dist.errors import SettingsError
 from tests import servers
@@ -18,7 +18,7 @@ GIVEN = "a-password-of-the-operator"
 WITH_FLOWER = {"MAABO_FLOWER_PASSWORD_FILE": "/run/maabo/flower/password"}
 
 
-def entry(*arguments, **environment):
+def run_entry_point(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "deploy.image", *arguments],
         cwd=servers.ROOT,
@@ -34,7 +34,7 @@ def entry(*arguments, **environment):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role_has_a_command_without_a_secret(role):
-    command = command_of(role, ["--more"], WITH_FLOWER)
+    command = role_command(role, ["--more"], WITH_FLOWER)
 
     assert command[:2] == ["python", "-m"]
     assert command[-1] == "--more"
@@ -43,43 +43,46 @@ def test_every_role_has_a_command_without_a_secret(role):
 
 def test_flower_is_not_started_without_a_password():
     with pytest.raises(SettingsError, match="MAABO_FLOWER_PASSWORD_FILE"):
-        command_of("flower", [], {})
+        role_command("flower", [], {})
 
 
-def test_a_role_that_is_unknown_is_refused_with_those_that_are():
-    refused = entry("conductor")
+def test_an_unknown_role_is_refused_with_a_list_of_roles():
+    refused = run_entry_point("conductor")
 
     assert refused.returncode == 2
     assert all(role in refused.stderr for role in ROLES)
-    assert entry("--help").returncode == 0
+    assert run_entry_point("--help").returncode == 0
 
 
-def test_a_probe_of_nothing_says_so(tmp_path):
-    probed = entry("health", MAABO_ROLE_FILE=str(tmp_path / "role"))
+def test_a_health_check_without_a_role_says_so(tmp_path):
+    check = run_entry_point("health", MAABO_ROLE_FILE=str(tmp_path / "role"))
 
-    assert (probed.returncode, probed.stderr) == (2, "maabo: No role has been started here. Name the one to probe.\n")
+    assert (check.returncode, check.stderr) == (
+        2,
+        "maabo: No role has been started in this container. Name the role to check.\n",
+    )
 
 
-def test_a_probe_of_a_server_that_is_not_there_says_where(tmp_path):
+def test_a_health_check_names_the_address_that_does_not_answer(tmp_path):
     (tmp_path / "role").write_text("api")
-    probed = entry("health", MAABO_ROLE_FILE=str(tmp_path / "role"), MAABO_HTTP_PORT="1")
+    check = run_entry_point("health", MAABO_ROLE_FILE=str(tmp_path / "role"), MAABO_HTTP_PORT="1")
 
-    assert probed.returncode == 1
-    assert "127.0.0.1:1/healthz does not answer" in probed.stderr
+    assert check.returncode == 1
+    assert "127.0.0.1:1/healthz does not answer" in check.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the image is Linux")
-def test_a_worker_has_the_processes_that_it_is_told_or_may_keep_busy():
+def test_a_worker_has_the_configured_number_of_processes_or_one_per_usable_cpu():
     cores = len(os.sched_getaffinity(0))
 
-    assert processes({"MAABO_WORKER_PROCESSES": "7"}, "100000 100000") == 7
-    assert processes({}, "50000 100000\n") == 1
-    assert processes({}, "max 100000\n") == processes({}, "") == cores
-    with pytest.raises(SettingsError, match="MAABO_WORKER_PROCESSES = 'many'"):
-        processes({"MAABO_WORKER_PROCESSES": "many"}, "")
+    assert worker_processes({"MAABO_WORKER_PROCESSES": "7"}, "100000 100000") == 7
+    assert worker_processes({}, "50000 100000\n") == 1
+    assert worker_processes({}, "max 100000\n") == worker_processes({}, "") == cores
+    with pytest.raises(SettingsError, match="MAABO_WORKER_PROCESSES = 'many' must"):
+        worker_processes({"MAABO_WORKER_PROCESSES": "many"}, "")
 
 
-# The first process.
+# The init process.
 
 
 @pytest.mark.parametrize(
@@ -87,16 +90,16 @@ def test_a_worker_has_the_processes_that_it_is_told_or_may_keep_busy():
     [
         ("import sys; sys.exit(3)", 3),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
-        # A grandchild that is left behind comes to the first process, where that is the first of a container.
+        # In a container, an orphaned grandchild becomes a child of the init process.
         ("import os, time; os.fork() or os._exit(time.sleep(0.05) or 0); import sys; sys.exit(4)", 4),
     ],
 )
-def test_the_first_process_ends_as_its_role_does(script, code):
-    assert first(script).wait(20) == code
+def test_the_init_process_returns_the_exit_code_of_its_role(script, code):
+    assert start_init(script).wait(20) == code
 
 
-def test_the_first_process_passes_signals_on():
-    process = first(
+def test_the_init_process_forwards_signals():
+    process = start_init(
         "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(5)); print(flush=True); time.sleep(30)"
     )
     process.stdout.readline()
@@ -105,9 +108,9 @@ def test_the_first_process_passes_signals_on():
     assert process.wait(20) == 5
 
 
-def first(script):
-    call = f"run_as_first({[sys.executable, '-c', script]!r}, os.environ)"
-    run = f"import os, sys; from deploy.image.first import run_as_first; sys.exit({call})"
+def start_init(script):
+    call = f"run_as_init({[sys.executable, '-c', script]!r}, os.environ)"
+    run = f"import os, sys; from deploy.image.init import run_as_init; sys.exit({call})"
     return subprocess.Popen([sys.executable, "-c", run], cwd=servers.ROOT, stdout=subprocess.PIPE)
 
 
@@ -117,66 +120,70 @@ def first(script):
 def test_kernels_are_of_a_level_that_a_family_of_processors_has():
     flags = "flags : abm avx avx2 bmi1 bmi2 f16c fma movbe popcnt sse4_1 sse4_2 ssse3"
 
-    assert target("x86_64", flags) == {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
-    assert target("x86_64", flags.replace(" avx2", "")) == {}
-    assert target("aarch64", "")["NUMBA_CPU_NAME"] == "generic"
+    assert numba_target("x86_64", flags) == {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+    assert numba_target("x86_64", flags.replace(" avx2", "")) == {}
+    assert numba_target("aarch64", "")["NUMBA_CPU_NAME"] == "generic"
 
 
-def test_kernels_that_cannot_be_unpacked_are_no_reason_to_stop(tmp_path):
-    said = []
-    unpack({"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "MAABO_KERNELS": str(tmp_path / "nowhere")}, said.append)
+def test_kernels_that_cannot_be_copied_are_no_reason_to_stop(tmp_path):
+    messages = []
+    install_kernels(
+        {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "MAABO_KERNELS": str(tmp_path / "nowhere")}, messages.append
+    )
 
-    assert "are compiled now" in "".join(said)
+    assert "they are compiled now" in "".join(messages)
 
 
 # Passwords.
 
 
-def prepared(tmp_path, given=(), **environment):
+def prepare(tmp_path, given=(), **environment):
     (tmp_path / "given").mkdir(exist_ok=True)
     for name in ("redis", "ledger", "flower", "grafana"):
         (tmp_path / "given" / f"{name}-password").write_text(f"{GIVEN}\n" if name in given else "")
-    said = []
-    prepare_secrets(environment, said.append, tmp_path / "given", tmp_path / "kept")
-    kept = {path.parent.name: path.read_text() for path in (tmp_path / "kept").glob("*/password")}
-    assert not any(secret in "".join(said) for secret in kept.values())
-    return kept
+    messages = []
+    prepare_secrets(environment, messages.append, tmp_path / "given", tmp_path / "output")
+    passwords = {path.parent.name: path.read_text() for path in (tmp_path / "output").glob("*/password")}
+    assert not any(secret in "".join(messages) for secret in passwords.values())
+    return passwords
 
 
-def test_on_this_machine_alone_passwords_are_made_once(tmp_path):
-    made = prepared(tmp_path)
+def test_passwords_are_generated_once_if_only_this_machine_has_access(tmp_path):
+    made = prepare(tmp_path)
 
     assert sorted(made) == ["flower", "grafana", "ledger", "redis"]
     assert len(set(made.values())) == 4
     assert min(map(len, made.values())) >= 40
-    assert prepared(tmp_path, MAABO_BIND="127.0.0.1") == made
-    assert {oct(path.stat().st_mode)[-3:] for path in (tmp_path / "kept").glob("*/password")} == {"440"}
-    assert (tmp_path / "kept/redis/auth.conf").read_text() == f'requirepass "{made["redis"]}"\n'
+    assert prepare(tmp_path, MAABO_BIND="127.0.0.1") == made
+    assert {oct(path.stat().st_mode)[-3:] for path in (tmp_path / "output").glob("*/password")} == {"440"}
+    assert (tmp_path / "output/redis/auth.conf").read_text() == f'requirepass "{made["redis"]}"\n'
 
 
-def test_what_the_operator_gives_is_taken(tmp_path):
-    made = prepared(tmp_path)
+def test_the_passwords_of_the_operator_are_used(tmp_path):
+    made = prepare(tmp_path)
 
-    assert prepared(tmp_path, given=["redis"]) == made | {"redis": GIVEN}
+    assert prepare(tmp_path, given=["redis"]) == made | {"redis": GIVEN}
 
 
-def test_where_other_machines_come_in_each_missing_password_is_named(tmp_path):
-    prepared(tmp_path)  # a trial before: what it made does not count
+def test_if_other_machines_have_access_each_missing_password_is_named(tmp_path):
+    prepare(tmp_path)  # passwords generated earlier do not count
     with pytest.raises(SettingsError) as caught:
-        prepared(tmp_path, given=["redis"], MAABO_BIND="0.0.0.0")
+        prepare(tmp_path, given=["redis"], MAABO_BIND="0.0.0.0")
 
-    said = str(caught.value)
-    assert "MAABO_BIND=0.0.0.0 lets other machines in" in said
-    assert ["MAABO_REDIS_PASSWORD_FILE" in said, "MAABO_LEDGER_PASSWORD_FILE" in said] == [False, True]
-    assert ["MAABO_FLOWER_PASSWORD_FILE" in said, "MAABO_GRAFANA_PASSWORD_FILE" in said] == [True, False]
-    prepared(tmp_path, given=["redis", "ledger", "flower"], MAABO_BIND="0.0.0.0")
+    messages = str(caught.value)
+    assert "MAABO_BIND=0.0.0.0 is reachable from other machines" in messages
+    assert ["MAABO_REDIS_PASSWORD_FILE" in messages, "MAABO_LEDGER_PASSWORD_FILE" in messages] == [False, True]
+    assert ["MAABO_FLOWER_PASSWORD_FILE" in messages, "MAABO_GRAFANA_PASSWORD_FILE" in messages] == [True, False]
+    prepare(tmp_path, given=["redis", "ledger", "flower"], MAABO_BIND="0.0.0.0")
     with pytest.raises(SettingsError, match="MAABO_GRAFANA_PASSWORD_FILE"):
-        prepared(tmp_path, MAABO_MONITORING_BIND="10.0.0.7")
+        prepare(tmp_path, MAABO_MONITORING_BIND="10.0.0.7")
 
 
 def test_a_password_that_is_too_short_is_refused_without_showing_it(tmp_path):
     (tmp_path / "redis-password").write_text("short!")
-    with pytest.raises(SettingsError, match="MAABO_REDIS_PASSWORD_FILE: one line of 16 to 200") as caught:
-        prepare_secrets({}, print, tmp_path, Path(tmp_path / "kept"))
+    with pytest.raises(
+        SettingsError, match="MAABO_REDIS_PASSWORD_FILE: the file must have one line of 16 to 200"
+    ) as caught:
+        prepare_secrets({}, print, tmp_path, Path(tmp_path / "output"))
 
     assert "short!" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""A local cluster of real processes, from its ready file to its end."""
+"""A local cluster of real processes, from start to stop."""
 
 import json
 import os
@@ -47,8 +47,8 @@ class Cluster:
     def pids(self, *roles):
         return [process["pid"] for process in self.ready["processes"] if process["role"] in roles]
 
-    def everyone(self):
-        """All processes below the supervisor, also those that the parts have started."""
+    def descendants(self):
+        """All processes below the supervisor, including those that components have started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def flower(self, method, path):
@@ -64,7 +64,7 @@ class Cluster:
 
 @contextmanager
 def started(directory, *options, ready=True):
-    """`up` in a directory; gives the cluster when it is ready, and leaves no process behind."""
+    """Run `up` in a directory; yield the cluster when it is ready, and leave no process behind."""
     command = [*COMMAND, "--data-dir", str(directory / "data"), "--ready-file", str(directory / "ready.json"), *options]
     process = subprocess.Popen(command, cwd=servers.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     cluster = Cluster(directory, process)
@@ -87,7 +87,7 @@ def up(*options):
     )
 
 
-def runs(process):
+def is_running(process):
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -95,7 +95,7 @@ def runs(process):
 
 
 def all_gone(processes):
-    return not any(runs(process) for process in processes)
+    return not any(is_running(process) for process in processes)
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +104,14 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def test_the_ready_file_says_where_everything_is(cluster):
+def test_the_ready_file_has_all_addresses(cluster):
     assert sorted(cluster.roles) == ["flower", "redis", "scheduler", "service", "worker", "worker"]
     assert {psutil.Process(pid).ppid() for pid in cluster.pids(*cluster.roles)} == {cluster.process.pid}
     assert redis.Redis.from_url(cluster.ready["redis"]).ping()
     assert stat.S_IMODE(cluster.ready_file.stat().st_mode) == 0o600
 
 
-def test_the_http_interface_says_when_a_job_can_be_taken(cluster):
+def test_the_http_api_reports_that_it_is_ready(cluster):
     address = urlsplit(cluster.ready["http"])
 
     connection = HTTPConnection(address.hostname, address.port, timeout=10)
@@ -121,14 +121,14 @@ def test_the_http_interface_says_when_a_job_can_be_taken(cluster):
     connection.close()
 
 
-def test_redis_refuses_who_does_not_know_the_password(cluster):
+def test_redis_requires_the_password(cluster):
     port = urlsplit(cluster.ready["redis"]).port
 
     with pytest.raises(redis.AuthenticationError):
         redis.Redis(port=port, retry=Retry(NoBackoff(), 0)).ping()
 
 
-def test_flower_may_be_read_but_touches_nothing(cluster):
+def test_flower_is_read_only(cluster):
     secret = (cluster.directory / "data" / "secret").read_text()
 
     for path in ("/", "/tasks", "/broker", "/api/tasks", "/api/workers?refresh=1"):
@@ -138,16 +138,16 @@ def test_flower_may_be_read_but_touches_nothing(cluster):
     assert status == 403
 
 
-def test_flower_shows_what_a_task_did_in_one_line(cluster, tmp_path):
+def test_flower_shows_each_task_in_one_line(cluster, tmp_path):
     settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
     submit(settings, tmp_path, prepare(*load_bundled("diabetes")).columns, trees=20)
 
-    def shown():
+    def finished_tasks():
         query = "draw=1&start=0&length=5&order[0][column]=0&columns[0][data]=name&order[0][dir]=asc"
         _, body = cluster.flower("GET", f"/tasks/datatable?{query}")
         return [row for row in json.loads(body)["data"] if row["name"] == names.EVALUATE and row["result"]]
 
-    task, *_ = servers.wait_for(shown, what="a task in Flower")
+    task, *_ = servers.wait_for(finished_tasks, what="a task in Flower")
     assert re.fullmatch(r"job [0-9a-f]{4} · batch \d+ · \d+ subsets? of 3", task["args"])
     assert re.fullmatch(r"\d+ trees? · best F1 0\.\d{3} · \d+ ms", task["result"])
 
@@ -159,11 +159,11 @@ def test_a_second_cluster_in_the_same_directory_is_refused(cluster):
     assert f"is in use by the local cluster of process {cluster.process.pid}." in second.stderr
 
 
-def test_whatever_is_killed_is_started_again(cluster):
+def test_killed_components_are_restarted(cluster):
     address, before = cluster.ready["redis"], cluster.pids("redis", "scheduler", "worker")
     client = redis.Redis.from_url(address)
     client.set("kept", "yes")
-    # What Redis has not yet written to its file, while it waits for the disk, is lost with it.
+    # What Redis has not written to its file yet is lost when it is killed.
     servers.wait_for(lambda: not client.info("persistence")["aof_buffer_length"], 30, what="a key on its way to disk")
 
     for pid in before[:3]:
@@ -176,14 +176,14 @@ def test_whatever_is_killed_is_started_again(cluster):
     assert before[3] in cluster.pids("worker")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a process does not hear of its parent's end")
-def test_a_killed_supervisor_takes_its_parts_along(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals processes when their parent ends")
+def test_the_components_of_a_killed_supervisor_end(tmp_path):
     with started(tmp_path, "--no-flower", "--no-http", ready=False) as cluster:
-        servers.wait_for(lambda: len(cluster.everyone()) >= 4, what="processes")
-        everyone = cluster.everyone()
+        servers.wait_for(lambda: len(cluster.descendants()) >= 4, what="processes")
+        processes = cluster.descendants()
         cluster.process.kill()
 
-        servers.wait_for(lambda: all_gone(everyone), 20, what="the end of all parts")
+        servers.wait_for(lambda: all_gone(processes), 20, what="the end of all components")
 
 
 def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):
@@ -195,16 +195,16 @@ def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):
 
 
 def test_a_stopped_cluster_leaves_no_process_and_the_next_resumes_its_jobs(cluster, tmp_path):
-    """Stands last: it stops the cluster of the others."""
+    """This test is the last because it stops the shared cluster."""
     settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")
     job = submit(settings, tmp_path, prepare(*load_bundled("breast_cancer")).columns, trees=20_000, batch=64)
     servers.wait_for(lambda: (record := _record(settings, job)) and record.trees, what="a job that is under way")
-    everyone = cluster.everyone()
+    processes = cluster.descendants()
 
     cluster.process.terminate()
 
     assert cluster.process.wait(40) == 0
-    assert all_gone(everyone)
+    assert all_gone(processes)
     assert not cluster.ready_file.exists()
     with started(cluster.directory, "--workers", "1", "--no-flower", "--no-http", "--pool", "threads") as cluster:
         settings = cluster_settings(cluster.ready["redis"], cluster.directory / "data")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.local.processes import redis_binary
+from deploy.local.plan import redis_binary
 from tests.rehearsal import compose
 from tests.rehearsal.container import Blueprint, Container
 from tests.rehearsal.dockerfile import Stage
