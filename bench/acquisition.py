@@ -32,7 +32,7 @@ def run(options) -> None:
 
 
 def _flatness(features: int, size: int, sizes) -> list[tuple]:
-    space = SubsetSpace(features, size)
+    space = SubsetSpace(features, (size,))
     sizes = [count for count in sizes if count + CANDIDATES < space.count]
     drawn = tables.random_subsets(features, size, sizes[-1] + CANDIDATES)
     history, candidates = drawn[:-CANDIDATES], drawn[-CANDIDATES:]
@@ -64,7 +64,7 @@ def _flatness(features: int, size: int, sizes) -> list[tuple]:
 
 def _guide(space: SubsetSpace, history) -> tuple[ScoreGuide, SubsetIndex]:
     """A guide that was told of the history in batches, as in a search."""
-    guide, index, random = ScoreGuide(space, ALPHA, H, B), SubsetIndex(space.size), np.random.default_rng(0)
+    guide, index, random = ScoreGuide(space, ALPHA, H, B), SubsetIndex(space.width), np.random.default_rng(0)
     index.add(history)
     for positions in np.array_split(np.arange(len(history)), max(1, len(history) // 4096)):
         guide.expect(index, positions)
@@ -106,9 +106,9 @@ def _even(size: int) -> tuple:
     drawn = tables.random_subsets(features, size, count + 512)
     history, candidates = drawn[:count], drawn[count:]
     moves = np.where(np.arange(count) % 4 == 0, ENTERS_HIGH, ENTERS_LOW).astype(np.int8)
-    tally = ContainmentTally(features, size)
+    tally = ContainmentTally(features, (size,))
     tally.update(history, moves)
-    memory = sum(value.nbytes for value in vars(tally).values() if isinstance(value, np.ndarray))
+    memory = tally.nbytes
 
     def update():
         tally.update(history[:256], -moves[:256])
@@ -117,7 +117,7 @@ def _even(size: int) -> tuple:
     taken = interleaved(
         {
             "look up": lambda: tally.overlaps(candidates),
-            "direct": lambda: direct_overlaps(candidates[:64], history, features),
+            "direct": lambda: direct_overlaps(candidates[:64], history, features, (size,)),
             "update": update,
         },
         5,

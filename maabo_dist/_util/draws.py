@@ -1,7 +1,7 @@
 """Random draws that are the same on every machine and under every version of NumPy: SplitMix64.
 
 A stream is one 64-bit number. The stream of a step depends on the seed, the step and the purpose alone, so that a
-search carries no generator state: what was observed and how many steps were taken is all there is to save.
+search has no generator state to save: the observations and the number of steps taken are enough.
 """
 
 from typing import Any
@@ -19,6 +19,11 @@ def stream(seed: int, step: int, purpose: int) -> int:
     for part in (step, purpose):
         state = mix((state * GOLDEN + part + 1) & MASK)
     return state
+
+
+def substream(of_stream: int, part: int, *, parts: int) -> int:
+    """The stream for one of several parts of a step; a single part has the whole stream."""
+    return of_stream if parts == 1 else stream(of_stream, part, 0)
 
 
 def mix(value: int) -> int:

@@ -1,37 +1,38 @@
-"""`CandidateSampler`: the paper's H. Which unverified subsets the acquisition compares at a step.
+"""`CandidateSampler`: the paper's H, the unverified subsets that the acquisition compares at a step.
 
 The space is restricted to the subsets that hold at least one of the N_U most used features, and N_E of them are drawn
-uniformly without replacement. With the features renumbered so that the top ones come first, the restricted subsets are
-exactly the first N_R in lexicographic order, which serves both ways of getting them:
+uniformly without replacement. With the features renumbered so that the top ones come first, the restricted subsets of
+one size are exactly the first N_R in lexicographic order, which serves both ways of getting them:
 
 - by *drawing*: the smallest new number is drawn with its exact probability, the others uniformly above it; subsets
-  already proposed, or drawn twice, are thrown away;
-- by *enumeration*, where the space is small or nearly used up, or all of it is wanted.
+  already proposed, or drawn twice, are discarded;
+- by *enumeration*, where the space is small or nearly used up, or all of it is requested.
+
+Uniform draws from subsets of several sizes would hardly ever give a small one, since the large ones outnumber them by
+far. Each size therefore gets an equal share of the draws; a size that has too few left gives the rest of its share to
+the others, and what cannot be divided goes to the sizes that were proposed least often.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import comb
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
-from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist._util.subset_rows import widened
+from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
+from maabo_dist.search.subset_index import ProposedOfSize, ProposedSubsets, distinct
 
 BLOCK = 1 << 16
 
-
-class Taken(Protocol):
-    """Subsets that are candidates no more, such as a `SubsetIndex`."""
-
-    def __len__(self) -> int: ...
-
-    def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
-        """Whether each subset is one of them."""
-        ...
+FeatureOrder = npt.NDArray[np.int32]
+"""All features, the top ones first."""
+_DrawSize = Callable[[int, int | None], Iterator[Subsets]]
+"""Draws so many subsets of one size, or all (None)."""
 
 
 class CandidateSampler:
@@ -39,37 +40,89 @@ class CandidateSampler:
 
     def __init__(self, space: SubsetSpace, top: int) -> None:
         self._space = space
-        self._restricted = space.holding(top)
-        self._ladder = _ladder(space, top)
+        self._samplers = {part.size: _SizeSampler(part, top) for part in space.parts}
 
-    def blocks(self, count: int | None, order: npt.NDArray[np.int32], taken: Taken, stream: int) -> Iterator[Subsets]:
-        """Up to `count` subsets not in `taken`, or all (None), in blocks; `order` has the features, top ones first."""
+    def blocks(
+        self, count: int | None, order: FeatureOrder, proposed: ProposedSubsets, stream: int
+    ) -> Iterator[Subsets]:
+        """Yield up to `count` subsets that were not proposed, or all (None), in blocks of one size each."""
+
+        def draw_size(size: int, share: int | None) -> Iterator[Subsets]:
+            own_stream = draws.substream(stream, size, parts=len(self._samplers))
+            return self._samplers[size].blocks(share, order, proposed.of_size(size), own_stream)
+
+        blocks = (
+            self._shared(count, proposed, draw_size)
+            if count is not None
+            else chain.from_iterable(draw_size(size, None) for size in self._samplers)
+        )
+        for block in blocks:
+            yield widened(block, self._space.width)
+
+    def _shared(self, count: int, proposed: ProposedSubsets, draw_size: _DrawSize) -> list[Subsets]:
+        """Draw even shares of each size. That a size has fewer than its share turns out when it is drawn."""
+        taken = {size: proposed.of_size(size).count for size in self._samplers}
+        left = {part.size: min(count, part.count - taken[part.size]) for part in self._space.parts}
+        order = sorted(left, key=lambda size: (taken[size], size))
+        shares: dict[int, int] = {}
+        blocks = {size: np.empty((0, size), np.int32) for size in left}
+        while (next_shares := even_shares(count, left, order)) != shares:
+            shares = next_shares
+            for size, share in shares.items():
+                if share != len(blocks[size]):
+                    (blocks[size],) = draw_size(size, share)
+                    left[size] = len(blocks[size]) if len(blocks[size]) < share else left[size]
+        return list(blocks.values())
+
+
+def even_shares(count: int, left: Mapping[int, int], order: Sequence[int]) -> dict[int, int]:
+    """Divide `count` as evenly as what is left of each size allows; the first in `order` may get one more."""
+    shares = dict.fromkeys(left, 0)
+    others = sorted(left, key=lambda size: left[size])
+    while others and left[others[0]] <= count // len(others):  # it gives all that it has
+        smallest = others.pop(0)
+        shares[smallest] = left[smallest]
+        count -= left[smallest]
+    for index, size in enumerate(size for size in order if size in others):
+        shares[size] = count // len(others) + (index < count % len(others))
+    return shares
+
+
+class _SizeSampler:
+    """Draws subsets of one size."""
+
+    def __init__(self, space: SizeSpace, top: int) -> None:
+        self._space = space
+        self._restricted = space.holding(top)
+        self._cumulative = _cumulative_probabilities(space, top)
+
+    def blocks(self, count: int | None, order: FeatureOrder, taken: ProposedOfSize, stream: int) -> Iterator[Subsets]:
         if count is None:
-            yield from self._free(order, taken)
-        elif self._restricted > 3 * count + len(taken):  # then drawing is cheaper than listing all of them
-            yield self._drawn(count, order, taken, stream)
+            yield from self._enumerate(order, taken)
+        elif self._restricted > 3 * count + taken.count:  # then drawing is cheaper than listing all of them
+            yield self._draw(count, order, taken, stream)
         else:
-            free = np.concatenate([*self._free(order, taken), np.empty((0, self._space.size), np.int32)])
+            free = np.concatenate([*self._enumerate(order, taken), np.empty((0, self._space.size), np.int32)])
             yield free if len(free) <= count else free[np.argsort(draws.keys(stream, len(free)), kind="stable")[:count]]
 
-    def _free(self, order: npt.NDArray[np.int32], taken: Taken) -> Iterator[Subsets]:
+    def _enumerate(self, order: FeatureOrder, taken: ProposedOfSize) -> Iterator[Subsets]:
         for start in range(0, self._restricted, BLOCK):
             block = self._space.block(start, min(BLOCK, self._restricted - start))
             block = np.sort(order[block], axis=1)
             yield block[~taken.contains(block)]
 
-    def _drawn(self, count: int, order: npt.NDArray[np.int32], taken: Taken, stream: int) -> Subsets:
-        drawn = np.empty((0, self._space.size), np.int32)
-        free = self._restricted - len(taken)
-        while len(drawn) < count:
-            likely = (count - len(drawn)) * self._restricted // free
+    def _draw(self, count: int, order: FeatureOrder, taken: ProposedOfSize, stream: int) -> Subsets:
+        subsets = np.empty((0, self._space.size), np.int32)
+        free = self._restricted - taken.count
+        while len(subsets) < count:
+            likely = (count - len(subsets)) * self._restricted // free
             fresh = np.empty((min(likely + likely // 4 + 8, BLOCK), self._space.size), np.int32)
-            stream = int(_draw(np.uint64(stream), self._ladder, order, fresh))
-            drawn = distinct(np.concatenate([drawn, fresh[~taken.contains(fresh)]]))
-        return drawn[:count]
+            stream = int(_draw(np.uint64(stream), self._cumulative, order, fresh))
+            subsets = distinct(np.concatenate([subsets, fresh[~taken.contains(fresh)]]))
+        return subsets[:count]
 
 
-def _ladder(space: SubsetSpace, top: int) -> npt.NDArray[np.uint64]:
+def _cumulative_probabilities(space: SizeSpace, top: int) -> npt.NDArray[np.uint64]:
     """P(smallest number ≤ m), in units of 2⁻⁶⁴, for each m that a restricted subset can start with."""
     restricted, total = space.holding(top), 0
     steps = []
@@ -77,12 +130,6 @@ def _ladder(space: SubsetSpace, top: int) -> npt.NDArray[np.uint64]:
         total += comb(space.features - 1 - first, space.size - 1)
         steps.append(min((total << 64) // restricted, draws.MASK))
     return np.array(steps, np.uint64)
-
-
-def distinct(subsets: Subsets) -> Subsets:
-    """Without repetitions, in order of first occurrence."""
-    index = SubsetIndex(subsets.shape[1], room=1 << max(4, len(subsets).bit_length()))
-    return subsets[index.add_new(subsets)]
 
 
 @kernel
@@ -95,14 +142,14 @@ def _next(state: Any) -> Any:
 
 
 @kernel
-def _draw(state: Any, ladder: Any, order: Any, out: Any) -> Any:
-    """Fill `out` with subsets, each uniform over the restricted space; returns where the stream stands."""
+def _draw(state: Any, cumulative: Any, order: Any, out: Any) -> Any:
+    """Fill `out` with subsets, each uniform over the restricted space; return the state of the stream."""
     step = np.uint64(0x9E3779B97F4A7C15)
     features, size = len(order), out.shape[1]
     for row in range(len(out)):
         state += step
-        first = np.searchsorted(ladder, _next(state), side="right")
-        first = min(first, len(ladder) - 1)
+        first = np.searchsorted(cumulative, _next(state), side="right")
+        first = min(first, len(cumulative) - 1)
         out[row, 0] = first
         # Floyd: size − 1 distinct ones of the numbers above `first`, each combination equally likely.
         above = features - 1 - first

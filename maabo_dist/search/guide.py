@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from maabo_dist.search import maa
 from maabo_dist.search.history import SearchHistory
-from maabo_dist.search.mixed import MixedSpace
-from maabo_dist.search.mixed_tally import MixedTally, direct_mixed_overlaps
 from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.search.tally import ENTERS_LOW, LEAVES_LOW, ContainmentTally, direct_overlaps
@@ -20,12 +18,12 @@ from maabo_dist.search.tally import ENTERS_LOW, LEAVES_LOW, ContainmentTally, di
 class ScoreGuide:
     """Keeps the high and the low subsets and compares candidates with both."""
 
-    def __init__(self, space: SubsetSpace | MixedSpace, alpha: float, h: float, b: float) -> None:
-        self._features = space.features
-        self._values = maa.mismatch_values(space.features, space.size, h, b)
+    def __init__(self, space: SubsetSpace, alpha: float, h: float, b: float) -> None:
+        self._space = space
+        self._values = maa.mismatch_values(space.features, space.width, h, b)
         self._history = SearchHistory(alpha)
-        self._tally = _tally(space)
-        self._directly = direct_overlaps if len(space.sizes) == 1 else direct_mixed_overlaps
+        counted = ContainmentTally.fits(space.features, space.width)
+        self._tally = ContainmentTally(space.features, space.sizes) if counted else None
         self._pending: set[int] = set()
 
     def __len__(self) -> int:
@@ -52,25 +50,19 @@ class ScoreGuide:
     def high_frequencies(self, proposed: SubsetIndex) -> npt.NDArray[np.int64]:
         """(D): in how many high subsets each feature occurs."""
         if self._tally is not None:
-            return self._tally.high_frequencies.astype(np.int64)
+            return self._tally.high_frequencies
         high = self.high(proposed)
         is_first = np.diff(high, axis=1, prepend=-1) > 0  # of a repeated feature
-        return np.bincount(high[is_first], minlength=self._features)
+        return np.bincount(high[is_first], minlength=self._space.features)
 
     def acquisition(self, proposed: SubsetIndex, candidates: Subsets) -> npt.NDArray[np.float64]:
         """K(f, U⁺) / K(f, U⁻) for subsets f that were never proposed."""
         if self._tally is not None:
             high, low = self._tally.overlaps(candidates)
         else:
-            high = self._directly(candidates, proposed.rows[self._history.high], self._features)
             below = np.concatenate([self._history.low, np.array(sorted(self._pending), np.int64)])
-            low = self._directly(candidates, proposed.rows[below], self._features)
+            high, low = (
+                direct_overlaps(candidates, proposed.rows[positions], self._space.features, self._space.sizes)
+                for positions in (self._history.high, below)
+            )
         return maa.acquisition(high, low, self._values)
-
-
-def _tally(space: SubsetSpace | MixedSpace) -> ContainmentTally | MixedTally | None:
-    """What counts overlaps; None where parts of subsets are too many, or too large, to be counted."""
-    if not ContainmentTally.fits(space.features, space.size):
-        return None
-    one_size = len(space.sizes) == 1
-    return ContainmentTally(space.features, space.size) if one_size else MixedTally(space.features, space.sizes)

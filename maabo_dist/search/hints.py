@@ -1,9 +1,13 @@
-"""`HintedSampler`: subsets that the screens suggest, and neighbours of subsets that did well.
+"""`HintSampler`: subsets that the screens suggest, and neighbours of high-scoring subsets.
 
-A feature or a pair is drawn by its place in the screen, the first ones most often and the last ones still sometimes: a
-feature at place D · u⁴ for a uniform u, so that the first hundredth of them gets a third of the draws; a pair by u².
+A feature or a pair is drawn by its rank in the screen, the first ones most often and the last ones still sometimes: a
+feature at rank D · u⁴ for a uniform u, so that the first hundredth of them gets a third of the draws; a pair by u².
+
+With several sizes of subsets, seeds and completions take turns between the sizes. A neighbour of a high-scoring subset
+keeps its size in half of the draws, and has one feature more or less in the others.
 """
 
+from collections.abc import Iterator, Sequence
 from math import comb
 from typing import Any
 
@@ -11,78 +15,146 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
+from maabo_dist._util.subset_rows import sizes_of, widened
 from maabo_dist.screens.pairs import Screen
-from maabo_dist.search.space import Subsets, SubsetSpace
+from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
+
+SAME, MORE, LESS = range(3)
+"""The parts of a stream of neighbours."""
 
 
-class HintedSampler:
-    """Draws subsets; what comes out is sorted and without repeated features, but may repeat a subset."""
+class HintSampler:
+    """Draws rows of the largest size; a subset may be repeated."""
 
     def __init__(self, space: SubsetSpace, screen: Screen) -> None:
+        self._width = space.width
+        no_pairs = Screen(screen.features, screen.pairs[:0])
+        self._single_features = SizeHints(SizeSpace(space.features, 1), no_pairs)
+        self._samplers = {part.size: SizeHints(part, screen if part.size > 1 else no_pairs) for part in space.parts}
+
+    def seeds(self, count: int, start: int, stream: int) -> Subsets:
+        """Return initial subsets: promising features together, completed pairs, and draws by rank.
+
+        `start` is the number of seeds that came before. A single size may give more than `count`.
+        """
+        sizes = len(self._samplers)
+        each, each_start = -(-count // sizes), start // sizes
+        seeds = self._take_turns(
+            [sampler.seeds(each, each_start, self._substream(stream, size)) for size, sampler in self._samplers.items()]
+        )
+        return seeds if sizes == 1 else seeds[:count]
+
+    def completions(self, count: int, stream: int) -> Subsets:
+        """Return promising pairs, alone or with further features."""
+        samplers = {size: sampler for size, sampler in self._samplers.items() if size > 1}
+        each = -(-count // len(samplers))
+        return self._take_turns(
+            [sampler.completions(each, self._substream(stream, size)) for size, sampler in samplers.items()]
+        )[:count]
+
+    def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
+        """Return high-scoring subsets with one feature changed, added or left out; each equally likely."""
+        sizes = sizes_of(high)
+        neighbours: list[Subsets] = []
+        for size in self._samplers:
+            own = np.ascontiguousarray(high[sizes == size, :size])
+            if len(own):
+                neighbours += self._near(own, round(count * len(own) / len(high)), self._substream(stream, size))
+        return self._take_turns(neighbours)
+
+    def _near(self, own: Subsets, count: int, stream: int) -> Iterator[Subsets]:
+        """The neighbours of subsets of one size: half of them of that size, the others of the sizes next to it."""
+        size = own.shape[1]
+        changes = [change for change, other in ((MORE, size + 1), (LESS, size - 1)) if other in self._samplers]
+        each = count // 2 // max(1, len(changes))
+        same = count - each * len(changes)
+        yield self._samplers[size].neighbours(own, same, self._substream(stream, SAME))
+        for change in changes:
+            draw = self._with_one_more if change == MORE else _with_one_less
+            yield draw(own, each, self._substream(stream, change))
+
+    def _with_one_more(self, own: Subsets, count: int, stream: int) -> Subsets:
+        further = self._single_features.scattered(count, draws.mix(stream))
+        return _valid(np.concatenate([own[_picks(stream, len(further), len(own))], further], axis=1))
+
+    def _substream(self, stream: int, part: int) -> int:
+        return draws.substream(stream, part, parts=len(self._samplers))
+
+    def _take_turns(self, parts: Sequence[Subsets]) -> Subsets:
+        """The first of each part, then the second of each, and so on."""
+        return _interleave([np.empty((0, self._width), np.int32), *(widened(part, self._width) for part in parts)])
+
+
+class SizeHints:
+    """Draws subsets of one size; they are sorted and have no repeated features, but a subset may be repeated."""
+
+    def __init__(self, space: SizeSpace, screen: Screen) -> None:
         self._space, self._screen = space, screen
 
-    def seeds(self, count: int, first: int, stream: int) -> Subsets:
-        """To begin with, in turn: the most promising features together, completed pairs, and draws by place.
-
-        Of the first kind there is a fixed order; `first` is how many seeds went before.
-        """
-        kinds = [
-            self._core(first // 3, count),
-            self.completions(count, draws.mix(stream)),
-            self.scattered(count, draws.mix(stream ^ 1)),
-        ]
-        turns = np.concatenate([np.arange(len(kind)) for kind in kinds])
-        return np.concatenate(kinds)[np.argsort(turns, kind="stable")]
+    def seeds(self, count: int, start: int, stream: int) -> Subsets:
+        """In turn: the most promising features together, in a fixed order; completed pairs; draws by rank."""
+        return _interleave(
+            [
+                self._combinations(start // 3, count),
+                self.completions(count, draws.mix(stream)),
+                self.scattered(count, draws.mix(stream ^ 1)),
+            ]
+        )
 
     def scattered(self, count: int, stream: int) -> Subsets:
-        """Promising features, each drawn by its place in the screen."""
-        places = _places(_early(_uniform(stream, count, self._space.size)), self._space.features)
-        return _proper(self._screen.features[places])
+        """Promising features, each drawn by its rank in the screen."""
+        ranks = _ranks(_early(_uniform(stream, count, self._space.size)), self._space.features)
+        return _valid(self._screen.features[ranks])
 
-    def _core(self, start: int, count: int) -> Subsets:
+    def _combinations(self, start: int, count: int) -> Subsets:
         """Subsets of the most promising features, those that reach least far down the screen first."""
         size, stop = self._space.size, min(start + count, self._space.count)
-        subsets = np.array([_colex(rank, size) for rank in range(start, stop)], np.int64).reshape(-1, size)
-        return _proper(self._screen.features[subsets])
+        subsets = np.array([_colex(number, size) for number in range(start, stop)], np.int64).reshape(-1, size)
+        return _valid(self._screen.features[subsets])
 
     def completions(self, count: int, stream: int) -> Subsets:
         """Promising pairs, with features that are promising or drawn from all."""
         if not len(self._screen.pairs):
-            return self._nothing
+            return np.empty((0, self._space.size), np.int32)
         uniform = _uniform(stream, count, self._space.size)
-        pairs = self._screen.pairs[_places(uniform[:, 0] * uniform[:, 0], len(self._screen.pairs))]
-        return _proper(np.concatenate([pairs, self._any(uniform[:, 2:], draws.mix(stream))], axis=1))
+        pairs = self._screen.pairs[_ranks(uniform[:, 0] * uniform[:, 0], len(self._screen.pairs))]
+        return _valid(np.concatenate([pairs, self._draw_features(uniform[:, 2:], draws.mix(stream))], axis=1))
 
     def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
         """High-scoring subsets with one feature changed, for one that is promising or drawn from all."""
-        if not len(high):
-            return self._nothing
         uniform = _uniform(stream, count, 3)
-        subsets = high[_places(uniform[:, 0], len(high))].copy()
-        places = _places(uniform[:, 1], self._space.size)
-        subsets[np.arange(count), places] = self._any(uniform[:, 2:], draws.mix(stream))[:, 0]
-        return _proper(subsets)
+        subsets = high[_ranks(uniform[:, 0], len(high))].copy()
+        changed = _ranks(uniform[:, 1], self._space.size)
+        subsets[np.arange(count), changed] = self._draw_features(uniform[:, 2:], draws.mix(stream))[:, 0]
+        return _valid(subsets)
 
-    def _any(self, uniform: npt.NDArray[np.float64], stream: int) -> npt.NDArray[np.int32]:
-        """Features by their place in the screen, or each as likely as any other, half and half."""
-        by_place = _uniform(stream, len(uniform), uniform.shape[1]) < 0.5
-        return self._screen.features[_places(np.where(by_place, _early(uniform), uniform), self._space.features)]
-
-    @property
-    def _nothing(self) -> Subsets:
-        return np.empty((0, self._space.size), np.int32)
+    def _draw_features(self, uniform: npt.NDArray[np.float64], stream: int) -> npt.NDArray[np.int32]:
+        """Features by their rank in the screen, or each equally likely, half and half."""
+        by_rank = _uniform(stream, len(uniform), uniform.shape[1]) < 0.5
+        return self._screen.features[_ranks(np.where(by_rank, _early(uniform), uniform), self._space.features)]
 
 
-def _colex(rank: int, size: int) -> list[int]:
-    """The subset of places at `rank` of the order by the last place, then the last but one, and so on."""
-    places = []
+def _with_one_less(own: Subsets, count: int, stream: int) -> Subsets:
+    subsets = own[_picks(stream, count, len(own))]
+    remaining = np.arange(own.shape[1]) != _picks(draws.mix(stream), count, own.shape[1])[:, None]
+    return np.ascontiguousarray(subsets[remaining].reshape(count, own.shape[1] - 1))
+
+
+def _interleave(parts: Sequence[Subsets]) -> Subsets:
+    turns = np.concatenate([np.arange(len(part)) for part in parts])
+    return np.concatenate(parts)[np.argsort(turns, kind="stable")]
+
+
+def _colex(number: int, size: int) -> list[int]:
+    """The combination of ranks with this number in the order by the last rank, then the last but one, and so on."""
+    ranks = []
     for left in range(size, 0, -1):
-        place = left - 1
-        while comb(place + 1, left) <= rank:
-            place += 1
-        rank -= comb(place, left)
-        places.append(place)
-    return places[::-1]
+        rank = left - 1
+        while comb(rank + 1, left) <= number:
+            rank += 1
+        number -= comb(rank, left)
+        ranks.append(rank)
+    return ranks[::-1]
 
 
 def _uniform(stream: int, rows: int, columns: int) -> npt.NDArray[np.float64]:
@@ -98,11 +170,16 @@ def _early(uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return square * square
 
 
-def _places(share: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
+def _ranks(share: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
     return np.minimum((share * count).astype(np.int64), count - 1)
 
 
-def _proper(subsets: npt.NDArray[np.int32]) -> Subsets:
+def _picks(stream: int, count: int, among: int) -> npt.NDArray[np.int64]:
+    """`count` draws of an index below `among`."""
+    return (draws.keys(stream, count) % np.uint64(among)).astype(np.int64)
+
+
+def _valid(subsets: npt.NDArray[np.int32]) -> Subsets:
     """Sorted, without those that hold a feature twice."""
     subsets = np.sort(subsets.astype(np.int32), axis=1)
     return subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)]

@@ -15,13 +15,12 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.screens.pairs import Screen
-from maabo_dist.search.candidates import distinct
+from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.guide import ScoreGuide
-from maabo_dist.search.hints import HintedSampler
-from maabo_dist.search.mixed import MixedSampler, MixedSpace, ProposedSubsets
-from maabo_dist.search.mixed_hints import MixedHints
+from maabo_dist.search.hints import HintSampler
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.space import Subsets, SubsetSpace
+from maabo_dist.search.subset_index import ProposedSubsets, distinct
 from maabo_dist.settings import MiningSettings
 
 CANDIDATES_EACH = 4
@@ -62,16 +61,16 @@ class SubsetProposer:
             raise SearchError("A screened search needs its screen, and no other has one.")
         self._settings = settings
         self._plan = plan
-        self._space = MixedSpace(plan.features, plan.sizes)
+        self._space = SubsetSpace(plan.features, plan.sizes)
         self._proposed = ProposedSubsets(plan.sizes)
         self._scores = np.empty(0)
         self._pending = np.empty(0, np.bool_)
         self._steps = 0
-        self._anywhere = MixedSampler(self._space, plan.features)
+        self._anywhere = CandidateSampler(self._space, plan.features)
         self._near_top = (
-            MixedSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
+            CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
         )
-        self._hints = _hints(self._space, screen) if screen is not None else None
+        self._hints = HintSampler(self._space, screen) if screen is not None else None
         guided = settings.strategy == "maabo"
         self._guide = ScoreGuide(self._space, settings.alpha, settings.h, settings.b) if guided else None
 
@@ -208,12 +207,6 @@ class SubsetProposer:
 
     def _stream(self, purpose: Purpose) -> int:
         return draws.stream(self._settings.seed, self._steps, purpose)
-
-
-def _hints(space: MixedSpace, screen: Screen) -> HintedSampler | MixedHints:
-    if len(space.sizes) == 1:
-        return HintedSampler(SubsetSpace(space.features, space.size), screen)
-    return MixedHints(space, screen)
 
 
 def _first(values: npt.NDArray[np.float64], keys: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:

@@ -1,14 +1,17 @@
-"""`SubsetIndex`: which subsets were proposed, in order, with exact membership whatever D and D′ are.
+"""`SubsetIndex`: a list of distinct subsets with exact membership, for any D and D′.
 
 An open-addressing table holds row numbers; a look-up compares the rows themselves.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist._util.subset_rows import sizes_of, widened
 from maabo_dist.search.space import Subsets
 
 EMPTY = -1
@@ -31,14 +34,14 @@ class SubsetIndex:
         return self._rows[: self._count]
 
     def add(self, subsets: Subsets) -> None:
-        """Append; a subset that is there already is the caller's mistake and is not looked for."""
+        """Append subsets that are not in the list; this is not checked."""
         self._reserve(self._count + len(subsets))
         self._rows[self._count : self._count + len(subsets)] = subsets
         _insert(self._table, self._rows, self._count, self._count + len(subsets))
         self._count += len(subsets)
 
     def add_new(self, subsets: Subsets) -> npt.NDArray[np.int64]:
-        """Append those that are not in the list yet; returns their places in `subsets`."""
+        """Append those that are not in the list yet; return their indices in `subsets`."""
         self._reserve(self._count + len(subsets))
         added = np.empty(len(subsets), np.int64)
         count = _insert_new(self._table, self._rows, self._count, subsets, added)
@@ -46,13 +49,13 @@ class SubsetIndex:
         return added[:count]
 
     def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
-        """Whether each subset is in the list."""
+        """Return for each subset whether it is in the list."""
         out = np.empty(len(subsets), np.bool_)
         _contains(self._table, self._rows, subsets, out)
         return out
 
     def positions(self, subsets: Subsets) -> npt.NDArray[np.int64]:
-        """The place of each subset in the list; -1 where it is not in it."""
+        """Return the position of each subset in the list; -1 where it is not in it."""
         out = np.empty(len(subsets), np.int64)
         _positions(self._table, self._rows, subsets, out)
         return out
@@ -65,6 +68,42 @@ class SubsetIndex:
         rows[: self._count] = self.rows
         self._rows, self._table = rows, np.full(1 << (4 * room - 1).bit_length(), EMPTY, np.int32)
         _insert(self._table, rows, 0, self._count)
+
+
+class ProposedSubsets(SubsetIndex):
+    """A growing list of distinct subsets of several sizes, which are also counted by size."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(sizes[-1])
+        self._by_size = np.zeros(sizes[-1] + 1, np.int64)
+
+    def add(self, subsets: Subsets) -> None:
+        """Append subsets that are not in the list; this is not checked."""
+        super().add(subsets)
+        self._by_size += np.bincount(sizes_of(subsets), minlength=len(self._by_size))
+
+    def of_size(self, size: int) -> "ProposedOfSize":
+        """Return the subsets of one size."""
+        return ProposedOfSize(self, size, int(self._by_size[size]))
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedOfSize:
+    """The proposed subsets of one size, looked up in rows of that size."""
+
+    proposed: ProposedSubsets
+    size: int
+    count: int
+
+    def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
+        """Return for each subset whether it was proposed."""
+        return self.proposed.contains(widened(subsets, self.proposed.rows.shape[1]))
+
+
+def distinct(subsets: Subsets) -> Subsets:
+    """Return the subsets without repetitions, in order of first occurrence."""
+    index = SubsetIndex(subsets.shape[1], room=1 << max(4, len(subsets).bit_length()))
+    return subsets[index.add_new(subsets)]
 
 
 @kernel

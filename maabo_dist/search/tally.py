@@ -1,18 +1,29 @@
 """Overlap counts between candidates and the observed subsets, at a cost that does not grow with the history.
 
-For a candidate f, let O_j be how many observed subsets share exactly j features with it. Directly, that is a pass over
-the history. But the number of observed subsets that *contain* S, summed over the S ⊆ f of one size i, is
+For a candidate f, let O_j be the number of observed subsets that share exactly j features with it. Directly, that takes
+a pass over the history. But the number of observed subsets that *contain* S, summed over the S ⊆ f of one size i, is
 
     T_i = Σ_{S ⊆ f, |S| = i} N(S) = Σ_j C(j, i) · O_j
 
 so that 2^D′ look-ups of containment counts N(S) give all T_i, and O follows by inverting the binomials. All of it is in
-integers: both ways give the same O, and the choice between them changes nothing but the time.
+integers: both ways give the same O, and the choice between them affects nothing but the time.
 
-A candidate is never itself observed, so S = f is not kept: its count would be 0 whenever it is asked for. Among subsets
-of several sizes (`mixed_tally`) a candidate may hold an observed subset as a whole, or be part of one; then that S is
-counted as any other.
+A candidate is never itself observed, so S = f is not stored: its count would always be 0.
+
+Two subsets of D′ features mismatch in D′ minus the features they share. With several sizes, the larger of the two takes
+the role of D′:
+
+    m(f, u) = max(|f|, |u|) − |f ∩ u|
+
+so that a subset and the one with a feature more, less or changed mismatch in one. The MAA function then gives b^(m − 1)
+times a constant, which cancels out of the acquisition. There, a candidate may contain an observed subset as a whole, or
+be part of one; then that S is counted like any other.
+
+Counts are returned as `maa` expects them, with the largest size W for D′: column W − m has the number of observed
+subsets that mismatch a candidate in m features.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import comb
 from typing import Any
@@ -21,68 +32,120 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist._util.subset_rows import sizes_of
 from maabo_dist.search.maa import Overlaps
 from maabo_dist.search.space import Subsets
 
-LARGEST_COUNTED = 10
-"""Up to this subset size counting is the cheaper way for histories that matter: measured, updates included, it draws
-level with a pass over the history at 120 subsets for D′ = 4, 1,600 for 8, 4,700 for 10 and 11,000 for 11."""
+MAX_COUNTED_SIZE = 10
+"""Up to this subset size counting is the cheaper way for histories that matter: measured, updates included, it breaks
+even with a pass over the history at 120 subsets for D′ = 4, 1,600 for 8, 4,700 for 10 and 11,000 for 11."""
 ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
-"""How a move of a subset is coded."""
+"""Codes of a subset's moves."""
+
+_Selection = npt.NDArray[np.int64] | slice
 
 
 class ContainmentTally:
-    """N(S) for the high and the low subsets, for every S that occurs in one."""
+    """N(S) for the high and the low subsets, for every S that occurs in one; a table for each size of subsets."""
 
-    def __init__(self, features: int, size: int, room: int = 4096, *, whole: bool = False) -> None:
-        """For observed subsets of `size`; with `whole` also for candidates that are larger."""
-        self._size = size
-        self._parts = (1 << size) - (not whole)  # the whole subset is the last of its parts
-        self._bits = features.bit_length()
-        self._singles = np.zeros((features, 2), np.int32)
-        self._table = np.zeros((room, 2), np.uint64)  # key (0: free) and counts, side by side: one cache line
-        self._used = np.zeros(1, np.int64)
-        self._observed = np.zeros(2, np.int64)
-        self._masks = 1 << size
+    def __init__(self, features: int, sizes: Sequence[int], room: int = 4096) -> None:
+        self._sizes = sizes
+        # Any subset but those of the largest size may be part of a candidate as a whole.
+        self._tallies = {size: _SizeTally(features, size, room, whole=size < sizes[-1]) for size in sizes}
 
     @staticmethod
     def fits(features: int, size: int) -> bool:
-        """Whether every proper part of a subset packs into one 64-bit key, and there are not too many of them."""
-        return size <= LARGEST_COUNTED and features.bit_length() * (size - 1) <= 64
+        """True if every proper part of a subset packs into one 64-bit key, and there are not too many of them."""
+        return size <= MAX_COUNTED_SIZE and features.bit_length() * (size - 1) <= 64
 
     @property
-    def high_frequencies(self) -> npt.NDArray[np.int32]:
-        """(D): in how many high subsets each feature occurs."""
-        return self._singles[:, 0]
+    def nbytes(self) -> int:
+        """The memory that the tables take."""
+        return sum(tally.table.nbytes + tally.singles.nbytes for tally in self._tallies.values())
+
+    @property
+    def high_frequencies(self) -> npt.NDArray[np.int64]:
+        """(D): the number of high subsets in which each feature occurs."""
+        frequencies: npt.NDArray[np.int64] = np.sum([tally.singles[:, 0] for tally in self._tallies.values()], axis=0)
+        return frequencies
 
     def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
         """Count subsets in and out, by the codes above."""
-        while 2 * (self._used[0] + len(subsets) * self._masks) > len(self._table):
+        for size, selection, rows in _rows_by_size(subsets, self._sizes):
+            self._tallies[size].update(rows, moves[selection])
+
+    def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
+        """Return O for the high and the low subsets. No candidate may be an observed subset."""
+        high, low = (np.zeros((len(candidates), candidates.shape[1] + 1), np.int64) for _ in range(2))
+        for size, selection, rows in _rows_by_size(candidates, self._sizes):
+            for other, tally in self._tallies.items():
+                for total, counts in zip((high, low), tally.overlaps(rows), strict=True):
+                    _add(total, selection, counts, size, other)
+        return high, low
+
+
+def direct_overlaps(candidates: Subsets, observed: Subsets, features: int, sizes: Sequence[int]) -> Overlaps:
+    """Return O for one list of observed subsets, by comparing every candidate with every one of them."""
+    total = np.zeros((len(candidates), candidates.shape[1] + 1), np.int64)
+    observed_by_size = [(other, rows) for other, _, rows in _rows_by_size(observed, sizes)]
+    member = np.zeros(features, np.bool_)
+    for size, selection, rows in _rows_by_size(candidates, sizes):
+        for other, observed_rows in observed_by_size:
+            counts = np.zeros((len(rows), size + 1), np.int64)
+            _compare(rows, observed_rows, member, counts)
+            _add(total, selection, counts, size, other)
+    return total
+
+
+def _rows_by_size(rows: Subsets, sizes: Sequence[int]) -> Iterator[tuple[int, _Selection, Subsets]]:
+    """Yield each size that occurs, which rows have it, and these rows without their repeated features."""
+    if len(sizes) == 1:
+        yield sizes[0], slice(None), rows
+        return
+    row_sizes = sizes_of(rows)
+    for size in np.unique(row_sizes).tolist():
+        selection = np.flatnonzero(row_sizes == size)
+        yield size, selection, np.ascontiguousarray(rows[selection, :size])
+
+
+def _add(total: Overlaps, selection: _Selection, counts: Overlaps, size: int, other: int) -> None:
+    """Add counts by shared features to the total, which has the mismatches from its right end."""
+    first, most = total.shape[1] - 1 - max(size, other), min(size, other)
+    total[selection, first : first + most + 1] += counts[:, : most + 1]
+
+
+class _SizeTally:
+    """The counts of observed subsets of one size."""
+
+    def __init__(self, features: int, size: int, room: int, *, whole: bool) -> None:
+        """With `whole`, candidates may be larger than the observed subsets."""
+        self._size = size
+        self._parts = (1 << size) - (not whole)  # the whole subset is the last of its parts
+        self._bits = features.bit_length()
+        self.singles = np.zeros((features, 2), np.int32)
+        self.table = np.zeros((room, 2), np.uint64)  # key (0: free) and counts, side by side: one cache line
+        self._used = np.zeros(1, np.int64)
+        self._observed = np.zeros(2, np.int64)
+
+    def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
+        while 2 * (self._used[0] + (len(subsets) << self._size)) > len(self.table):
             self._grow()
-        _update(self._table, self._used, self._singles, subsets, moves, self._bits, self._parts)
+        _update(self.table, self._used, self.singles, subsets, moves, self._bits, self._parts)
         for side in (0, 1):
             self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
 
     def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
-        """O for the high and the low subsets. No candidate may be an observed subset."""
         size = candidates.shape[1]
         parts = (1 << size) - (size == self._size)
         most = self._size if size > self._size else None
         totals = np.zeros((2, len(candidates), size + 1), np.int64)
-        _containing(self._table, self._singles, candidates, self._bits, parts, most, self._observed, totals)
+        _containing(self.table, self.singles, candidates, self._bits, parts, most, self._observed, totals)
         high, low = totals @ _binomial_inverse(size)
         return high, low
 
     def _grow(self) -> None:
-        old, self._table = self._table, np.zeros((2 * len(self._table), 2), np.uint64)
-        _rehash(old, self._table)
-
-
-def direct_overlaps(candidates: Subsets, observed: Subsets, features: int) -> Overlaps:
-    """O by comparing every candidate with every observed subset."""
-    out = np.zeros((len(candidates), candidates.shape[1] + 1), np.int64)
-    _compare(candidates, observed, np.zeros(features, np.bool_), out)
-    return out
+        old, self.table = self.table, np.zeros((2 * len(self.table), 2), np.uint64)
+        _rehash(old, self.table)
 
 
 @cache

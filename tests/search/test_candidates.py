@@ -12,16 +12,16 @@ from scipy.stats import chisquare
 from maabo_dist._util import draws
 from maabo_dist.search import candidates
 from maabo_dist.search.candidates import CandidateSampler
-from maabo_dist.search.space import SubsetSpace
-from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.search.space import SizeSpace, SubsetSpace
+from maabo_dist.search.subset_index import ProposedSubsets, SubsetIndex
 from tests.reference import maabo
 
 IMPLAUSIBLE = 1e-4
 """p below which a sampler is not taken for uniform. The seeds are fixed: a test that passes once passes always."""
 
 
-def index_of(subsets, size):
-    index = SubsetIndex(size)
+def proposed(subsets, size):
+    index = ProposedSubsets((size,))
     index.add(np.array(subsets, np.int32).reshape(-1, size))
     return index
 
@@ -29,14 +29,14 @@ def index_of(subsets, size):
 def sampled(space, top, count, order=None, taken=(), stream=0):
     order = np.arange(space.features) if order is None else order
     blocks = CandidateSampler(space, top).blocks(
-        count, np.array(order, np.int32), index_of(taken, space.size), draws.stream(stream, 0, 0)
+        count, np.array(order, np.int32), proposed(taken, space.width), draws.stream(stream, 0, 0)
     )
     return [tuple(row) for block in blocks for row in block.tolist()]
 
 
 def free_subsets(space, top, order, taken=()):
     top_features = {*order[:top]}
-    omega = combinations(range(space.features), space.size)
+    omega = combinations(range(space.features), space.width)
     return [subset for subset in omega if top_features & {*subset} and subset not in taken]
 
 
@@ -61,8 +61,8 @@ CASES = [
 
 @pytest.mark.parametrize(("features", "size", "top", "order", "taken"), CASES)
 def test_one_drawn_subset_is_uniform_over_the_free_restricted_space(features, size, top, order, taken, monkeypatch):
-    space = SubsetSpace(features, size)
-    monkeypatch.setattr(CandidateSampler, "_free", None)  # enumeration would fail
+    space = SubsetSpace(features, (size,))
+    monkeypatch.setattr(SizeSpace, "block", None)  # enumeration would fail
 
     outcomes = [one for seed in range(6000) for one in sampled(space, top, 1, order, taken, seed)]
 
@@ -71,7 +71,7 @@ def test_one_drawn_subset_is_uniform_over_the_free_restricted_space(features, si
 
 @pytest.mark.parametrize(("features", "size", "top", "order", "taken"), CASES[:5])
 def test_two_drawn_subsets_are_uniform_over_ordered_pairs(features, size, top, order, taken):
-    space = SubsetSpace(features, size)
+    space = SubsetSpace(features, (size,))
     pairs = list(permutations(free_subsets(space, top, order, taken), 2))
 
     outcomes = [tuple(sampled(space, top, 2, order, taken, seed)) for seed in range(10 * len(pairs))]
@@ -83,10 +83,10 @@ def test_two_drawn_subsets_are_uniform_over_ordered_pairs(features, size, top, o
 def test_some_enumerated_subsets_are_uniform_over_the_free_restricted_space(
     features, size, top, order, taken, monkeypatch
 ):
-    space = SubsetSpace(features, size)
+    space = SubsetSpace(features, (size,))
     free = free_subsets(space, top, order, taken)
     wanted = len(free) - 2
-    monkeypatch.setattr(CandidateSampler, "_drawn", None)  # drawing would fail
+    monkeypatch.setattr(candidates, "distinct", None)  # drawing would fail
 
     left_out = [tuple(sorted({*free} - {*sampled(space, top, wanted, order, taken, seed)})) for seed in range(4000)]
 
@@ -96,10 +96,10 @@ def test_some_enumerated_subsets_are_uniform_over_the_free_restricted_space(
 @given(st.integers(0, 2**32), st.data())
 def test_samples_never_repeat_nor_hold_what_was_taken_and_hold_a_top_feature(seed, data):
     features = data.draw(st.integers(2, 9))
-    space = SubsetSpace(features, data.draw(st.integers(1, min(4, features - 1))))
+    space = SubsetSpace(features, (data.draw(st.integers(1, min(4, features - 1))),))
     order = data.draw(st.permutations(range(features)))
     top = data.draw(st.integers(1, features))
-    omega = list(combinations(range(features), space.size))
+    omega = list(combinations(range(features), space.width))
     taken = data.draw(st.lists(st.sampled_from(omega), unique=True))
     count = data.draw(st.none() | st.integers(1, 40))
 
@@ -113,22 +113,22 @@ def test_samples_never_repeat_nor_hold_what_was_taken_and_hold_a_top_feature(see
 @given(st.integers(0, 2**32), st.data())
 def test_samples_are_those_of_the_reference_in_the_same_order(seed, data):
     features = data.draw(st.integers(2, 9))
-    space = SubsetSpace(features, data.draw(st.integers(1, min(4, features - 1))))
+    space = SubsetSpace(features, (data.draw(st.integers(1, min(4, features - 1))),))
     order = data.draw(st.permutations(range(features)))
     top = data.draw(st.integers(1, features))
-    omega = list(combinations(range(features), space.size))
+    omega = list(combinations(range(features), space.width))
     taken = data.draw(st.lists(st.sampled_from(omega), unique=True, max_size=10))
     count = data.draw(st.none() | st.integers(1, 30))
     stream = maabo.stream_of(seed, 0, 0)
 
     subsets = sampled(space, top, count, order, taken, seed)
 
-    assert subsets == maabo.drawn(count, order, top, {*omega} - {*taken}, space.size, len(taken), stream)
+    assert subsets == maabo.drawn(count, order, top, {*omega} - {*taken}, space.width, len(taken), stream)
 
 
 def test_all_of_the_space_comes_in_blocks(monkeypatch):
     monkeypatch.setattr(candidates, "BLOCK", 7)
-    space, order, taken = SubsetSpace(8, 3), (3, 1, 0, 2, 7, 6, 5, 4), ((0, 1, 2), (1, 2, 3))
+    space, order, taken = SubsetSpace(8, (3,)), (3, 1, 0, 2, 7, 6, 5, 4), ((0, 1, 2), (1, 2, 3))
 
     subsets = sampled(space, 2, None, order, taken)
 
@@ -136,7 +136,7 @@ def test_all_of_the_space_comes_in_blocks(monkeypatch):
 
 
 def test_a_space_that_could_never_be_listed_is_drawn_from():
-    space = SubsetSpace(20_000, 64)
+    space = SubsetSpace(20_000, (64,))
 
     subsets = sampled(space, 1, 300, order=np.roll(np.arange(20_000), 5))
 
@@ -145,7 +145,7 @@ def test_a_space_that_could_never_be_listed_is_drawn_from():
 
 
 def test_the_features_beside_the_smallest_one_are_spread_over_the_whole_range():
-    space = SubsetSpace(1000, 3)
+    space = SubsetSpace(1000, (3,))
 
     counts = np.bincount(np.array(sampled(space, 1000, 8000)).ravel() // 100, minlength=10)
 
@@ -153,7 +153,7 @@ def test_the_features_beside_the_smallest_one_are_spread_over_the_whole_range():
 
 
 def test_a_space_used_up_gives_nothing():
-    space = SubsetSpace(5, 2)
+    space = SubsetSpace(5, (2,))
     everything = list(combinations(range(5), 2))
 
     assert sampled(space, 5, None, taken=everything) == sampled(space, 5, 3, taken=everything) == []

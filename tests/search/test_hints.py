@@ -9,15 +9,15 @@ from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.mining.local import mine
 from maabo_dist.screens.pairs import Screen
-from maabo_dist.search.hints import HintedSampler
+from maabo_dist.search.hints import HintSampler, SizeHints
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
-from maabo_dist.search.space import SubsetSpace
+from maabo_dist.search.space import SizeSpace, SubsetSpace
 from maabo_dist.settings import MiningSettings
 from tests import factories
 
 SCREEN = Screen(np.arange(99, -1, -1, dtype=np.int32), np.array([[3, 7], [20, 40]], np.int32))
-SPACE = SubsetSpace(100, 3)
+SPACE = SubsetSpace(100, (3,))
 HIGH = np.array([[1, 2, 3], [50, 60, 70]], np.int32)
 WIDE = MiningSettings(preset="auto", trees=300, seed=4)
 
@@ -32,14 +32,14 @@ def by_place(subsets):
 
 
 def test_seeds_are_in_turn_the_most_promising_together_completed_pairs_and_draws_by_place():
-    sampler = HintedSampler(SPACE, SCREEN)
+    sampler = HintSampler(SPACE, SCREEN)
     kinds = (
         core(0, 40),
         sampler.completions(40, draws.mix(1)).tolist(),
-        sampler.scattered(40, draws.mix(1 ^ 1)).tolist(),
+        SizeHints(SizeSpace(100, 3), SCREEN).scattered(40, draws.mix(1 ^ 1)).tolist(),
     )
 
-    seeds = sampler.seeds(40, first=0, stream=1)
+    seeds = sampler.seeds(40, start=0, stream=1)
 
     in_turn = [row for turn in zip_longest(*kinds) for row in turn if row is not None]
     assert seeds.tolist() == in_turn
@@ -57,10 +57,10 @@ def core(start, stop):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_the_most_promising_come_together_before_any_that_is_less_so(size):
-    sampler = HintedSampler(SubsetSpace(100, size), Screen(SCREEN.features, SCREEN.pairs[:0]))
+    sampler = HintSampler(SubsetSpace(100, (size,)), Screen(SCREEN.features, SCREEN.pairs[:0]))
 
     # Without pairs there are two kinds in turn; after the first, all that the second draws is by chance.
-    subsets = by_place(sampler.seeds(60, first=0, stream=1)[::2])[:20]
+    subsets = by_place(sampler.seeds(60, start=0, stream=1)[::2])[:20]
 
     expected = sorted(combinations(range(24), size), key=lambda subset: subset[::-1])[:20]
     assert subsets == [list(subset) for subset in expected]
@@ -69,15 +69,15 @@ def test_the_most_promising_come_together_before_any_that_is_less_so(size):
 
 @pytest.mark.parametrize(("first", "start"), [(0, 0), (2, 0), (3, 1), (12, 4), (299, 99)])
 def test_the_core_goes_on_where_the_seeds_before_ended(first, start):
-    seeds = HintedSampler(SPACE, SCREEN).seeds(10, first, stream=1)
+    seeds = HintSampler(SPACE, SCREEN).seeds(10, first, stream=1)
 
     assert seeds[0].tolist() == core(start, start + 1)[0]
     assert seeds[3].tolist() == core(start + 1, start + 2)[0]
 
 
 def test_a_core_that_is_used_up_leaves_the_other_kinds():
-    space = SubsetSpace(5, 2)
-    sampler = HintedSampler(space, Screen(np.arange(5, dtype=np.int32), np.array([[1, 3]], np.int32)))
+    space = SubsetSpace(5, (2,))
+    sampler = HintSampler(space, Screen(np.arange(5, dtype=np.int32), np.array([[1, 3]], np.int32)))
 
     last, none = sampler.seeds(6, 3 * 9, stream=1), sampler.seeds(6, 3 * 10, stream=1)
 
@@ -86,7 +86,7 @@ def test_a_core_that_is_used_up_leaves_the_other_kinds():
 
 
 def test_completions_hold_a_pair_the_stronger_one_more_often():
-    subsets = HintedSampler(SPACE, SCREEN).completions(400, stream=2).tolist()
+    subsets = HintSampler(SPACE, SCREEN).completions(400, stream=2).tolist()
 
     strong, weak = (sum(set(pair) <= set(row) for row in subsets) for pair in ([3, 7], [20, 40]))
     assert strong + weak >= len(subsets)
@@ -94,7 +94,7 @@ def test_completions_hold_a_pair_the_stronger_one_more_often():
 
 
 def test_neighbours_differ_from_a_high_subset_in_one_feature():
-    subsets = HintedSampler(SPACE, SCREEN).neighbours(HIGH, 300, stream=3)
+    subsets = HintSampler(SPACE, SCREEN).neighbours(HIGH, 300, stream=3)
 
     shared = [max(len(set(row) & set(high)) for high in HIGH.tolist()) for row in subsets.tolist()]
     assert proper(subsets)
@@ -103,7 +103,7 @@ def test_neighbours_differ_from_a_high_subset_in_one_feature():
 
 
 def test_without_pairs_or_high_subsets_nothing_is_made_of_them():
-    sampler = HintedSampler(SPACE, Screen(SCREEN.features, np.empty((0, 2), np.int32)))
+    sampler = HintSampler(SPACE, Screen(SCREEN.features, np.empty((0, 2), np.int32)))
 
     assert len(sampler.completions(10, 1)) == len(sampler.neighbours(HIGH[:0], 10, 1)) == 0
     assert len(sampler.seeds(10, 0, 1))

@@ -131,8 +131,8 @@ def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
     rng = np.random.default_rng(2)
     scores = score_table(rng, 9, 4, failing=0.1)
     counted, direct = [], []
-    for found, largest in ((counted, tally.LARGEST_COUNTED), (direct, 0)):
-        monkeypatch.setattr(tally, "LARGEST_COUNTED", largest)
+    for found, largest in ((counted, tally.MAX_COUNTED_SIZE), (direct, 0)):
+        monkeypatch.setattr(tally, "MAX_COUNTED_SIZE", largest)
         proposer = a_proposer(9, 4, top=3, candidates=20, seed=9)
         waiting = [proposer.suggest(5)]
         for _ in range(15):

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.errors import SearchError
-from maabo_dist.search.space import SubsetSpace
+from maabo_dist.search.space import SizeSpace
 
 small_spaces = st.integers(1, 10).flatmap(lambda features: st.tuples(st.just(features), st.integers(1, features)))
 
 
 @given(small_spaces)
 def test_enumeration_in_one_block_is_all_combinations_in_lexicographic_order(shape):
-    space = SubsetSpace(*shape)
+    space = SizeSpace(*shape)
 
     block = space.block(0, space.count)
 
@@ -26,7 +26,7 @@ def test_enumeration_in_one_block_is_all_combinations_in_lexicographic_order(sha
 
 @given(small_spaces, st.integers(1, 40))
 def test_blocks_of_any_length_enumerate_every_subset_once(shape, length):
-    space = SubsetSpace(*shape)
+    space = SizeSpace(*shape)
 
     blocks = [space.block(start, length) for start in range(0, space.count, length)]
 
@@ -36,14 +36,14 @@ def test_blocks_of_any_length_enumerate_every_subset_once(shape, length):
 
 @given(small_spaces)
 def test_unrank_gives_the_subset_at_its_place(shape):
-    space = SubsetSpace(*shape)
+    space = SizeSpace(*shape)
 
     assert [space.unrank(rank) for rank in range(space.count)] == list(combinations(range(shape[0]), shape[1]))
 
 
 @given(small_spaces, st.data())
 def test_the_subsets_that_hold_a_top_feature_come_first_and_are_counted(shape, data):
-    space = SubsetSpace(*shape)
+    space = SizeSpace(*shape)
     top = data.draw(st.integers(0, shape[0]))
     holds = [min(subset) < top for subset in combinations(range(shape[0]), shape[1])]
 
@@ -53,7 +53,7 @@ def test_the_subsets_that_hold_a_top_feature_come_first_and_are_counted(shape, d
 
 @pytest.mark.parametrize(("features", "size"), [(100, 5), (10_000, 5), (20_000, 64), (50_000, 40)])
 def test_the_size_is_exact_at_any_scale_and_its_ends_can_be_read(features, size):
-    space = SubsetSpace(features, size)
+    space = SizeSpace(features, size)
 
     assert space.count == comb(features, size)
     assert space.block(0, 1).tolist() == [list(range(size))]
@@ -61,7 +61,7 @@ def test_the_size_is_exact_at_any_scale_and_its_ends_can_be_read(features, size)
 
 
 def test_a_block_beyond_the_end_is_empty():
-    space = SubsetSpace(5, 2)
+    space = SizeSpace(5, 2)
 
     assert space.block(10, 3).shape == space.block(99, 3).shape == (0, 2)
     assert len(space.block(8, 3)) == 2
@@ -70,4 +70,4 @@ def test_a_block_beyond_the_end_is_empty():
 @pytest.mark.parametrize("rank", [-1, 10])
 def test_a_rank_outside_of_the_space_is_refused(rank):
     with pytest.raises(SearchError, match=f"Rank {rank} is outside of the space of 10 subsets"):
-        SubsetSpace(5, 2).unrank(rank)
+        SizeSpace(5, 2).unrank(rank)

@@ -7,9 +7,9 @@ from maabo_dist.search import maa
 from maabo_dist.search.tally import (
     ENTERS_HIGH,
     ENTERS_LOW,
-    LARGEST_COUNTED,
     LEAVES_HIGH,
     LEAVES_LOW,
+    MAX_COUNTED_SIZE,
     ContainmentTally,
     direct_overlaps,
 )
@@ -57,14 +57,14 @@ def test_overlaps_equal_the_direct_count_after_moves_in_and_out(size, features):
     rng = np.random.default_rng(100 * size + features)
     subsets = distinct_subsets(rng, features, size, 120)
     observed, candidates = subsets[: len(subsets) * 2 // 3], subsets[len(subsets) * 2 // 3 :]
-    tally = ContainmentTally(features, size, room=16)  # so that it has to grow
+    tally = ContainmentTally(features, (size,), room=16)  # so that it has to grow
 
     high, low = moved_at_random(rng, tally, observed)
 
     for counted, places in zip(tally.overlaps(candidates), (high, low), strict=True):
         expected = overlaps_by_the_book(candidates, observed[places])
         np.testing.assert_array_equal(counted, expected)
-        np.testing.assert_array_equal(direct_overlaps(candidates, observed[places], features), expected)
+        np.testing.assert_array_equal(direct_overlaps(candidates, observed[places], features, (size,)), expected)
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -73,7 +73,7 @@ def test_acquisition_equals_the_direct_sum_of_the_equation(size, h, b):
     rng = np.random.default_rng(size)
     subsets = distinct_subsets(rng, 12, size, 60)
     observed, candidates = subsets[: len(subsets) * 2 // 3], subsets[len(subsets) * 2 // 3 :][:12]
-    tally = ContainmentTally(12, size)
+    tally = ContainmentTally(12, (size,))
 
     high, low = moved_at_random(rng, tally, observed)
     acquisition = maa.acquisition(*tally.overlaps(candidates), maa.mismatch_values(12, size, h, b))
@@ -84,7 +84,7 @@ def test_acquisition_equals_the_direct_sum_of_the_equation(size, h, b):
 
 
 def test_high_frequencies_count_each_feature_of_the_high_subsets():
-    tally = ContainmentTally(5, 2)
+    tally = ContainmentTally(5, (2,))
 
     tally.update(np.array([[0, 1], [1, 2], [1, 4], [3, 4]], np.int32), np.array([1, 1, 2, 2], np.int8))
     tally.update(np.array([[1, 2], [3, 4], [3, 4]], np.int32), np.array([-1, -2, 1], np.int8))
@@ -93,7 +93,7 @@ def test_high_frequencies_count_each_feature_of_the_high_subsets():
 
 
 def test_nothing_observed_means_no_overlaps():
-    high, low = ContainmentTally(6, 3).overlaps(np.array([[0, 1, 2]], np.int32))
+    high, low = ContainmentTally(6, (3,)).overlaps(np.array([[0, 1, 2]], np.int32))
 
     assert high.tolist() == low.tolist() == [[0, 0, 0, 0]]
 
@@ -106,9 +106,9 @@ def test_nothing_observed_means_no_overlaps():
         (2**16, 5, False),  # 17 bits · 4
         (2**31, 3, True),  # 32 bits · 2
         (2**32, 3, False),
-        (100, LARGEST_COUNTED, True),  # 7 bits · 9
-        (200, LARGEST_COUNTED, False),  # 8 bits · 9
-        (11, LARGEST_COUNTED + 1, False),
+        (100, MAX_COUNTED_SIZE, True),  # 7 bits · 9
+        (200, MAX_COUNTED_SIZE, False),  # 8 bits · 9
+        (11, MAX_COUNTED_SIZE + 1, False),
     ],
 )
 def test_a_tally_fits_where_every_proper_part_packs_into_one_key(features, size, fits):
@@ -120,7 +120,7 @@ def test_the_largest_features_of_the_widest_keys_do_not_collide():
     rng = np.random.default_rng(3)
     subsets = np.sort(features - 1 - distinct_subsets(rng, 9, size, 100), axis=1).astype(np.int32)
     observed, candidates = subsets[:60], subsets[60:]
-    tally = ContainmentTally(features, size)
+    tally = ContainmentTally(features, (size,))
 
     tally.update(observed, np.ones(len(observed), np.int8))
 

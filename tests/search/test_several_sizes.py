@@ -13,11 +13,12 @@ from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import members, sizes_of, well_formed, widened
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search import maa, tally
-from maabo_dist.search.mixed import MixedSampler, MixedSpace, ProposedSubsets, even_shares
-from maabo_dist.search.mixed_hints import MixedHints
-from maabo_dist.search.mixed_tally import MixedTally, direct_mixed_overlaps
+from maabo_dist.search.candidates import CandidateSampler, even_shares
+from maabo_dist.search.hints import HintSampler
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
+from maabo_dist.search.space import SubsetSpace
+from maabo_dist.search.subset_index import ProposedSubsets
 from maabo_dist.settings import MiningSettings
 from tests.reference import maabo
 
@@ -65,7 +66,7 @@ def test_rows_that_fall_or_repeat_another_feature_than_the_last_are_not_well_for
 
 @given(st.integers(5, 8), size_ranges, st.integers(0, 300), st.integers(0, 90))
 def test_the_space_goes_size_by_size(features, sizes, start, length):
-    space = MixedSpace(features, tuple(size for size in sizes if size <= features))
+    space = SubsetSpace(features, tuple(size for size in sizes if size <= features))
     everything = omega(features, space.sizes)
 
     assert space.count == len(everything)
@@ -94,7 +95,7 @@ def test_samples_are_those_of_the_reference_size_by_size(seed, data):
     proposed.add(rows_of(taken, sizes[-1]))
     stream = draws.stream(seed, 0, 0)
 
-    sampler = MixedSampler(MixedSpace(features, sizes), top)
+    sampler = CandidateSampler(SubsetSpace(features, sizes), top)
     found = [named(block) for block in sampler.blocks(count, np.array(order, np.int32), proposed, stream)]
 
     unverified, verified = {*everything} - {*taken}, [(f, 0) for f in taken]
@@ -135,7 +136,7 @@ def test_counted_and_direct_overlaps_are_those_of_the_book(sizes, features):
     rng = np.random.default_rng([features, *sizes])
     observed, candidates = observed_and_candidates(rng, features, sizes)
     side = rng.integers(0, 3, len(observed))  # 0 came and went, 1 high, 2 low
-    counted = MixedTally(features, sizes)
+    counted = tally.ContainmentTally(features, sizes)
 
     counted.update(observed, np.full(len(observed), tally.ENTERS_LOW, np.int8))
     counted.update(observed[side < 2], np.full((side < 2).sum(), tally.LEAVES_LOW, np.int8))
@@ -144,7 +145,9 @@ def test_counted_and_direct_overlaps_are_those_of_the_book(sizes, features):
     for found, which in zip(counted.overlaps(candidates), (1, 2), strict=True):
         expected = by_the_book(candidates, observed[side == which])
         np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(direct_mixed_overlaps(candidates, observed[side == which], features), expected)
+        np.testing.assert_array_equal(
+            tally.direct_overlaps(candidates, observed[side == which], features, sizes), expected
+        )
     frequencies = Counter(feature for subset in named(observed[side == 1]) for feature in subset)
     assert counted.high_frequencies.tolist() == [frequencies[feature] for feature in range(features)]
 
@@ -156,7 +159,7 @@ def test_the_acquisition_is_the_exact_ratio_of_damped_mismatches(h, b):
     observed, candidates = observed_and_candidates(rng, 10, sizes)
     high, low = observed[:12], observed[12:]
 
-    overlaps = [direct_mixed_overlaps(candidates, side, 10) for side in (high, low)]
+    overlaps = [tally.direct_overlaps(candidates, side, 10, sizes) for side in (high, low)]
     acquisition = maa.acquisition(*overlaps, maa.mismatch_values(10, 4, h, b))
 
     for f, value in zip(named(candidates), acquisition.tolist(), strict=True):
@@ -172,7 +175,7 @@ def test_a_feature_more_or_less_counts_as_one_mismatch():
 
 
 def a_plan(features, sizes, *, initial=5, top=None, candidates=None):
-    space = MixedSpace(features, sizes).count
+    space = SubsetSpace(features, sizes).count
     top = features if top is None else top
     return SearchPlan(
         features, sizes[-1], space, space, initial, 1, 1, top, candidates, smaller_sizes=tuple(sizes[:-1])
@@ -252,8 +255,8 @@ def test_searches_to_the_last_subset_are_algorithm_1_line_by_line(seed):
 def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
     scores = score_table(np.random.default_rng(2), 9, (2, 3, 4), failing=0.1)
     runs = []
-    for largest in (tally.LARGEST_COUNTED, 0):
-        monkeypatch.setattr(tally, "LARGEST_COUNTED", largest)
+    for largest in (tally.MAX_COUNTED_SIZE, 0):
+        monkeypatch.setattr(tally, "MAX_COUNTED_SIZE", largest)
         proposer = a_proposer(9, (2, 3, 4), top=3, candidates=20, seed=9)
         waiting, found = [proposer.suggest(5)], []
         for _ in range(15):
@@ -304,7 +307,7 @@ SCREEN = Screen(np.arange(99, -1, -1, dtype=np.int32), np.array([[3, 7], [20, 40
 
 @pytest.mark.parametrize("sizes", [(1, 2, 3), (2, 3, 4)])
 def test_hints_have_every_size_and_are_well_formed(sizes):
-    hints = MixedHints(MixedSpace(100, sizes), SCREEN)
+    hints = HintSampler(SubsetSpace(100, sizes), SCREEN)
     high = rows_of([(5, 6), (1, 2, 3), (50, 60, 70)], sizes[-1])
 
     seeds, completions, near = hints.seeds(90, 0, 1), hints.completions(90, 2), hints.neighbours(high, 120, 3)
@@ -321,7 +324,7 @@ def test_hints_have_every_size_and_are_well_formed(sizes):
 
 @pytest.mark.parametrize(("first", "rank"), [(0, 0), (8, 0), (9, 1), (27, 3)])
 def test_seeds_of_each_size_come_in_turn_and_go_on_where_those_before_ended(first, rank):
-    seeds = named(MixedHints(MixedSpace(100, (2, 3, 4)), SCREEN).seeds(90, first, 1))
+    seeds = named(HintSampler(SubsetSpace(100, (2, 3, 4)), SCREEN).seeds(90, first, 1))
 
     assert [len(f) for f in seeds[:30]] == [2, 3, 4] * 10
     for size, f in zip((2, 3, 4), seeds, strict=False):
@@ -330,7 +333,7 @@ def test_seeds_of_each_size_come_in_turn_and_go_on_where_those_before_ended(firs
 
 
 def test_without_high_subsets_there_are_no_neighbours():
-    hints = MixedHints(MixedSpace(100, (2, 3)), SCREEN)
+    hints = HintSampler(SubsetSpace(100, (2, 3)), SCREEN)
 
     assert hints.neighbours(np.empty((0, 3), np.int32), 10, 1).shape == (0, 3)
 
