@@ -3,15 +3,13 @@
 from dataclasses import dataclass, replace
 
 from maabo_dist.contract.result import StopReason
-from maabo_dist.data.columns import Columns
 from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, probe_free
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.rules.pruning import Pruned, prune
-from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules.pruning import Pruned, prune, with_condition_tests
+from maabo_dist.rules.publishing import TreeRecords, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
-from maabo_dist.rules.rule import Rule, conditions_of
+from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import best_of_each
-from maabo_dist.rules.support import Reasons, reasons
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -98,15 +96,14 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         pruned = replace(pruned, leaves=refit(pruned.leaves, study))
     supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
     published = probe_free(supported, probes)
-    selection = choose(published, study)
+    selection = select_leaves(published, study)
     rules = publish(published, selection, study, records)
     kept = published.take(selection.chosen)
     if pruned is not None:
-        found = reasons(pruned, distinct, kept, [rule.label for rule in rules], study)
-        rules = tuple(_reasoned(rule, why, own) for rule, why in zip(rules, found, strict=True))
+        rules = with_condition_tests(rules, kept, distinct, pruned, study)
     noise = None
     if probes.any():
-        noise = estimate_noise(supported.take(choose(supported, study).chosen), kept, probes)
+        noise = estimate_noise(supported.take(select_leaves(supported, study).chosen), kept, probes)
     totals = study.table.totals
     return MiningResult(
         rules=rules,
@@ -125,18 +122,6 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         records=records,
         dropping=_dropping(pruned),
         noise=noise,
-    )
-
-
-def _reasoned(rule: Rule, why: Reasons, own: Columns) -> Rule:
-    """The rule with its reasons; that its leaf was on a probe as well is not told."""
-    told = [place for place, (literal, _) in enumerate(why.dropped) if literal // 2 < own.count]
-    literals, bounds = [why.dropped[place][0] for place in told], [why.dropped[place][1] for place in told]
-    return replace(
-        rule,
-        dropped=conditions_of(own.features, literals, bounds),
-        tests=why.tests,
-        dropped_tests=tuple(why.dropped_tests[place] for place in told),
     )
 
 

@@ -17,7 +17,7 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
 from maabo_dist.rules.noise import probe_free
 from maabo_dist.rules.pool import TreePool, best_of
-from maabo_dist.rules.publishing import choose
+from maabo_dist.rules.publishing import select_leaves
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.search.schedule import batch_schedule
@@ -95,7 +95,7 @@ class SearchRun:
     def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
         if look and self._pool is not None:
             leaves = probe_free(self._pool.leaves.distinct(), self._study.probe_mask)
-            chosen = choose(leaves, self._study).chosen
+            chosen = select_leaves(leaves, self._study).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:
                 self._known_rules |= rules

@@ -17,7 +17,7 @@ from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import class_text, conditions_text, rule_text
 from maabo_dist.rules.noise import NoiseEstimate
-from maabo_dist.rules.rule import ConditionTest, Displaced, HeldOut, Rule, Source, Support
+from maabo_dist.rules.rule import ConditionTest, DisplacedLeaf, HeldOut, Rule, Source, Support
 
 FORMAT = "maabo-rules/1"
 
@@ -209,7 +209,7 @@ def _source(source: Source) -> Document:
     }
 
 
-def _displaced(entry: Displaced, classes: tuple[str, ...]) -> Document:
+def _displaced(entry: DisplacedLeaf, classes: tuple[str, ...]) -> Document:
     return {
         "text": conditions_text(entry.conditions),
         "conditions": _conditions(entry.conditions),

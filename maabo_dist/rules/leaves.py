@@ -69,6 +69,11 @@ class Leaves:
         rows: npt.NDArray[np.int64] = self.counts.sum(axis=1, dtype=np.int64)
         return rows
 
+    def conditions(self, index: int) -> tuple[list[int], list[float]]:
+        """The literals of one leaf and their thresholds."""
+        count = int((self.logic[index] != NO_LITERAL).sum())
+        return self.logic[index, :count].tolist(), self.bounds[index, :count].tolist()
+
     def take(self, places: npt.NDArray[np.int64]) -> "Leaves":
         """These leaves, in this order; `seen` and `large` stay as they are."""
         arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
@@ -117,6 +122,20 @@ def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, wid
 def literal_width(subset_size: int, max_depth: int) -> int:
     """K: a leaf has at most one literal per level, and two per feature."""
     return min(2 * subset_size, max_depth)
+
+
+def heaviest_classes(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(leaves): the class of greatest weighted count, exactly; of equals the first. `shares` are the table's."""
+    rows, every = counts.astype(np.int64), np.arange(len(counts))
+    best = np.zeros(len(counts), np.int64)
+    for c in range(1, counts.shape[1]):
+        best = np.where(rows[:, c] * shares[best] > rows[every, best] * shares[c], c, best)
+    return best
+
+
+def leaf_gini(counts: npt.NDArray[np.int32], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(leaves): the weighted Gini index of each; 1 for a leaf without rows."""
+    return np.array([weighted_gini(row, weights) if row.any() else 1.0 for row in counts])
 
 
 @kernel

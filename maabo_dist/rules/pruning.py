@@ -1,4 +1,4 @@
-"""Literals that earn their place: a condition stays in a rule only if the rows say that the rule is worse without it.
+"""Pruning: a condition stays in a rule only if the rows show that the rule is worse without it.
 
 For a rule and one of its conditions, two groups of rows are compared: those that satisfy all conditions, and those that
 satisfy all but this one. The evidence that the rule's class is more frequent in the first group is twofold. Validation
@@ -10,50 +10,55 @@ Many conditions of many leaves are tested, in two steps:
 
     features     A feature matters if its conditions, over all leaves, are supported: their p-values by the method of
                  Simes, and over all features of the table by that of Benjamini and Hochberg. Conditions on features
-                 that do not matter go at once. In a wide table this is where chance is met.
-    conditions   On features that matter, the least supported condition of a rule goes first, until each one left is
-                 supported so well that in all leaves together less than one would be by chance.
-
-All arithmetic is +, −, ×, ÷ of doubles in a fixed order, so that a condition that stays here stays everywhere.
+                 that do not matter are dropped first. In a wide table this step removes most chance findings.
+    conditions   On features that matter, the least supported condition of a rule is dropped first, until each one left
+                 is supported so well that in all leaves together less than one would be by chance.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.data.columns import Columns
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
+from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, heaviest_classes, leaf_gini
+from maabo_dist.rules.rule import ConditionTest, Rule, conditions_of
+from maabo_dist.rules.statistics import (
+    benjamini_hochberg,
+    combine_p_values,
+    fisher_test,
+    largest_significant_product,
+)
 from maabo_dist.study import Study
 
-LN_2 = 0.6931471805599453
-LN_TERMS = 14
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Multiplicity:
     """How much evidence the number of tests demands."""
 
-    feature_q: npt.NDArray[np.float64]
+    feature_q: Floats
     """(D): the false discovery rate at which each feature begins to matter."""
     factor: float
-    """By which the p-value of a condition is multiplied before it is compared with the level of significance."""
+    """The p-value of a condition is multiplied by this before it is compared with the level of significance."""
 
-    def adjusted(self, feature: int, p: float) -> float:
-        """The p-value of a condition on a feature, made comparable with the level."""
+    def adjust(self, feature: int, p: float) -> float:
+        """The p-value of a condition on a feature, made comparable with the level of significance."""
         return max(float(self.feature_q[feature]), min(1.0, self.factor * p))
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Leaves without the conditions that nothing supports."""
+    """Leaves without their unsupported conditions."""
 
     leaves: Leaves
     """Those that are still large and pure."""
-    source: npt.NDArray[np.int64]
-    """(leaves): the place of each among the leaves that went in."""
+    source: Ints
+    """(leaves): the index of each among the leaves before pruning."""
     dropped: int
     """Conditions dropped from these."""
     lost: int
@@ -63,270 +68,207 @@ class Pruned:
 
 def prune(leaves: Leaves, study: Study) -> Pruned:
     """Drop the conditions that the rows do not support at the settings' level of significance."""
-    columns, split, wanted = study.columns, study.split, LeafFilter.of(study)
-    shares, level = study.table.shares, study.settings.significance
-    kept = np.zeros(len(leaves), np.int64)
+    level, wanted = study.settings.significance, LeafFilter.of(study)
+    labels = heaviest_classes(leaves.counts, study.table.shares)
+    present = leaves.logic != NO_LITERAL
+    products = np.prod(_p_values(leaves.logic, leaves.bounds, labels, _bits(present), study), axis=0)
+    p_values = combine_p_values(products)
+    feature_q = feature_q_values(leaves.logic, p_values, study.columns.count)
+    multiplicity = Multiplicity(feature_q, max(1.0, level * len(leaves)))
+    matters = np.append(feature_q <= level, False)[_features(leaves.logic)]
+    kept = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
     counts = np.zeros_like(leaves.counts)
-    used = used_features(leaves)
-    train, check = _rows(columns, split.train, used), _rows(columns, split.validation, used)
-    rules = (leaves.logic, _cuts(columns, leaves), cut_counts(columns))
-    products = np.ones(leaves.logic.shape)
-    _support(rules, train, check, shares, products)
-    demand = Multiplicity(_feature_q(leaves.logic, combined(products), columns.count), max(1.0, level * len(leaves)))
-    matters = demand.feature_q <= level
-    _prune(rules, train, check, shares, (product_bar(level / demand.factor), matters), kept, counts)
-    gini = np.array([weighted_gini(row, wanted.weights) if row.any() else 1.0 for row in counts])
-    reliable = np.flatnonzero((kept > 0) & (counts.sum(axis=1) >= wanted.min_samples) & (gini < wanted.max_gini))
-    logic, bounds = _without(leaves, kept)
-    pruned = Leaves(logic, bounds, counts, gini, leaves.tree, leaves.score, leaves.seen, leaves.large).take(reliable)
-    before, after = leaves.logic[reliable] != NO_LITERAL, pruned.logic != NO_LITERAL
-    return Pruned(pruned, reliable, int(before.sum() - after.sum()), len(leaves) - len(reliable), demand)
+    _count_classes((leaves.logic, leaves.bounds, kept), _training_rows(study), counts)
+    gini = leaf_gini(counts, wanted.weights)
+    reliable = (kept > 0) & (heaviest_classes(counts, study.table.shares) == labels)
+    reliable &= (counts.sum(axis=1) >= wanted.min_samples) & (gini < wanted.max_gini)
+    source = np.flatnonzero(reliable)
+    logic, bounds = _without_dropped(leaves, kept)
+    pruned = replace(leaves, logic=logic, bounds=bounds, counts=counts, gini=gini).take(source)
+    dropped = int(present[source].sum() - (pruned.logic != NO_LITERAL).sum())
+    return Pruned(pruned, source, dropped, len(leaves) - len(source), multiplicity)
 
 
-def used_features(leaves: Leaves) -> npt.NDArray[np.int64]:
-    """The features that conditions are on, ascending."""
-    return np.unique(leaves.logic[leaves.logic != NO_LITERAL] >> 1).astype(np.int64)
+def with_condition_tests(
+    rules: Sequence[Rule], published: Leaves, before: Leaves, pruned: Pruned, study: Study
+) -> tuple[Rule, ...]:
+    """Add to each rule the p-values of its conditions, and the conditions that its leaf lost with theirs.
+
+    `published` are the leaves of the rules, of those in `pruned`; `before` are the leaves before pruning. A dropped
+    condition is tested as one more condition of the rule as it is published. Dropped probes are not mentioned.
+    """
+    return tuple(
+        _with_tests(rule, published.take(np.array([number])), before, pruned, study)
+        for number, rule in enumerate(rules)
+    )
 
 
-def cut_counts(columns: Columns) -> npt.NDArray[np.float64]:
-    """(D): how many thresholds a condition on each feature could have had."""
-    counts: npt.NDArray[np.float64] = np.maximum(1, np.diff(columns.offsets) - 1).astype(np.float64)
-    return counts
+def condition_tests(
+    logic: npt.NDArray[np.int32], bounds: Floats, label: int, multiplicity: Multiplicity, study: Study
+) -> tuple[ConditionTest, ...]:
+    """Test each condition of a rule that predicts class `label` against its other conditions."""
+    mask = np.array([(1 << len(logic)) - 1])
+    training, validation = _p_values(logic[None], bounds[None], np.array([label]), mask, study)[:, 0]
+    p_values = combine_p_values(training * validation).tolist()
+    features = (logic >> 1).tolist()
+    adjusted = [multiplicity.adjust(feature, p) for feature, p in zip(features, p_values, strict=True)]
+    return tuple(map(ConditionTest, training.tolist(), validation.tolist(), adjusted))
 
 
-def combined(products: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Fisher's method for two independent p-values: q (1 − ln q) of their product q."""
-    positive = products > 0
-    p_values: npt.NDArray[np.float64] = np.where(positive, products * (1 - _ln(np.where(positive, products, 1.0))), 0.0)
-    return p_values
+def _with_tests(rule: Rule, leaf: Leaves, before: Leaves, pruned: Pruned, study: Study) -> Rule:
+    many, count = pruned.multiplicity, len(rule.logic)
+    logic, bounds = leaf.logic[0, :count], leaf.bounds[0, :count]
+    original = before.take(pruned.source[[_index_of(leaf, pruned.leaves)]])
+    lost = ~np.isin(original.logic[0], [*logic, NO_LITERAL]) & (original.logic[0] >> 1 < study.table_columns.count)
+    literals, thresholds = original.logic[0, lost], original.bounds[0, lost]
+    dropped_tests = [
+        condition_tests(np.append(logic, literal), np.append(bounds, threshold), rule.label, many, study)[-1]
+        for literal, threshold in zip(literals, thresholds, strict=True)
+    ]
+    return replace(
+        rule,
+        tests=condition_tests(logic, bounds, rule.label, many, study),
+        dropped=conditions_of(study.columns.features, literals.tolist(), thresholds.tolist()),
+        dropped_tests=tuple(dropped_tests),
+    )
 
 
-def product_bar(level: float) -> float:
-    """The greatest product of two independent p-values that Fisher's method calls significant."""
-    low, high = 0.0, level
-    for _ in range(200):
-        middle = (low + high) / 2
-        if combined(np.array([middle]))[0] > level:
-            high = middle
-        else:
-            low = middle
-    return low
+def _index_of(leaf: Leaves, leaves: Leaves) -> int:
+    """The index of the first of `leaves` that is this one."""
+    same = (leaves.tree == leaf.tree) & (leaves.logic == leaf.logic).all(axis=1)
+    return int(np.flatnonzero(same & (leaves.bounds == leaf.bounds).all(axis=1))[0])
 
 
-def _ln(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The natural logarithm by a series: that of a library may differ between machines in its last bit."""
-    mantissa, exponent = np.frexp(values)  # mantissa from 0.5 on, below 1
-    small = mantissa < 0.75  # brought near 1, where the series is all there is: nothing cancels
-    mantissa, exponent = np.where(small, 2 * mantissa, mantissa), exponent - small
-    ratio = (mantissa - 1) / (mantissa + 1)
-    square, series = ratio * ratio, np.zeros_like(ratio)
-    for term in range(LN_TERMS, -1, -1):
-        series = series * square + 1.0 / (2 * term + 1)
-    logarithm: npt.NDArray[np.float64] = exponent * LN_2 + 2 * ratio * series
-    return logarithm
+def _p_values(logic: npt.NDArray[np.int32], bounds: Floats, labels: Ints, masks: Ints, study: Study) -> Floats:
+    """(2, leaves, K): p-values on training rows, corrected for the number of cuts, and on validation rows.
+
+    Only conditions whose bits are set in `masks` count; the p-value of others is 1.
+    """
+    cuts = np.append(np.maximum(1, np.diff(study.columns.offsets) - 1), 1).astype(np.float64)
+    rules = (logic, bounds, masks)
+    training = _fisher(rules, labels, _training_rows(study))
+    validation = _fisher(rules, labels, _validation_rows(study))
+    return np.stack([np.minimum(1.0, cuts[_features(logic)] * training), validation])
 
 
-def _feature_q(
-    logic: npt.NDArray[np.int32], p_values: npt.NDArray[np.float64], features: int
-) -> npt.NDArray[np.float64]:
-    """(D): Simes over the conditions on each feature, then Benjamini–Hochberg over the features; 1 where none is."""
-    there = logic != NO_LITERAL
-    feature, p = logic[there] >> 1, p_values[there]
+def _fisher(rules: tuple[Any, ...], labels: Ints, rows: tuple[Any, ...]) -> Floats:
+    """(leaves, K): Fisher's test of rows where all conditions hold against those where all but one do."""
+    leaves, width = rules[0].shape
+    hits, counts = np.zeros((2, leaves, width + 1), np.int32)
+    _count_hits(rules, labels, rows, hits, counts)
+    return fisher_test(hits[:, width:], counts[:, width:], hits[:, :width], counts[:, :width])
+
+
+def _supported(leaves: Leaves, labels: Ints, masks: Ints, limit: float, study: Study) -> Ints:
+    """Drop the condition of the greatest product of p-values, one after another, while it is above the limit."""
+    masks, active = masks.copy(), np.flatnonzero(masks)
+    while len(active):
+        logic, bounds = leaves.logic[active], leaves.bounds[active]
+        products = np.prod(_p_values(logic, bounds, labels[active], masks[active], study), axis=0)
+        products[~_bit_matrix(masks[active], logic.shape[1])] = -1.0
+        worst = products.argmax(axis=1)
+        above = products[np.arange(len(active)), worst] > limit
+        active = active[above]
+        masks[active] &= ~(1 << worst[above])
+        active = active[masks[active] != 0]
+    return masks
+
+
+def feature_q_values(logic: npt.NDArray[np.int32], p_values: Floats, features: int) -> Floats:
+    """(D): Simes over the conditions on each feature, then Benjamini–Hochberg over the features; 1 for unused ones."""
+    present = logic != NO_LITERAL
+    feature, p = logic[present] >> 1, p_values[present]
     order = np.lexsort([p, feature])
     feature, p = feature[order], p[order]
     starts = np.flatnonzero(np.diff(feature, prepend=-1))
     counts = np.diff(np.append(starts, len(feature)))
-    places = np.arange(len(feature)) - np.repeat(starts, counts) + 1
+    ranks = np.arange(len(feature)) - np.repeat(starts, counts) + 1
     by_feature = np.ones(features)
     if len(starts):
-        simes = np.minimum.reduceat(p * np.repeat(counts, counts) / places, starts)
+        simes = np.minimum.reduceat(p * np.repeat(counts, counts) / ranks, starts)
         by_feature[feature[starts]] = np.minimum(1.0, simes)
-    rank = np.argsort(by_feature, kind="stable")
-    stepped = np.minimum.accumulate((by_feature[rank] * features / np.arange(1, features + 1))[::-1])[::-1]
-    q_values = np.empty(features)
-    q_values[rank] = np.minimum(1.0, stepped)
-    return q_values
+    return benjamini_hochberg(by_feature)
 
 
-def _rows(columns: Columns, rows: npt.NDArray[np.int64], used: npt.NDArray[np.int64]) -> "_Rows":
-    places = np.zeros(columns.count, np.int64)
-    places[used] = np.arange(len(used))
-    labels = columns.labels[rows].astype(np.int64)
-    return _Rows(columns.codes[np.ix_(used, rows)], places, labels, np.zeros(len(rows), np.int64))
+def _features(logic: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """(leaves, K): the feature of each literal; −1 where there is none."""
+    return np.where(logic == NO_LITERAL, -1, logic >> 1)
 
 
-def _cuts(columns: Columns, leaves: Leaves) -> npt.NDArray[np.int64]:
-    """(leaves, K): the rank from which on a value is above the literal's threshold."""
-    cuts = np.zeros(leaves.logic.shape, np.int64)
-    for literal in np.unique(leaves.logic):
-        if literal != NO_LITERAL:
-            feature, places = literal >> 1, leaves.logic == literal
-            values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
-            cuts[places] = np.searchsorted(values, leaves.bounds[places], side="right")
-    return cuts
+def _bits(conditions: npt.NDArray[np.bool_]) -> Ints:
+    """(leaves): a bit for each condition that is True."""
+    bits: Ints = (conditions * (np.int64(1) << np.arange(conditions.shape[1]))).sum(axis=1, dtype=np.int64)
+    return bits
 
 
-def _without(leaves: Leaves, kept: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+def _bit_matrix(masks: Ints, width: int) -> npt.NDArray[np.bool_]:
+    """The inverse of `_bits`."""
+    matrix: npt.NDArray[np.bool_] = (masks[:, None] >> np.arange(width)) & 1 == 1
+    return matrix
+
+
+def _training_rows(study: Study) -> tuple[Any, ...]:
+    table = study.table
+    return table.train_codes, study.columns.labels[study.split.train].astype(np.int64), table.values, table.offsets
+
+
+def _validation_rows(study: Study) -> tuple[Any, ...]:
+    table, labels = study.table, study.columns.labels[study.split.validation].astype(np.int64)
+    return table.validation_codes, labels, table.values, table.offsets
+
+
+def _without_dropped(leaves: Leaves, kept: Ints) -> tuple[npt.NDArray[np.int32], Floats]:
     """Logic and bounds of the literals whose bits are set in `kept`, moved up to close the gaps."""
-    stays = (kept[:, None] >> np.arange(leaves.logic.shape[1])) & 1 == 1
+    stays = _bit_matrix(kept, leaves.logic.shape[1])
     order = np.argsort(~stays, axis=1, kind="stable")
     logic = np.take_along_axis(np.where(stays, leaves.logic, NO_LITERAL), order, axis=1).astype(np.int32)
     bounds = np.take_along_axis(np.where(stays, leaves.bounds, 0.0), order, axis=1)
     return logic, bounds
 
 
-class _Rows(NamedTuple):
-    """Rows that speak for or against conditions."""
-
-    codes: Any
-    """(features used, rows)."""
-    places: Any
-    """(D): where the codes of a feature are."""
-    labels: Any
-    masks: Any
-    """(rows): bit j is set where the rule's condition j holds; filled anew for each rule."""
-
-
-class _Tally(NamedTuple):
-    """For a rule's class: hits and rows where all conditions hold, and where all but one do."""
-
-    hits: Any
-    """(K + 1): where all but condition j hold; at K, where all do."""
-    rows: Any
+@kernel
+def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> None:
+    """Of each leaf, count rows and those of its class: at j where all conditions but j hold, at K where all do."""
+    masks, classes = rules[2], rows[1]
+    held, last = np.empty(len(classes), np.int64), hits.shape[1] - 1
+    for leaf in range(len(masks)):
+        mask = masks[leaf]
+        _mark(rules, leaf, rows, held)
+        for row in range(len(held)):
+            missing = mask & ~held[row]
+            if missing & (missing - 1) == 0:  # none, or one
+                place = last
+                if missing != 0:
+                    place = 0
+                    while missing >> place != 1:
+                        place += 1
+                counts[leaf, place] += 1
+                hits[leaf, place] += classes[row] == labels[leaf]
 
 
 @kernel
-def _support(rules: Any, train: Any, check: Any, shares: Any, products: Any) -> None:
-    """Fill `products` with the p-values of each leaf's conditions, training times validation."""
-    logic, cuts, cut_counts = rules
-    width = logic.shape[1]
-    seen = _Tally(np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64))
-    fresh = _Tally(np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64))
-    counts = np.zeros(len(shares), np.int64)
-    for leaf in range(len(logic)):
-        conditions = _conditions(logic[leaf])
-        _look(train, logic[leaf], cuts[leaf], conditions)
-        _look(check, logic[leaf], cuts[leaf], conditions)
-        mask = (np.int64(1) << conditions) - 1
-        label = _heaviest(train, mask, shares, counts)
-        _compare(train, mask, label, seen)
-        _compare(check, mask, label, fresh)
-        for j in range(conditions):
-            products[leaf, j] = _product(seen, fresh, j, cut_counts[logic[leaf, j] >> 1])
+def _count_classes(rules: Any, rows: Any, counts: Any) -> None:
+    """Of each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions."""
+    masks, classes = rules[2], rows[1]
+    held = np.empty(len(classes), np.int64)
+    for leaf in range(len(masks)):
+        if masks[leaf] != 0:
+            _mark(rules, leaf, rows, held)
+            for row in range(len(held)):
+                if held[row] == masks[leaf]:
+                    counts[leaf, classes[row]] += 1
 
 
 @kernel
-def _prune(rules: Any, train: Any, check: Any, shares: Any, demand: Any, kept: Any, counts: Any) -> None:
-    """Fill `kept` with the bits of the conditions that stay, 0 where nothing does, and `counts` with training rows."""
-    logic, cuts, cut_counts = rules
-    bar, matters = demand
-    width = logic.shape[1]
-    seen = _Tally(np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64))
-    fresh = _Tally(np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64))
-    for leaf in range(len(logic)):
-        conditions = _conditions(logic[leaf])
-        _look(train, logic[leaf], cuts[leaf], conditions)
-        _look(check, logic[leaf], cuts[leaf], conditions)
-        mask = (np.int64(1) << conditions) - 1
-        label = _heaviest(train, mask, shares, counts[leaf])
-        for j in range(conditions):
-            if not matters[logic[leaf, j] >> 1]:
-                mask &= ~(np.int64(1) << j)
-        while mask != 0:
-            _compare(train, mask, label, seen)
-            _compare(check, mask, label, fresh)
-            worst, least = -1, bar
-            for j in range(conditions):
-                if mask >> j & 1:
-                    product = _product(seen, fresh, j, cut_counts[logic[leaf, j] >> 1])
-                    if product > least:
-                        worst, least = j, product
-            if worst < 0:
-                break
-            mask &= ~(np.int64(1) << worst)
-        if mask != 0 and _heaviest(train, mask, shares, counts[leaf]) == label:
-            kept[leaf] = mask
-        else:
-            counts[leaf, :] = 0
-
-
-@kernel
-def _conditions(literals: Any) -> int:
-    count = 0
-    while count < len(literals) and literals[count] != NO_LITERAL:
-        count += 1
-    return count
-
-
-@kernel
-def _product(seen: Any, fresh: Any, j: int, cuts: float) -> float:
-    return min(1.0, cuts * _fisher(seen, j)) * _fisher(fresh, j)
-
-
-@kernel
-def _look(rows: Any, literals: Any, cuts: Any, conditions: int) -> None:
-    """Which conditions hold in each row."""
-    rows.masks[:] = 0
-    for j in range(conditions):
-        codes, large, cut = rows.codes[rows.places[literals[j] >> 1]], literals[j] & 1, cuts[j]
-        for row in range(len(rows.masks)):
-            rows.masks[row] |= np.int64((codes[row] >= cut) == large) << j
-
-
-@kernel
-def _heaviest(rows: Any, mask: Any, shares: Any, counts: Any) -> int:
-    """Count the rows of each class where all of `mask` hold; returns the heaviest class, the first of equals."""
-    counts[:] = 0
-    for row in range(len(rows.masks)):
-        if rows.masks[row] & mask == mask:
-            counts[rows.labels[row]] += 1
-    best = 0
-    for c in range(1, len(counts)):
-        if np.int64(counts[c]) * shares[best] > np.int64(counts[best]) * shares[c]:
-            best = c
-    return best
-
-
-@kernel
-def _compare(rows: Any, mask: Any, label: int, tally: Any) -> None:
-    tally.hits[:] = 0
-    tally.rows[:] = 0
-    last = len(tally.rows) - 1
-    for row in range(len(rows.masks)):
-        missing = mask & ~rows.masks[row]
-        if missing & (missing - 1) == 0:  # none, or one
-            place = last
-            if missing != 0:
-                place = 0
-                while missing >> place != 1:
-                    place += 1
-            tally.rows[place] += 1
-            tally.hits[place] += rows.labels[row] == label
-
-
-@kernel
-def _fisher(tally: Any, without: int) -> float:
-    """One-sided Fisher test: how likely so many hits where all hold, if condition `without` did not matter.
-
-    The terms of the hypergeometric distribution are summed relative to the greatest one, by their ratios.
-    """
-    last = len(tally.rows) - 1
-    hits, rows, others = tally.hits[last], tally.rows[last], tally.rows[without]
-    total = hits + tally.hits[without]
-    low, high = max(0, total - others), min(total, rows)
-    if hits <= low:
-        return 1.0
-    mode = min(max((rows + 1) * (total + 1) // (rows + others + 2), low), high)
-    everything, tail, term = 1.0, 1.0 if mode >= hits else 0.0, 1.0
-    for x in range(mode + 1, high + 1):
-        term *= (total - x + 1) * (rows - x + 1) / (x * (others - total + x))
-        everything += term
-        if x >= hits:
-            tail += term
-    term = 1.0
-    for x in range(mode - 1, low - 1, -1):
-        term *= (x + 1) * (others - total + x + 1) / ((total - x) * (rows - x))
-        everything += term
-        if x >= hits:
-            tail += term
-    return tail / everything
+def _mark(rules: Any, leaf: int, rows: Any, held: Any) -> None:
+    """Set bit j of each row in which condition j of the leaf holds, of those in its mask."""
+    logic, bounds, masks = rules
+    codes, _, values, offsets = rows
+    held[:] = 0
+    for j in range(logic.shape[1]):
+        if masks[leaf] >> j & 1:
+            feature, large = logic[leaf, j] >> 1, logic[leaf, j] & 1
+            cut = np.searchsorted(values[offsets[feature] : offsets[feature + 1]], bounds[leaf, j], side="right")
+            ranks = codes[feature]
+            for row in range(len(held)):
+                held[row] |= np.int64((ranks[row] >= cut) == large) << j

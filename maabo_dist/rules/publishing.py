@@ -1,37 +1,37 @@
-"""From distinct reliable leaves to published rules: GS-MRM, then what the rows say of each rule kept."""
+"""From distinct reliable leaves to published rules: GS-MRM, then the evidence for each rule it keeps."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
-from maabo_dist.contract.conditions import Condition
 from maabo_dist.data.columns import Columns
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.leaves import Leaves, heaviest_classes
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support, conditions_of
+from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support, conditions_of
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
-from maabo_dist.rules.statistics import held_out, support
+from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.study import Study
 
-DISPLACED_SHOWN = 5
+MAX_DISPLACED = 5
+"""DisplacedLeaf leaves that a rule lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRecords:
-    """Of every tree, in the order of proposal: its subset, its best depth and its macro F1 there (NaN: none)."""
+    """Every tree, in the order of proposal: its subset, its best depth and its macro F1 there (NaN if it failed)."""
 
     subsets: npt.NDArray[np.int32]
     depths: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float64]
 
 
-def choose(leaves: Leaves, study: Study) -> Selection:
-    """GS-MRM over distinct leaves, by the similarity that the settings name."""
+def select_leaves(leaves: Leaves, study: Study) -> Selection:
+    """Run GS-MRM over distinct leaves, by the similarity that the settings name."""
     settings = study.settings
     if settings.similarity_by == "logic":
         return select_by_logic(leaves.gini, leaves.logic, settings.similarity)
@@ -40,46 +40,49 @@ def choose(leaves: Leaves, study: Study) -> Selection:
 
 
 def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRecords) -> tuple[Rule, ...]:
-    """Make rules of the chosen leaves, with the evidence for each. The leaves use no probe."""
+    """Make rules of the selected leaves, with the evidence for each. The leaves use no probe."""
     columns, split, shares = study.table_columns, study.split, study.table.shares
     kept = leaves.take(selection.chosen)
-    classes = len(columns.classes)
-    labels = [_heaviest(counts, shares) for counts in kept.counts]
+    labels = heaviest_classes(kept.counts, shares).tolist()
     covered = covered_rows(columns, split.train, kept.logic, kept.bounds)
     alone = covered & (covered.sum(axis=0) == 1)
     train = _supports(columns, split.train, kept, labels)
     validation = _supports(columns, split.validation, kept, labels)
-    tested: Sequence[HeldOut | None] = [None] * len(kept)
+    holdout: Sequence[HeldOut | None] = [None] * len(kept)
     if len(split.holdout):
-        of_class = np.bincount(columns.labels[split.holdout], minlength=classes)
-        tested = held_out(_supports(columns, split.holdout, kept, labels), labels, of_class)
+        of_class = np.bincount(columns.labels[split.holdout], minlength=len(columns.classes))
+        holdout = add_holdout_tests(_supports(columns, split.holdout, kept, labels), labels, of_class)
     neighbours = _neighbours(kept)
-    return tuple(
-        Rule(
-            id=f"R{number + 1}",
-            conditions=_conditions(columns, kept, number),
-            label=labels[number],
-            n=int(kept.sizes[number]),
-            counts=tuple(kept.counts[number].tolist()),
-            gini=float(kept.gini[number]),
-            logic=tuple((literal // 2, literal % 2 == 1) for literal in _literals(kept, number)),
-            bounds=tuple(kept.bounds[number, : len(_literals(kept, number))].tolist()),
-            train=train[number],
-            validation=validation[number],
-            holdout=tested[number],
-            unique=int(alone[number].sum()),
-            most_similar=neighbours[number][0],
-            most_similar_by=neighbours[number][1],
-            source=_source(columns, records, kept, number),
-            displaced=_displaced(columns, leaves, selection, number, shares),
-            displaced_total=int((selection.displaced_by == number).sum()),
+    rules = []
+    for number in range(len(kept)):
+        literals, bounds = kept.conditions(number)
+        displaced = np.flatnonzero(selection.displaced_by == number)
+        rules.append(
+            Rule(
+                id=f"R{number + 1}",
+                conditions=conditions_of(columns.features, literals, bounds),
+                label=labels[number],
+                n=int(kept.sizes[number]),
+                counts=tuple(kept.counts[number].tolist()),
+                gini=float(kept.gini[number]),
+                logic=tuple((literal // 2, literal % 2 == 1) for literal in literals),
+                bounds=tuple(bounds),
+                train=train[number],
+                validation=validation[number],
+                holdout=holdout[number],
+                unique=int(alone[number].sum()),
+                most_similar=neighbours[number][0],
+                most_similar_by=neighbours[number][1],
+                source=_source(columns, records, kept, number),
+                displaced=_displaced(columns, leaves, selection.similarity, displaced, shares),
+                displaced_total=len(displaced),
+            )
         )
-        for number in range(len(kept))
-    )
+    return tuple(rules)
 
 
 def rules_digest(rules: Sequence[Rule], classes: Sequence[str]) -> str:
-    """SHA-256 over what a rule says and the rows it was made from, in the order of selection."""
+    """SHA-256 over the conditions, classes and training counts of the rules, in the order of selection."""
     canonical = [
         {
             "conditions": [[c.feature, c.op.value, c.value, c.or_missing] for c in rule.conditions],
@@ -91,36 +94,50 @@ def rules_digest(rules: Sequence[Rule], classes: Sequence[str]) -> str:
     return hashlib.sha256(canonical_json(canonical)).hexdigest()
 
 
-def _heaviest(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> int:
-    """The class of greatest weighted count, exactly; ties to the first."""
-    best = 0
-    for c in range(1, len(counts)):
-        if int(counts[c]) * int(shares[best]) > int(counts[best]) * int(shares[c]):
-            best = c
-    return best
+def measure_support(covered: npt.NDArray[np.bool_], labels: npt.NDArray[np.int32], label: int, classes: int) -> Support:
+    """The support of a rule that predicts `label` and covers these of the rows with these labels."""
+    counts = np.bincount(labels[covered], minlength=classes)
+    n, of_class = int(counts.sum()), int((labels == label).sum())
+    precision = int(counts[label]) / n if n else None
+    return Support(
+        rows=len(labels),
+        n=n,
+        counts=tuple(counts.tolist()),
+        precision=precision,
+        recall=int(counts[label]) / of_class if of_class else None,
+        lift=precision * len(labels) / of_class if precision is not None and of_class else None,
+    )
+
+
+def add_holdout_tests(
+    supports: Sequence[Support], labels: Sequence[int], of_class: npt.NDArray[np.int64]
+) -> list[HeldOut]:
+    """Add intervals and tests to the supports of all published rules on the held-out rows.
+
+    `of_class` counts the held-out rows of each class. The q-values correct for as many tests as there are rules.
+    """
+    hits = np.array([part.counts[label] for part, label in zip(supports, labels, strict=True)], np.int64)
+    rows, covered = (np.array([getattr(part, name) for part in supports], np.int64) for name in ("rows", "n"))
+    p_values = fisher_test(hits, covered, of_class[list(labels)] - hits, rows - covered)
+    tested = zip(supports, hits.tolist(), p_values.tolist(), benjamini_hochberg(p_values).tolist(), strict=True)
+    results = []
+    for part, hit, p, q in tested:
+        low, high = wilson(hit, part.n)
+        results.append(HeldOut(**asdict(part), precision_low=low, precision_high=high, p=p, q=q))
+    return results
 
 
 def _supports(columns: Columns, rows: npt.NDArray[np.int64], kept: Leaves, labels: Sequence[int]) -> list[Support]:
-    covered = covered_rows(columns, rows, kept.logic, kept.bounds)
-    part = columns.labels[rows]
-    return [support(mask, part, label, len(columns.classes)) for mask, label in zip(covered, labels, strict=True)]
-
-
-def _literals(leaves: Leaves, place: int) -> list[int]:
-    row = leaves.logic[place]
-    return [int(literal) for literal in row[row != NO_LITERAL]]
-
-
-def _conditions(columns: Columns, leaves: Leaves, place: int) -> tuple[Condition, ...]:
-    literals = _literals(leaves, place)
-    return conditions_of(columns.features, literals, leaves.bounds[place, : len(literals)].tolist())
+    covered, part = covered_rows(columns, rows, kept.logic, kept.bounds), columns.labels[rows]
+    classes = len(columns.classes)
+    return [measure_support(mask, part, label, classes) for mask, label in zip(covered, labels, strict=True)]
 
 
 def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -> Source:
     tree = int(kept.tree[number])
     return Source(
         tree=tree,
-        # What lies beyond the table's columns is a probe.
+        # Features beyond the table's columns are probes.
         subset=tuple(columns.features[f].name for f in members(records.subsets[tree]) if f < columns.count),
         depth=int(records.depths[tree]),
         score=float(kept.score[number]),
@@ -128,7 +145,7 @@ def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -
 
 
 def _neighbours(kept: Leaves) -> list[tuple[str | None, float]]:
-    """For each rule the other one most similar to it by logic, the first of equals; (None, 0) where it stands alone."""
+    """For each rule the other one most similar to it by logic, the first of equals; (None, 0) if none is similar."""
     similarity, everyone = by_logic(kept.logic), np.arange(len(kept))
     result: list[tuple[str | None, float]] = []
     for number in range(len(kept)):
@@ -140,18 +157,22 @@ def _neighbours(kept: Leaves) -> list[tuple[str | None, float]]:
 
 
 def _displaced(
-    columns: Columns, leaves: Leaves, selection: Selection, number: int, shares: npt.NDArray[np.int64]
-) -> tuple[Displaced, ...]:
-    """The purest of the leaves that rule `number` displaced; of equals the larger ones first."""
-    places = np.flatnonzero(selection.displaced_by == number)
-    places = places[np.argsort(leaves.gini[places], kind="stable")][:DISPLACED_SHOWN]
+    columns: Columns,
+    leaves: Leaves,
+    similarity: npt.NDArray[np.float64],
+    displaced: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.int64],
+) -> tuple[DisplacedLeaf, ...]:
+    """The purest of the leaves that a rule displaced; of equals the larger ones first."""
+    purest = displaced[np.argsort(leaves.gini[displaced], kind="stable")][:MAX_DISPLACED]
+    labels = heaviest_classes(leaves.counts[purest], shares).tolist()
     return tuple(
-        Displaced(
-            conditions=_conditions(columns, leaves, place),
-            label=_heaviest(leaves.counts[place], shares),
-            n=int(leaves.sizes[place]),
-            gini=float(leaves.gini[place]),
-            similarity=float(selection.similarity[place]),
+        DisplacedLeaf(
+            conditions=conditions_of(columns.features, *leaves.conditions(index)),
+            label=label,
+            n=int(leaves.sizes[index]),
+            gini=float(leaves.gini[index]),
+            similarity=float(similarity[index]),
         )
-        for place in places.tolist()
+        for index, label in zip(purest.tolist(), labels, strict=True)
     )

@@ -11,14 +11,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
-from maabo_dist.rules.pruning import used_features
+from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, heaviest_classes, leaf_gini
 from maabo_dist.study import Study
 
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 NO_CUT = -1.0
 
 
@@ -32,51 +30,24 @@ def refit(leaves: Leaves, study: Study) -> Leaves:
 
 
 def _refitted(leaves: Leaves, study: Study) -> Leaves:
-    columns, split, wanted, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
-    used = used_features(leaves)
-    places = np.zeros(columns.count, np.int64)
-    places[used] = np.arange(len(used))
-    table = _Table(
-        codes=columns.codes[np.ix_(used, split.train)],
-        places=places,
-        labels=columns.labels[split.train].astype(np.int64),
-        values=_read_only(columns.values),
-        offsets=_read_only(columns.offsets),
-        weights=_read_only(wanted.weights),
-    )
+    table, wanted = study.table, LeafFilter.of(study)
+    labels = study.columns.labels[study.split.train].astype(np.int64)
+    rows = _Rows(table.train_codes, labels, table.values, table.offsets, table.weights)
     bounds, counts = leaves.bounds.copy(), np.zeros_like(leaves.counts)
-    heaviest = _heaviest(leaves.counts, shares)
-    _refit(table, leaves.logic, heaviest, wanted.min_samples, bounds, counts)
-    gini = np.array([weighted_gini(row, wanted.weights) if row.any() else 1.0 for row in counts])
+    heaviest = heaviest_classes(leaves.counts, table.shares)
+    _refit(rows, leaves.logic, heaviest, wanted.min_samples, bounds, counts)
+    gini = leaf_gini(counts, wanted.weights)
     worse = (counts.sum(axis=1) < wanted.min_samples) | ~(gini < wanted.max_gini)
-    worse |= _heaviest(counts, shares) != heaviest
+    worse |= heaviest_classes(counts, table.shares) != heaviest
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
     return replace(leaves, bounds=bounds, counts=counts, gini=gini)
 
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One array type for the kernels: a table from a file cannot be written, and numba would compile for it anew."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _heaviest(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(leaves): the class of greatest weighted count, exactly; ties to the first. It is the one that is published."""
-    many, every = counts.astype(np.int64), np.arange(len(counts))
-    best = np.zeros(len(counts), np.int64)
-    for c in range(1, counts.shape[1]):
-        best = np.where(many[:, c] * shares[best] > many[every, best] * shares[c], c, best)
-    return best
-
-
-class _Table(NamedTuple):
+class _Rows(NamedTuple):
     """Training rows; a named tuple is what a kernel takes whole."""
 
     codes: Any
-    """(features used, rows)."""
-    places: Any
-    """(D): where the codes of a feature are."""
+    """(D, rows)."""
     labels: Any
     values: Any
     offsets: Any
@@ -98,7 +69,7 @@ def _refit(table: Any, logic: Any, labels: Any, min_samples: int, bounds: Any, c
             _mark(table, logic[leaf, conditions], bounds[leaf, conditions], conditions, masks)
             conditions += 1
         everything = (np.int64(1) << conditions) - 1
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             moved = False
             for j in range(conditions):
                 literal, bound = logic[leaf, j], bounds[leaf, j]
@@ -121,7 +92,7 @@ def _mark(table: Any, literal: int, bound: float, j: int, masks: Any) -> None:
     feature, large, bit = literal >> 1, literal & 1, np.int64(1) << j
     values = table.values[table.offsets[feature] : table.offsets[feature + 1]]
     cut = np.searchsorted(values, bound, side="right")
-    codes = table.codes[table.places[feature]]
+    codes = table.codes[feature]
     for row in range(len(masks)):
         holds = (codes[row] >= cut) == large
         masks[row] = masks[row] | bit if holds else masks[row] & ~bit
@@ -131,7 +102,7 @@ def _mark(table: Any, literal: int, bound: float, j: int, masks: Any) -> None:
 def _count(table: Any, feature: int, masks: Any, others: Any, bins: Any) -> Any:
     """Fill `bins` with the rows of each value and class in which the `others` hold; returns those of each class."""
     bins[: table.offsets[feature + 1] - table.offsets[feature]] = 0
-    totals, codes = np.zeros(bins.shape[1], np.int64), table.codes[table.places[feature]]
+    totals, codes = np.zeros(bins.shape[1], np.int64), table.codes[feature]
     for row in range(len(masks)):
         if masks[row] & others == others:
             bins[codes[row], table.labels[row]] += 1

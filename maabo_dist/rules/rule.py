@@ -66,7 +66,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Displaced:
+class DisplacedLeaf:
     """A reliable leaf that a kept rule made redundant."""
 
     conditions: tuple[Condition, ...]
@@ -104,7 +104,7 @@ class Rule:
     """Id of the published rule most similar to it, and how similar."""
     most_similar_by: float
     source: Source
-    displaced: tuple[Displaced, ...]
+    displaced: tuple[DisplacedLeaf, ...]
     """The best of the leaves it made redundant."""
     displaced_total: int
     """How many distinct ones there were."""

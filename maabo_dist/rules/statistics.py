@@ -1,78 +1,117 @@
-"""What the rows say of a rule: on the rows it was made from, on the validation rows, and on rows never seen."""
+"""Intervals and tests for counts of rows: Wilson, Fisher's exact test, Fisher's combination, Benjamini–Hochberg.
 
-from collections.abc import Sequence
+The numbers that decide which conditions stay and the numbers that reports show come from the same functions. Decisions
+must be the same on every machine: what they need is computed with +, −, ×, ÷ of doubles in a fixed order.
+"""
+
+from math import sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.rules.rule import HeldOut, Support
+from maabo_dist._util.jit import kernel
 
 Z_95 = 1.959963984540054
+LN_2 = 0.6931471805599453
+LN_TERMS = 14
 
-
-def support(covered: npt.NDArray[np.bool_], labels: npt.NDArray[np.int32], label: int, classes: int) -> Support:
-    """How a rule that predicts `label` and covers these rows does on them."""
-    counts = np.bincount(labels[covered], minlength=classes)
-    n, of_class = int(counts.sum()), int((labels == label).sum())
-    precision = int(counts[label]) / n if n else None
-    return Support(
-        rows=len(labels),
-        n=n,
-        counts=tuple(counts.tolist()),
-        precision=precision,
-        recall=int(counts[label]) / of_class if of_class else None,
-        lift=precision * len(labels) / of_class if precision is not None and of_class else None,
-    )
-
-
-def held_out(supports: Sequence[Support], labels: Sequence[int], of_class: npt.NDArray[np.int64]) -> list[HeldOut]:
-    """Add intervals and tests to the supports of all published rules on the held-out rows.
-
-    `of_class` counts the held-out rows of each class. The q-values correct for as many tests as there are rules.
-    """
-    p_values = [fisher(part, label, int(of_class[label])) for part, label in zip(supports, labels, strict=True)]
-    tests = zip(supports, labels, p_values, benjamini_hochberg(p_values), strict=True)
-    return [_tested(part, label, p, q) for part, label, p, q in tests]
-
-
-def _tested(part: Support, label: int, p: float, q: float) -> HeldOut:
-    low, high = wilson(part.counts[label], part.n)
-    return HeldOut(
-        rows=part.rows,
-        n=part.n,
-        counts=part.counts,
-        precision=part.precision,
-        recall=part.recall,
-        lift=part.lift,
-        precision_low=low,
-        precision_high=high,
-        p=p,
-        q=q,
-    )
+Floats = npt.NDArray[np.float64]
 
 
 def wilson(hits: int, n: int) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % Wilson interval of a share."""
+    """The 95 % Wilson interval of a share; (None, None) if `n` is 0."""
     if n == 0:
         return None, None
     share, z2 = hits / n, Z_95 * Z_95
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z_95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+    half = Z_95 / (1 + z2 / n) * sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def fisher(part: Support, label: int, of_class: int) -> float:
-    """One-sided Fisher test: how likely are this many hits, or more, if the rule told nothing."""
-    from scipy.stats import hypergeom  # costs half a second; only held-out rows need it
+def fisher_test(
+    hits: npt.ArrayLike, rows: npt.ArrayLike, other_hits: npt.ArrayLike, other_rows: npt.ArrayLike
+) -> Floats:
+    """One-sided p-values of Fisher's exact test, element by element; the arguments are broadcast.
 
-    return float(min(1.0, hypergeom.sf(part.counts[label] - 1, part.rows, of_class, part.n)))
+    The probability of at least `hits` hits among `rows`, given the hits in both groups together, if membership of a
+    group and being a hit were independent.
+    """
+    counts = np.broadcast_arrays(hits, rows, other_hits, other_rows)
+    flat = tuple(np.array(each, np.int64, order="C").ravel() for each in counts)
+    p_values = np.empty(counts[0].size)
+    _fisher_tails(flat, p_values)
+    return p_values.reshape(counts[0].shape)
 
 
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: the false discovery rate at which each test would be called."""
+def combine_p_values(products: Floats) -> Floats:
+    """Fisher's method for two independent p-values: q (1 − ln q) of their product q."""
+    positive = products > 0
+    p_values: Floats = np.where(positive, products * (1 - portable_log(np.where(positive, products, 1.0))), 0.0)
+    return p_values
+
+
+def largest_significant_product(level: float) -> float:
+    """The greatest product of two independent p-values that Fisher's method calls significant."""
+    low, high = 0.0, level
+    for _ in range(200):
+        middle = (low + high) / 2
+        if combine_p_values(np.array([middle]))[0] > level:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def benjamini_hochberg(p_values: npt.ArrayLike) -> Floats:
+    """Adjusted p-values: the false discovery rate at which each test would be called significant."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")[::-1]
-    ranks = np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum.accumulate(p[order] * len(p) / ranks) if len(p) else []
-    return [float(value) for value in np.minimum(adjusted, 1.0)]
+    adjusted[order] = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
+    return np.minimum(adjusted, 1.0)
+
+
+def portable_log(values: Floats) -> Floats:
+    """The natural logarithm by a series: that of a library may differ between machines in its last bit."""
+    mantissa, exponent = np.frexp(values)  # 0.5 ≤ mantissa < 1
+    small = mantissa < 0.75  # brought near 1, where the series is all there is: nothing cancels
+    mantissa, exponent = np.where(small, 2 * mantissa, mantissa), exponent - small
+    ratio = (mantissa - 1) / (mantissa + 1)
+    square, series = ratio * ratio, np.zeros_like(ratio)
+    for term in range(LN_TERMS, -1, -1):
+        series = series * square + 1.0 / (2 * term + 1)
+    logarithm: Floats = exponent * LN_2 + 2 * ratio * series
+    return logarithm
+
+
+@kernel
+def _fisher_tails(counts: Any, p_values: Any) -> None:
+    hits, rows, other_hits, other_rows = counts
+    for i in range(len(p_values)):
+        p_values[i] = _fisher_tail(hits[i], rows[i], hits[i] + other_hits[i], other_rows[i])
+
+
+@kernel
+def _fisher_tail(hits: int, rows: int, total: int, others: int) -> float:
+    """P(at least `hits` of the `total` hits are among `rows`, and not among the `others`).
+
+    The terms of the hypergeometric distribution are summed relative to the greatest one, by their ratios.
+    """
+    low, high = max(0, total - others), min(total, rows)
+    if hits <= low:
+        return 1.0
+    mode = min(max((rows + 1) * (total + 1) // (rows + others + 2), low), high)
+    everything, tail, term = 1.0, 1.0 if mode >= hits else 0.0, 1.0
+    for x in range(mode + 1, high + 1):
+        term *= (total - x + 1) * (rows - x + 1) / (x * (others - total + x))
+        everything += term
+        if x >= hits:
+            tail += term
+    term = 1.0
+    for x in range(mode - 1, low - 1, -1):
+        term *= (x + 1) * (others - total + x + 1) / ((total - x) * (rows - x))
+        everything += term
+        if x >= hits:
+            tail += term
+    return tail / everything

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from maabo_dist.rules.leaves import LeafFilter
-from maabo_dist.rules.refitting import MOST_ROUNDS
+from maabo_dist.rules.refitting import MAX_ROUNDS
 from tests.reference.pruning import all_hold, class_counts, gini, heaviest
 
 
@@ -18,7 +18,7 @@ def refitted(rule, study):
     columns, split, wanted, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
     label = heaviest(class_counts(columns, split.train, rule), shares)
     fitted, rests = list(rule), False
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = list(fitted)
         for j, (literal, _) in enumerate(rule):
             fitted[j] = (literal, best_bound(columns, split.train, fitted, j, label, wanted))

@@ -4,7 +4,7 @@ from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import StopReason
 from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
-from maabo_dist.rules.rule import Displaced, HeldOut, Rule, Source, Support
+from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 
@@ -45,7 +45,7 @@ def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displ
 
 
 def make_displaced(*conditions):
-    return Displaced(conditions, label=1, n=9, gini=0.2, similarity=0.75)
+    return DisplacedLeaf(conditions, label=1, n=9, gini=0.2, similarity=0.75)
 
 
 def make_result(

@@ -1,16 +1,14 @@
 """Conditions that earn their place: equal to the slow twin, and right about what was planted."""
 
-import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import hypergeom
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, reliable_leaves
-from maabo_dist.rules.pruning import Multiplicity, _feature_q, _fisher, _ln, _Tally, combined, product_bar, prune
+from maabo_dist.rules.pruning import Multiplicity, feature_q_values, prune
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.depth_search import depth_search
@@ -132,7 +130,7 @@ def test_a_feature_is_measured_against_all_of_the_table():
     p = np.array([[0.01, 0.3], [0.04, 0.5], [0.02, 1.0]])
     logic = np.array([[0, 2], [1, 2], [5, NO_LITERAL]], np.int32)
 
-    q_values = _feature_q(logic, p, features=10)
+    q_values = feature_q_values(logic, p, features=10)
 
     # By Simes 0.02, 0.5 and 0.02; the two best of ten features are at 10 / 2 times that.
     assert q_values.tolist() == pytest.approx([0.1, 1, 0.1, 1, 1, 1, 1, 1, 1, 1])
@@ -141,55 +139,10 @@ def test_a_feature_is_measured_against_all_of_the_table():
 def test_a_condition_must_meet_both_demands():
     many = Multiplicity(np.array([0.001, 0.2]), factor=5.0)
 
-    assert many.adjusted(0, 0.002) == 0.01
-    assert many.adjusted(0, 0.0001) == 0.001
-    assert many.adjusted(1, 0.0001) == 0.2
-    assert many.adjusted(0, 0.7) == 1.0
-
-
-@given(st.floats(5e-324, 1.7e308))
-def test_the_logarithm_is_that_of_the_library(value):
-    assert _ln(np.array([value]))[0] == pytest.approx(math.log(value), rel=1e-15, abs=0)
-
-
-def test_the_logarithm_loses_nothing_near_one_nor_near_zero():
-    values = [
-        *(1 - np.arange(1, 40) * 2.0**-53),
-        *(1 + np.arange(40) * 2.0**-52),
-        *(np.arange(1, 40) * 5e-324),
-        *(2.0 ** np.arange(-1074, 1024)),
-        *np.linspace(0.4, 2.1, 2000),
-    ]
-
-    assert _ln(np.array(values)).tolist() == pytest.approx([math.log(value) for value in values], rel=1e-15, abs=0)
-
-
-@given(st.integers(1, 60), st.integers(0, 60), st.data())
-def test_the_test_is_fishers(rows, others, data):
-    hits, other_hits = data.draw(st.integers(0, rows)), data.draw(st.integers(0, others))
-    tally = _Tally(np.array([other_hits, hits]), np.array([others, rows]))
-
-    expected = hypergeom.sf(hits - 1, rows + others, hits + other_hits, rows)
-
-    assert _fisher(tally, 0) == pytest.approx(expected, rel=1e-9)
-
-
-@given(st.floats(1e-300, 1))
-def test_two_p_values_are_combined_by_fishers_method(product):
-    assert combined(np.array([product]))[0] == pytest.approx(slow.combined(product, 1.0), rel=1e-9)
-
-
-def test_nothing_is_less_likely_than_impossible():
-    assert combined(np.array([0.0, 5e-324, 1.0])).tolist() == [0.0, pytest.approx(3.68e-321, rel=0.01), 1.0]
-
-
-@settings(max_examples=25)
-@given(st.floats(1e-100, 1))
-def test_the_bar_on_the_product_is_fishers_method(level):
-    bar = product_bar(level)
-
-    assert combined(np.array([bar]))[0] == pytest.approx(level, rel=1e-12)
-    assert combined(np.array([bar]))[0] <= level
+    assert many.adjust(0, 0.002) == 0.01
+    assert many.adjust(0, 0.0001) == 0.001
+    assert many.adjust(1, 0.0001) == 0.2
+    assert many.adjust(0, 0.7) == 1.0
 
 
 def test_nothing_in_gives_nothing_out():

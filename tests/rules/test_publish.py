@@ -11,8 +11,16 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.data.split import split_rows
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.publishing import TreeRecords, choose, publish, rules_digest
+from maabo_dist.rules.publishing import (
+    TreeRecords,
+    add_holdout_tests,
+    measure_support,
+    publish,
+    rules_digest,
+    select_leaves,
+)
 from maabo_dist.rules.selection import best_of_each
+from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.settings import TableSettings
 from maabo_dist.trees.depth_search import depth_search
 from tests import factories
@@ -38,7 +46,7 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
     study = factories.make_study(columns, split, similarity_by=by, **{"similarity": 0.7, **settings})
     forest = depth_search(study.table, factories.every_subset(columns.count, 3), 4)
     leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, study.table.weights)), by_bounds=by == "rows")
-    selection = choose(leaves, study)
+    selection = select_leaves(leaves, study)
     rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
     return frame, columns, split, leaves, selection, rules
 
@@ -156,7 +164,7 @@ def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
     study = factories.make_study(columns, split)
     forest = depth_search(study.table, np.array([[0]]), 1)
     leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, study.table.weights)))
-    selection = choose(leaves, study)
+    selection = select_leaves(leaves, study)
     rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
 
     (rare,) = [rule for rule in rules if rule.logic == ((0, True),)]
@@ -237,3 +245,44 @@ def test_the_difference_of_two_neighbouring_thresholds_is_in_the_digest():
     moved = changed_condition(rule, value=float(np.nextafter(rule.conditions[0].value, np.inf)))
 
     assert rules_digest([*rules[:place], moved, *rules[place + 1 :]], CLASSES) != rules_digest(rules, CLASSES)
+
+
+def test_support_is_what_counting_by_hand_gives():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        rows, classes = int(rng.integers(1, 30)), int(rng.integers(2, 5))
+        labels = rng.integers(0, classes, rows).astype(np.int32)
+        covered = rng.random(rows) < rng.choice([0.0, 0.1, 0.6, 1.0])
+        label = int(rng.integers(0, classes))
+
+        found = measure_support(covered, labels, label, classes)
+
+        inside = [int(y) for y, is_in in zip(labels, covered, strict=True) if is_in]
+        of_class = labels.tolist().count(label)
+        assert (found.rows, found.n) == (rows, len(inside))
+        assert found.counts == tuple(inside.count(c) for c in range(classes))
+        precision = inside.count(label) / len(inside) if inside else None
+        assert found.precision == precision
+        assert found.recall == (inside.count(label) / of_class if of_class else None)
+        if precision is None or not of_class:
+            assert found.lift is None
+        else:
+            assert found.lift == pytest.approx(precision / (of_class / rows))
+
+
+def test_held_out_rules_carry_their_interval_and_are_corrected_together():
+    labels = np.array([0] * 10 + [1] * 10, np.int32)
+    masks = [np.arange(20) < 6, np.arange(20) >= 9, np.arange(20) % 2 == 0, np.zeros(20, bool)]
+    predicted = [0, 1, 0, 1]
+    supports = [measure_support(mask, labels, label, 2) for mask, label in zip(masks, predicted, strict=True)]
+
+    tested = add_holdout_tests(supports, predicted, np.array([10, 10]))
+
+    hits = np.array([part.counts[label] for part, label in zip(supports, predicted, strict=True)])
+    covered = np.array([part.n for part in supports])
+    p_values = fisher_test(hits, covered, 10 - hits, 20 - covered)
+    assert [part.p for part in tested] == p_values.tolist()
+    assert [part.q for part in tested] == benjamini_hochberg(p_values).tolist()
+    for part, before, label in zip(tested, supports, predicted, strict=True):
+        assert (part.rows, part.n, part.counts, part.recall) == (before.rows, before.n, before.counts, before.recall)
+        assert (part.precision_low, part.precision_high) == wilson(before.counts[label], before.n)
