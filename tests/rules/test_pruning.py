@@ -1,6 +1,5 @@
 """Conditions that earn their place: equal to the slow twin, and right about what was planted."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
