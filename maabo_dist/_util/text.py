@@ -32,6 +32,13 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {quoted(known)}."
 
 
+def printable(text: str) -> str:
+    r"""Escape line breaks, terminal control codes and other characters that do not print: `\n`, `\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
 NEVER = "never"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FORM = re.compile(r"(\d{1,9})([smhdw])")

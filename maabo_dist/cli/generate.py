@@ -116,7 +116,8 @@ def _table_lines(result: "Score", truth: "Truth") -> list[str]:
     from rich.text import Text
 
     from maabo_dist.cli.tables import format_lines, new_table
-    from maabo_dist.report.wording import conditions_text, one_line
+    from maabo_dist._util.text import printable
+    from maabo_dist.report.wording import conditions_text
 
     table = new_table()
     for title in ("planted", "n", "precision", "found", "by"):
@@ -127,7 +128,7 @@ def _table_lines(result: "Score", truth: "Truth") -> list[str]:
         precision = "–" if rule.precision is None else f"{rule.precision:.2f}"
         cells = (rule.id, f"{rule.n:,}", precision, _VERDICTS[score.verdict], score.by or "–")
         # As Text: names from files must not be read as rich markup.
-        table.add_row(*map(Text, (*cells, one_line(rule.label), conditions_text(rule.conditions))))
+        table.add_row(*map(Text, (*cells, printable(rule.label), conditions_text(rule.conditions))))
     return format_lines(table)
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from maabo_dist._util.text import printable
 from maabo_dist.cli.progress import duration_text
-from maabo_dist.cli.remote import printable
 from maabo_dist.contract.ids import SHORT_DIGITS, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord

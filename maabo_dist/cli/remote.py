@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from maabo_dist._util.text import printable
 from maabo_dist.cli.place import Place
 from maabo_dist.cli.progress import INTERRUPTED, note
 from maabo_dist.contract.ids import short_id
@@ -97,12 +98,3 @@ def check_not_failed(record: JobRecord) -> None:
         verb = "failed" if record.state is JobState.FAILED else "was cancelled"
         reason = f": {printable(record.reason)}" if record.reason else "."
         raise MaaboError(f"Job {short_id(record.id)} {verb}{reason}")
-
-
-def printable(text: str) -> str:
-    """A text from outside, without the codes that would move the cursor of a terminal."""
-    if text.isprintable():
-        return text
-    from maabo_dist.report.wording import one_line  # takes a second to import, and few texts need it
-
-    return one_line(text)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maabo_dist._util.text import printable
 from maabo_dist.cli.jobs import json_option, rules_text
 from maabo_dist.cli.options import SectionedCommand
 from maabo_dist.cli.output import check_page, write_page
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import note
-from maabo_dist.cli.remote import connect, printable
+from maabo_dist.cli.remote import connect
 from maabo_dist.errors import FormatError
 
 if TYPE_CHECKING:

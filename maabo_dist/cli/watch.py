@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maabo_dist._util.text import printable
 from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, repeat_text, shown_progress
-from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, printable, warn_if_idle
+from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, warn_if_idle
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord

@@ -30,7 +30,8 @@ from maabo_dist.plots.style import (
     style_axes,
 )
 from maabo_dist.report.document import conditions_of
-from maabo_dist.report.wording import conditions_text, number_text, one_line
+from maabo_dist._util.text import printable
+from maabo_dist.report.wording import conditions_text, number_text
 
 WIDTH, HEIGHT = 3.3, 2.0
 """Of one histogram, in inches."""
@@ -89,7 +90,7 @@ def _made(marked: Sequence[Marked], rule: Mapping[str, Any], classes: Sequence[s
     axes = new_row(len(marked), WIDTH, max(HEIGHT, 0.7 + 0.2 * most), most=3)
     if axes:
         across = min(3, len(axes))
-        text = fill(one_line(rule["text"]), 46 * across, max_lines=3, placeholder=" …")
+        text = fill(printable(rule["text"]), 46 * across, max_lines=3, placeholder=" …")
         figure, palette = axes[0].figure.figure, palette_for(axes[0])
         names = [name or "others" for name in classes]
         class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))

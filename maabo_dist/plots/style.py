@@ -12,13 +12,13 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
+from maabo_dist._util.text import printable
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
 from maabo_dist.report.document import Document, result_document
 from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
 from maabo_dist.report.figures import Exhibits
-from maabo_dist.report.wording import one_line
 from maabo_dist.rules.rule import Rule
 
 
@@ -131,7 +131,7 @@ def name_rows(ax: Axes, names: Sequence[str], length: int = 28) -> None:
 
 def shortened(text: str, length: int) -> str:
     """The text on one line, at most so many signs long."""
-    text = one_line(text)
+    text = printable(text)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

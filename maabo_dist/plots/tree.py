@@ -22,7 +22,7 @@ from maabo_dist.plots.style import (
     set_title,
     style_axes,
 )
-from maabo_dist.report.wording import one_line
+from maabo_dist._util.text import printable
 
 Node = Mapping[str, Any]
 
@@ -149,7 +149,7 @@ def _draw(ax: Axes, spot: Spot, stack: Stack, palette: Palette) -> None:
 
 def _question(text: str) -> str:
     """A long one loses the middle: the end has the threshold."""
-    text = one_line(text)
+    text = printable(text)
     if len(text) <= MOST_SIGNS:
         return text
     return f"{text[: MOST_SIGNS - _THRESHOLD - 1]}…{text[-_THRESHOLD:]}"

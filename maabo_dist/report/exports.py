@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
-from maabo_dist.report.wording import conditions_text, dropped_texts, one_line
+from maabo_dist.report.wording import conditions_text, dropped_texts
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -67,7 +68,7 @@ def _caption(rule: Mapping[str, Any], document: Document) -> str:
     """A comment on one line, whatever the names hold."""
     precision = rule["train"]["precision"]
     shown = "" if precision is None else f", precision {precision:.3f}"
-    return one_line(f"{rule['id']}: {predicted_text(rule, document)} (n {rule['n']}{shown})")
+    return printable(f"{rule['id']}: {predicted_text(rule, document)} (n {rule['n']}{shown})")
 
 
 def _csv_header(classes: list[str]) -> list[str]:
@@ -131,7 +132,7 @@ def _markdown_cells(rule: Mapping[str, Any], document: Document, *, lost: bool) 
 
 
 def _markdown_text(text: str) -> str:
-    escaped = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SIGNS.sub(r"\\\1", escaped)
 
 

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from maabo_dist._util.text import printable
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
 from maabo_dist.report.summary import (
     dropping_text,
@@ -27,7 +28,7 @@ from maabo_dist.report.summary import (
     search_text,
     space_text,
 )
-from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, one_line
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
@@ -103,7 +104,7 @@ def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = ""
 
 def _header(document: Document) -> Iterator[RenderableType]:
     dataset, search = document["dataset"], document["search"]
-    title = Text.assemble((one_line(dataset["name"]), "bold"), "  ", (one_line(dataset["target"]), "cyan"))
+    title = Text.assemble((printable(dataset["name"]), "bold"), "  ", (printable(dataset["target"]), "cyan"))
     yield _padded(title)
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
@@ -224,7 +225,7 @@ def _footer(document: Document) -> Iterator[RenderableType]:
         notes.add_column(style="yellow")
         notes.add_column(overflow="fold")
         for note in document["notes"]:
-            notes.add_row("!", Text(one_line(note)))
+            notes.add_row("!", Text(printable(note)))
         yield _padded(notes)
     yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 2))
 

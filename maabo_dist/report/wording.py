@@ -6,6 +6,7 @@ Numbers are rounded to read well, unless a text is asked to be exact: to pick th
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
+from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.rules.rule import Rule
 
@@ -19,13 +20,6 @@ _MOST_DIGITS = 17  # enough to tell any two doubles apart
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
 _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
-
-
-def one_line(text: str) -> str:
-    r"""The text, with line breaks, terminal codes and whatever else does not print spelled out: `\n`, `\x1b`."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def number_text(value: float, digits: int = _DIGITS) -> str:
@@ -87,7 +81,7 @@ def statement_text(conditions: Iterable[Condition], consequence: str) -> str:
 
 def class_text(name: str, classes: Sequence[str], target: str) -> str:
     """`survived = 1`; a class that is a statement itself, such as `progression > 152.1`, stands alone."""
-    return one_line(name if _are_statements(classes, target) else f"{target} = {name}")
+    return printable(name if _are_statements(classes, target) else f"{target} = {name}")
 
 
 def _are_statements(classes: Sequence[str], target: str) -> bool:
@@ -104,15 +98,15 @@ def _group_text(group: Sequence[Condition], *, exact: bool = False) -> str:
 
 
 def _level_text(condition: Condition) -> str:
-    feature = one_line(condition.feature)
+    feature = printable(condition.feature)
     if condition.op in _SIGNS:
-        return f"{feature} {_SIGNS[condition.op]} {one_line(str(condition.value))}"
+        return f"{feature} {_SIGNS[condition.op]} {printable(str(condition.value))}"
     return f"{feature} {condition.op.value}"
 
 
 def _interval_text(group: Sequence[Condition], *, exact: bool) -> str:
     """The tightest of the bounds on a number column."""
-    feature = one_line(group[0].feature)
+    feature = printable(group[0].feature)
     low = max(_bounds(group, Op.ABOVE), default=None)
     high = min(_bounds(group, Op.AT_MOST), default=None)
     below, above = _bound_texts([low, high], exact=exact)

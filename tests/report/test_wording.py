@@ -1,8 +1,9 @@
 import pytest
 from handmade import AGE, make_rule
 
+from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.report.wording import condition_text, conditions_text, number_text, one_line, rule_text
+from maabo_dist.report.wording import condition_text, conditions_text, number_text, rule_text
 
 CUT = ("progression ≤ 152.1", "progression > 152.1")
 QUANTILES = ("y ≤ 3", "3 < y ≤ 7", "y > 7")
@@ -99,5 +100,5 @@ def test_a_class_that_is_a_statement_stands_alone_and_no_other_does(classes, tar
 
 
 def test_names_cannot_break_a_line_or_steer_a_terminal():
-    assert one_line("a\nb\r\x1b[31mc\u2028d\u202e") == "a\\nb\\r\\x1b[31mc\\u2028d\\u202e"
-    assert one_line("größe 身長 🙂") == "größe 身長 🙂"
+    assert printable("a\nb\r\x1b[31mc\u2028d\u202e") == "a\\nb\\r\\x1b[31mc\\u2028d\\u202e"
+    assert printable("größe 身長 🙂") == "größe 身長 🙂"

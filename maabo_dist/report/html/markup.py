@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import log10
 
+from maabo_dist._util.text import printable
 from maabo_dist.report.document import Document
 from maabo_dist.report.summary import FunnelStep, funnel_steps
-from maabo_dist.report.wording import one_line
 
 Attribute = str | int | float | bool | None
 
@@ -21,7 +21,7 @@ class Html(str):
 
 def shown(text: str) -> Html:
     """Text from data as HTML: signs that do not print are spelled out, signs of HTML escaped."""
-    return Html(escape(one_line(text)))
+    return Html(escape(printable(text)))
 
 
 def joined(parts: Iterable[str], gap: str = "") -> Html:

@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from maabo_dist._util.text import printable
 from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import Exhibits
-from maabo_dist.report.wording import conditions_text, dropped_texts, one_line
+from maabo_dist.report.wording import conditions_text, dropped_texts
 from maabo_dist.rules.statistics import wilson
 
 # <, > and & could end or begin markup; the two line ends end a line of script; half a surrogate is no character.
@@ -19,9 +20,9 @@ def payload(document: Document, exhibits: Exhibits | None) -> str:
     """JSON text for a script element."""
     dataset = document["dataset"]
     data = {
-        "classes": [one_line(name) for name in dataset["classes"]],
+        "classes": [printable(name) for name in dataset["classes"]],
         "rates": [dataset["base_rates"][name] for name in dataset["classes"]],
-        "target": one_line(dataset["target"]),
+        "target": printable(dataset["target"]),
         "parts": dataset["parts"],
         "rules": [_rule(rule, document, entry) for rule, entry in _beside(document["rules"], exhibits)],
         "exhibits": None if exhibits is None else _displayed(exhibits),
@@ -48,7 +49,7 @@ def _rule(rule: Mapping[str, Any], document: Document, entry: Mapping[str, Any] 
         "own": document["dataset"]["classes"].index(rule["class"]),
         "if": conditions_text(conditions_of(rule)),
         "then": predicted_text(rule, document),
-        "columns": sorted({one_line(condition["feature"]) for condition in rule["conditions"]}),
+        "columns": sorted({printable(condition["feature"]) for condition in rule["conditions"]}),
         "sql": to_sql(alone),
         "pandas": to_pandas(alone),
         "dropped": dropped_texts(dropped_of(rule)),
@@ -82,8 +83,8 @@ def _displayed(exhibits: Exhibits) -> dict[str, Any]:
         for key, value in exhibits.items()
         if key not in {"format", "digest", "versions", "rules", "histograms"}
     }
-    names = [None if name is None else one_line(name) for name in exhibits["classes"]]
-    features = [entry | {"name": one_line(entry["name"])} for entry in exhibits["use"]["features"]]
+    names = [None if name is None else printable(name) for name in exhibits["classes"]]
+    features = [entry | {"name": printable(entry["name"])} for entry in exhibits["use"]["features"]]
     return own | {
         "pictured": len(exhibits["rules"]),
         "classes": names,
@@ -94,7 +95,7 @@ def _displayed(exhibits: Exhibits) -> dict[str, Any]:
 
 def _histogram(picture: Mapping[str, Any]) -> dict[str, Any]:
     """As it is, with `shown` beside the levels as they are in the table, which conditions name."""
-    shown: dict[str, Any] = {"column": one_line(picture["column"])}
+    shown: dict[str, Any] = {"column": printable(picture["column"])}
     if "levels" in picture:
-        shown["shown"] = [None if level is None else one_line(level) for level in picture["levels"]]
+        shown["shown"] = [None if level is None else printable(level) for level in picture["levels"]]
     return {**picture, **shown}

@@ -1,0 +1,1 @@
+"""Building blocks shared by the project's command lines: `maabo`, `python -m scheduler` and `python -m deploy.…`."""
