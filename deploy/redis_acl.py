@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 
 from deploy.files import write_private
-from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.console.commands import run_command
 from maabo_dist.cluster.redis_store import KEY as ARTIFACT
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
@@ -269,7 +269,7 @@ def redis_acl(prefix: str, database: int, own_queues: tuple[str, ...], version: 
 
 def main() -> None:
     """Run the command line."""
-    sys.exit(exit_code(redis_acl, "python -m deploy.redis_acl"))
+    sys.exit(run_command(redis_acl, "python -m deploy.redis_acl"))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maabo_dist.cli.exit_codes import exit_code
 from maabo_dist.cluster.address import check_redis
 from maabo_dist.cluster.broker import check_broker
 from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.tracing import Tracing
+from maabo_dist.console.commands import run_command
 from maabo_dist.errors import MaaboError
 from scheduler.commands import backup_command, restore_command, token_group
 
@@ -70,7 +70,7 @@ scheduler.add_command(restore_command)
 
 def main() -> int:
     """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
-    return exit_code(scheduler, "python -m scheduler")
+    return run_command(scheduler, "python -m scheduler")
 
 
 def _run_scheduler() -> None:

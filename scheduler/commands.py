@@ -16,17 +16,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from maabo_dist._util.text import seconds_until
-from maabo_dist.cli.access import (
-    new_token_options,
-    scope_names,
-    show_tokens,
-    tell_created,
-    tenant_option,
-    token_number,
-)
-from maabo_dist.cli.jobs import json_option
 from maabo_dist.cluster.address import redis_errors
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.console.commands import json_option
+from maabo_dist.console.tokens import (
+    new_token_options,
+    parse_scopes,
+    parse_token_id,
+    print_new_token,
+    print_tokens,
+    tenant_option,
+)
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.ledger.ledger import Ledger
@@ -54,10 +54,10 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     for option, text, fewest in (("--tenant", tenant, 1), ("--name", name, 0)):
         if not fewest <= len(text) <= MOST_TEXT:
             raise SettingsError(f"{option} has {len(text)} characters; {fewest} to {MOST_TEXT} are taken.")
-    made = make_token(tenant, frozenset(scope_names(scopes)), time(), name=name, seconds=seconds_until(expires))
+    made = make_token(tenant, frozenset(parse_scopes(scopes)), time(), name=name, seconds=seconds_until(expires))
     with _ledger() as ledger:
         ledger.tokens.add(made.row)
-    tell_created(made.text, _told(made.row))
+    print_new_token(made.text, _told(made.row))
     return 0
 
 
@@ -68,7 +68,7 @@ def list_command(tenant: str | None, as_json: bool) -> int:
     """List the tokens that were made, the oldest first."""
     with _ledger() as ledger:
         found = [_told(row) for row in ledger.tokens.of_tenant(tenant)]
-    show_tokens(found, as_json=as_json)
+    print_tokens(found, as_json=as_json)
     return 0
 
 
@@ -76,7 +76,7 @@ def list_command(tenant: str | None, as_json: bool) -> int:
 @click.argument("token_id", metavar="ID")
 def revoke_command(token_id: str) -> int:
     """Revoke the token of this ID: from now on it is of no use."""
-    number = token_number(token_id)
+    number = parse_token_id(token_id)
     with _ledger() as ledger:
         revoked = ledger.tokens.revoke(number, time())
     if not revoked:

@@ -12,7 +12,7 @@ import click
 from deploy.local.cluster import run_cluster
 from deploy.local.plan import Options
 from deploy.local.status import StatusPrinter
-from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.console.commands import run_command
 from maabo_dist.errors import SettingsError
 
 DEMO = (sys.executable, "-m", "maabo_dist", "submit", "--dataset", "diabetes", "--wait")
@@ -90,7 +90,7 @@ def demo(flower: bool) -> int:
 
 def main() -> None:
     """Run the command line."""
-    sys.exit(exit_code(local, "python -m deploy.local"))
+    sys.exit(run_command(local, "python -m deploy.local"))
 
 
 if __name__ == "__main__":

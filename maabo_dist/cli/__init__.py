@@ -1,9 +1,9 @@
-"""The command line, `maabo`. Commands translate options into one library call and its result into text.
+"""The command line, `maabo`. Commands translate options into a library call, and its result into text.
 
-At import time only click and the settings are loaded, so that `--help` answers at once; a command imports numpy and
-all that follows when it runs.
+Only click and the settings are imported with this package, so that `--help` is fast; commands import NumPy and other
+large packages when they run.
 
-Exit codes: 0 done, 1 failed, 2 something that was given is wrong, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 invalid input, 130 interrupted.
 """
 
 import atexit
@@ -14,7 +14,7 @@ import click
 
 from maabo_dist._version import __version__
 from maabo_dist.cli.access import quota_group, token_group
-from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.cli.connection import ClusterAddress, cluster_options
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
     cancel_command,
@@ -26,24 +26,24 @@ from maabo_dist.cli.jobs import (
 )
 from maabo_dist.cli.mine import mine_command
 from maabo_dist.cli.paper import paper_group
-from maabo_dist.cli.place import Place, place_options
 from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.cli.submit import submit_command
 from maabo_dist.cli.watch import watch_command
+from maabo_dist.console.commands import run_command
 
 __all__ = ["maabo", "main"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maabo", message="%(prog)s %(version)s")
-@place_options
+@cluster_options
 @click.pass_context
-def maabo(context: click.Context, place: Place) -> None:
+def maabo(context: click.Context, address: ClusterAddress) -> None:
     """Mine short lists of reliable, dissimilar if-then rules from tables.
 
-    Which cluster is meant may be said before a command or after it.
+    Options that name a cluster may be given before or after a command.
     """
-    context.obj = place
+    context.obj = address
 
 
 for command in (
@@ -78,9 +78,9 @@ def _tune_garbage_collector() -> None:
 
 
 def main() -> None:
-    """Run a command, and turn every way in which it is expected to end into a line and an exit code."""
+    """Run a command, and exit with its exit code."""
     _tune_garbage_collector()
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show ≤ should get an escape, not a traceback.
+        # A terminal that cannot encode ≤ gets an escape sequence, not a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(exit_code(maabo, "maabo"))
+    sys.exit(run_command(maabo, "maabo"))

@@ -115,8 +115,8 @@ def _write_frame(frame: "pd.DataFrame", file: BinaryIO, extension: str) -> None:
 def _table_lines(result: "Score", truth: "Truth") -> list[str]:
     from rich.text import Text
 
-    from maabo_dist.cli.tables import format_lines, new_table
     from maabo_dist._util.text import printable
+    from maabo_dist.cli.tables import format_lines, new_table
     from maabo_dist.report.wording import conditions_text
 
     table = new_table()

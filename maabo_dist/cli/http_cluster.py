@@ -1,15 +1,15 @@
-"""A cluster over its HTTP server: tables go there as they are, and are prepared there."""
+"""`HttpCluster`: a cluster reached through its HTTP server. Tables are uploaded as they are and prepared there."""
 
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from maabo_dist.cli.cluster_port import Listing, Wishes
-from maabo_dist.cli.progress import shown_progress
-from maabo_dist.cli.repeats import repeats_of
+from maabo_dist.cli.cluster import JobList, SubmitOptions, repeat_settings_of
+from maabo_dist.cli.progress import progress_display
 from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.uploads import MAX_NAME_LENGTH
@@ -23,169 +23,167 @@ if TYPE_CHECKING:
     from maabo_dist.data.preparation import PreparedTable
     from maabo_dist.settings import MiningSettings
 
-EFFECT_SECONDS = 20.0
-"""Wishes are heard every few seconds."""
-LOOK_PAUSE = 0.2
-NOT_FOUND = 404
-CONFLICT = 409
-"""How a server says that there are no rules, or none yet."""
+COMMAND_SECONDS = 20.0
+"""Schedulers read commands every few seconds."""
+POLL_SECONDS = 0.2
 
 
 class HttpCluster:
-    """A cluster, seen through a server of it. `tenant` is that of the token."""
+    """A cluster behind a server. `tenant` is the tenant of the token."""
 
-    def __init__(self, client: Client, tenant: str, say: Callable[[str], None]) -> None:
-        self.client, self.tenant, self.say = client, tenant, say
+    def __init__(self, client: Client, tenant: str, note: Callable[[str], None]) -> None:
+        self.client, self.tenant, self.note = client, tenant, note
 
     @classmethod
-    def connected(cls, client: Client, say: Callable[[str], None]) -> Self:
-        """A server that has answered and knows the token: mistakes are met before a table is read."""
-        return cls(client, client.quota().tenant, say)
+    def connect(cls, client: Client, note: Callable[[str], None]) -> Self:
+        """Check that the server answers and accepts the token, before a table is read."""
+        return cls(client, client.quota().tenant, note)
 
     @property
     def address(self) -> str:
-        """Of the server."""
+        """The URL of the server."""
         return self.client.url
 
     def idle(self) -> bool:
-        """Whether no scheduler is running; where a gateway shows only the calls themselves, nobody can tell."""
+        """Return True if the server reports that no scheduler is running; False if it is unknown."""
         try:
             return self.client.ready().get("scheduler", "ok") != "ok"
-        except ServerUnreachableError:
+        except ServerUnreachableError:  # a gateway that forwards only /v1
             return False
 
     def record(self, job: str) -> JobRecord:
-        """Where a job stands."""
-        return self.named(self.client.job(job).known)
+        """Return the current record of a job."""
+        return self.add_tenant(self.client.job(job).known)
 
     def find(self, prefix: str) -> JobRecord:
-        """The job of this id, or the only one whose id begins so, for which all are looked through."""
+        """Return the only job whose id starts with this prefix; short prefixes search all jobs."""
         digits = parse_prefix(prefix)
         if len(digits) == DIGITS:
             return self.record(digits)
-        return self.record(
-            match_one(digits, sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)}))
-        )
+        ids = sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)})
+        return self.record(match_one(digits, ids))
 
-    def listing(self, state: JobState | None, most: int) -> Listing:
-        """Jobs, the newest first; more than are shown are not counted, as that would take a call for each 200."""
-        wanted = None if state is None else state.value
-        found = [self.named(job.known) for job in islice(self.client.jobs(state=wanted), most + 1)]
-        return Listing(found[:most], None if len(found) > most else 0)
+    def list_jobs(self, state: JobState | None, limit: int) -> JobList:
+        """Return the newest jobs. The others are not counted, which would take a request for every 200."""
+        jobs = self.client.jobs(state=None if state is None else state.value)
+        records = [self.add_tenant(job.known) for job in islice(jobs, limit + 1)]
+        return JobList(records[:limit], None if len(records) > limit else 0)
 
     def follow(self, job: str) -> Iterator[JobRecord]:
-        """The record now, and whenever an event tells of another."""
+        """Yield the record now, and whenever an event changes it."""
         record = self.record(job)
         yield record
         if record.state.ended:
             return
         for event in self.client.job(job).events():
             status = event.status
-            if status is not None and self.named(status) != record:
-                record = self.named(status)
+            if status is not None and self.add_tenant(status) != record:
+                record = self.add_tenant(status)
                 yield record
         yield self.record(job)
 
-    def ask(self, job: str, wish: JobCommand) -> JobRecord:
-        """Ask, and look until it shows."""
-        found = self.client.job(job)
-        if found.state.ended:
-            raise InputError(f"Job {short_id(job)} is {found.state.value}; it cannot be {PAST_TENSE[wish]}.")
-        status = {"pause": found.pause, "resume": found.resume, "cancel": found.cancel}[wish]()
-        end = time.monotonic() + EFFECT_SECONDS
-        while not is_applied(status, wish):
+    def send_command(self, job: str, command: JobCommand) -> JobRecord:
+        """Send a command, and poll until it has taken effect."""
+        handle = self.client.job(job)
+        if handle.state.ended:
+            raise InputError(f"Job {short_id(job)} is {handle.state.value}; it cannot be {PAST_TENSE[command]}.")
+        status = {"pause": handle.pause, "resume": handle.resume, "cancel": handle.cancel}[command]()
+        end = time.monotonic() + COMMAND_SECONDS
+        while not is_applied(status, command):
             if time.monotonic() > end:
-                silence = "No scheduler is running." if self.idle() else "The schedulers have not answered."
-                raise MaaboError(f"{silence} Job {short_id(job)} is not {PAST_TENSE[wish]} yet; the request is noted.")
-            time.sleep(LOOK_PAUSE)
-            status = found.status()
-        return self.named(status)
+                cause = "No scheduler is running." if self.idle() else "The schedulers did not respond."
+                raise MaaboError(f"{cause} Job {short_id(job)} is not {PAST_TENSE[command]} yet; the request is saved.")
+            time.sleep(POLL_SECONDS)
+            status = handle.status()
+        return self.add_tenant(status)
 
     def document(self, job: str) -> str | None:
-        """The rules; None before there are any."""
+        """Return the rules; None if there are none yet."""
         try:
             return self.final_document(job)
         except ProblemError as error:
-            if error.status == CONFLICT:
+            if error.status == HTTPStatus.CONFLICT:
                 return None
             raise
 
     def final_document(self, job: str) -> str:
-        """The rules of a job that is done."""
+        """Return the rules of a job that is done."""
         document = self.client.job(job).document()
-        document.pop("partial", None)  # `search.stopped` says so too, as in every document
+        document.pop("partial", None)  # the same as `search.stopped`, which every document has
         return json.dumps(document)
 
-    def exhibits(self, job: str) -> dict[str, Any] | None:
-        """As the server has them, if it does."""
+    def figures(self, job: str) -> dict[str, Any] | None:
+        """Return the data of the report's figures, if the server has it."""
         try:
             return self.client.job(job).exhibits()
         except ProblemError as error:
-            if error.status in {NOT_FOUND, CONFLICT}:
+            if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 return None
             raise
 
-    def order(self, source: Source, wishes: Wishes) -> "HttpOrder":
-        """A job; the table is read here only where repeats have to be drawn from it."""
-        if wishes.tenant not in {None, self.tenant}:
+    def prepare(self, source: Source, options: SubmitOptions) -> "HttpSubmission":
+        """Check the options. The table is read here only if repeats are requested."""
+        if options.tenant not in {None, self.tenant}:
             raise SettingsError(
-                f"--tenant {wishes.tenant}: the token is of the tenant {self.tenant}, and so are its jobs. "
-                "Leave --tenant out, or use another token."
+                f"--tenant {options.tenant}: the token belongs to tenant {self.tenant}. "
+                "Remove --tenant, or use another token."
             )
-        if wishes.name and len(wishes.name) > MAX_NAME_LENGTH:
-            raise SettingsError(f"--name has {len(wishes.name)} characters; at most {MAX_NAME_LENGTH} are taken.")
-        order = HttpOrder(self, source, wishes)
-        return HttpOrder(self, source, wishes, order.repeats()) if source.repeating.repeats else order
+        if options.name and len(options.name) > MAX_NAME_LENGTH:
+            raise SettingsError(f"--name has {len(options.name)} characters; the maximum is {MAX_NAME_LENGTH}.")
+        submission = HttpSubmission(self, source, options)
+        return submission.with_repeats() if source.repeating.repeats else submission
 
-    def named(self, status: JobRecord) -> JobRecord:
-        """As a record. Servers tell a tenant of its own jobs only, and so do not name it."""
-        told = {name: getattr(status, name) for name in JobRecord.model_fields}
-        return JobRecord(**told | {"tenant": self.tenant})
+    def add_tenant(self, status: JobRecord) -> JobRecord:
+        """Return the record with the tenant, which servers omit: a tenant sees only its own jobs."""
+        values = {name: getattr(status, name) for name in JobRecord.model_fields}
+        return JobRecord(**values | {"tenant": self.tenant})
 
 
 @dataclass(frozen=True, slots=True)
-class HttpOrder:
-    """Jobs over HTTP."""
+class HttpSubmission:
+    """A submission over HTTP."""
 
     cluster: HttpCluster
     source: Source
-    wishes: Wishes
-    drawn: "tuple[MiningSettings, ...]" = ()
-    """Settings of the repeats."""
+    options: SubmitOptions
+    repeats: "tuple[MiningSettings, ...]" = ()
+    """The settings of the repeats."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The server makes them."""
+        """Empty: the server assigns ids."""
         return ()
 
-    def features(self) -> int:
-        """Of the table, which is read for this."""
-        return self._prepared().columns.count
+    def count_features(self) -> int:
+        """Read the table, and return its number of features."""
+        return self._prepare().columns.count
 
-    def repeats(self) -> "tuple[MiningSettings, ...]":
-        """The settings of the repeats that were asked for."""
-        return repeats_of(self.source, self._prepared().columns)
+    def with_repeats(self) -> "HttpSubmission":
+        """Return the submission with the settings of its repeats, for which the table is read."""
+        repeats = repeat_settings_of(self.source, self._prepare().columns)
+        return HttpSubmission(self.cluster, self.source, self.options, repeats)
 
     def send(self) -> list[JobRecord]:
-        """Upload the table, which stays the same dataset if the server has it, and ask for the jobs."""
-        table, settings = self.source.raw()
-        dataset = self.cluster.client.upload(table, self.wishes.name or self.source.name)
-        if self.wishes.name and " ".join(self.wishes.name.split()) != dataset.name:
-            self.cluster.say(f"the server has this very table as {dataset.name!r}, and goes on calling it so")
-        given = settings.model_dump(exclude_unset=True)
-        options = {"priority": self.wishes.priority, "fresh": self.wishes.fresh}
+        """Upload the table, unless the server has it, and submit the jobs."""
+        table, settings = self.source.read()
+        dataset = self.cluster.client.upload(table, self.options.name or self.source.name)
+        if self.options.name and " ".join(self.options.name.split()) != dataset.name:
+            self.cluster.note(f"the server already has this table and keeps its name, {dataset.name!r}.")
+        table_settings = settings.model_dump(exclude_unset=True)
         return [
-            self._sent(dataset, given | mining.model_dump(exclude_unset=True), options)
-            for mining in (self.source.mining, *self.drawn)
+            self._submit(dataset, table_settings | mining.model_dump(exclude_unset=True))
+            for mining in (self.source.mining, *self.repeats)
         ]
 
-    def _sent(self, dataset: "Dataset", settings: dict[str, Any], options: dict[str, Any]) -> JobRecord:
-        job = self.cluster.client.submit(dataset, **settings, **options)
+    def _submit(self, dataset: "Dataset", settings: dict[str, Any]) -> JobRecord:
+        job = self.cluster.client.submit(dataset, **settings, priority=self.options.priority, fresh=self.options.fresh)
         if not job.created:
-            self.cluster.say(f"job {short_id(job.id)} mines the same, and is used; --fresh mines anew")
-        return self.cluster.named(job.known)
+            self.cluster.note(
+                f"job {short_id(job.id)} has the same table and settings and is used; --fresh starts another."
+            )
+        return self.cluster.add_tenant(job.known)
 
-    def _prepared(self) -> "PreparedTable":
-        with shown_progress(quiet=self.wishes.quiet):
-            table, _ = self.source.prepared()
+    def _prepare(self) -> "PreparedTable":
+        with progress_display(quiet=self.options.quiet):
+            table, _ = self.source.prepare()
         return table

@@ -1,67 +1,87 @@
-"""`maabo jobs`, `status`, `rules`, `pause`, `resume` and `cancel`: what is known and what is wanted of jobs."""
+"""`maabo jobs`, `status`, `rules`, `pause`, `resume` and `cancel`."""
 
 import json
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from maabo_dist.cli.cluster import check_not_failed, job_argument, warn_if_idle
+from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
 from maabo_dist.cli.output import Output, format_options
-from maabo_dist.cli.place import Place, place_options
-from maabo_dist.cli.progress import note
-from maabo_dist.cli.remote import check_not_failed, connect, job_argument, warn_if_idle
-from maabo_dist.contract.ids import short_id
+from maabo_dist.console.commands import json_option, print_json, print_note
+from maabo_dist.console.tables import (
+    NOTHING,
+    Cell,
+    Column,
+    format_duration,
+    format_time,
+    print_fields,
+    print_table,
+)
+from maabo_dist.contract.ids import SHORT_DIGITS, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobCommand, JobRecord
 from maabo_dist.errors import MaaboError
 
 if TYPE_CHECKING:
-    from maabo_dist.cli.cluster_port import Cluster
+    from maabo_dist.cli.cluster import Cluster
 
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+_COLUMNS = (
+    # On a narrow terminal the ids stay whole, so that they can be copied.
+    Column("job", min_width=SHORT_DIGITS),
+    Column("state", min_width=max(map(len, JobState))),
+    Column("dataset", wrap=True, max_width=30),
+    *(Column(title, right=True) for title in ("trees", "best F1", "rules", "age", "ran")),
+)
+_STYLES = {
+    JobState.RUNNING: "cyan",
+    JobState.MINING: "cyan",
+    JobState.PAUSED: "yellow",
+    JobState.DONE: "green",
+    JobState.FAILED: "red",
+    JobState.CANCELLED: "dim",
+}
 
 
 @click.command("jobs")
 @click.option("--state", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The newest N jobs.  [default: 20]")
 @json_option
-@place_options
-def jobs_command(place: Place, state: str | None, limit: int, as_json: bool) -> int:
-    """List the jobs of a cluster, the newest first."""
-    cluster = connect(place)
-    listing = cluster.listing(JobState(state) if state else None, limit)
-    records = listing.records
+@cluster_options
+def jobs_command(address: ClusterAddress, state: str | None, limit: int, as_json: bool) -> int:
+    """List the jobs of a cluster, newest first."""
+    cluster = connect(address)
+    jobs = cluster.list_jobs(JobState(state) if state else None, limit)
     if as_json:
-        click.echo(json.dumps([record.model_dump(mode="json") for record in records], indent=2, ensure_ascii=False))
+        print_json([record.model_dump(mode="json") for record in jobs.records])
         return 0
     warn_if_idle(cluster)
-    if not records:
+    if not jobs.records:
         click.echo(f"No job is {state}." if state else f"There are no jobs at {cluster.address}.")
         return 0
-    from maabo_dist.cli.listing import print_jobs
-
-    print_jobs(records, time.time())
-    if listing.more is None:
-        note(f"there are more; --limit {2 * limit} shows more of them.")
-    elif listing.more:
-        note(f"{listing.more:,} more; --limit {limit + listing.more} shows all.")
+    now = time.time()
+    print_table(_COLUMNS, [tuple(_cells(record, now)) for record in jobs.records])
+    if jobs.more is None:
+        print_note(f"there are more jobs; --limit {2 * limit} shows more of them.")
+    elif jobs.more:
+        print_note(f"{jobs.more:,} more; --limit {limit + jobs.more} shows all.")
     return 0
 
 
 @click.command("status")
 @job_argument
 @json_option
-@place_options
-def status_command(job: str, place: Place, as_json: bool) -> int:
-    """Show where JOB stands. JOB is an id, or its first digits."""
-    cluster = connect(place)
+@cluster_options
+def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
+    """Show the state of JOB, given by its id or the first digits of it."""
+    cluster = connect(address)
     record = cluster.find(job)
     if as_json:
         click.echo(record.model_dump_json(indent=2))
         return 0
-    from maabo_dist.cli.listing import print_record
-
-    print_record(record)
+    print_fields(_fields(record))
     if not record.state.ended:
         warn_if_idle(cluster)
     return 0
@@ -70,21 +90,21 @@ def status_command(job: str, place: Place, as_json: bool) -> int:
 @click.command("rules")
 @job_argument
 @format_options
-@place_options
-def rules_command(job: str, place: Place, **given: Any) -> int:
+@cluster_options
+def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     """Print the rules of JOB: all of them when it is done, those found so far while it runs."""
-    output = Output.given(given)
-    cluster = connect(place, output.say)
+    output = Output.from_options(values)
+    cluster = connect(address, output.note)
     record = cluster.find(job)
-    document = json.loads(rules_text(cluster, record))
-    output.show(document)
+    document = json.loads(read_rules(cluster, record))
+    output.print_rules(document)
     if document["search"]["stopped"] == "running":
-        output.say(f"job {short_id(record.id)} is {record.state.value}; these are the rules it has found so far.")
+        output.note(f"job {short_id(record.id)} is {record.state.value}; these are the rules found so far.")
     return 0
 
 
-def rules_text(cluster: "Cluster", record: JobRecord) -> str:
-    """The document of a job, final or so far; without one, the command ends."""
+def read_rules(cluster: "Cluster", record: JobRecord) -> str:
+    """Return the rules of a job, final or so far; an error if there are none."""
     if record.state is JobState.DONE:
         return cluster.final_document(record.id)
     text = cluster.document(record.id)
@@ -94,28 +114,81 @@ def rules_text(cluster: "Cluster", record: JobRecord) -> str:
     return text
 
 
-def _wishing(wish: JobCommand, wanted: frozenset[JobState], help_text: str) -> click.Command:
-    """A command that asks for a change; `wanted` are the states in which it has come about."""
+def _control_command(name: JobCommand, results: frozenset[JobState], help_text: str) -> click.Command:
+    """Return a command that changes the state of a job; `results` are the states in which it has succeeded."""
 
-    @click.command(wish, help=help_text)
+    @click.command(name, help=help_text)
     @job_argument
-    @place_options
-    def command(job: str, place: Place) -> int:
-        cluster = connect(place)
-        record = cluster.ask(cluster.find(job).id, wish)
+    @cluster_options
+    def command(job: str, address: ClusterAddress) -> int:
+        cluster = connect(address)
+        record = cluster.send_command(cluster.find(job).id, name)
         sentence = f"Job {short_id(record.id)} is {record.state.value}"
-        if record.state not in wanted:
-            raise MaaboError(f"{sentence}: it ended before the request was heard.")
+        if record.state not in results:
+            raise MaaboError(f"{sentence}: it ended before the request was processed.")
         click.echo(f"{sentence}.")
         return 0
 
     return command
 
 
-pause_command = _wishing(
-    "pause", frozenset({JobState.PAUSED}), "Pause JOB: no more trees are sent to workers until it is resumed."
+pause_command = _control_command(
+    "pause", frozenset({JobState.PAUSED}), "Pause JOB: no more tasks are sent to workers until it is resumed."
 )
-resume_command = _wishing(
-    "resume", frozenset(state for state in JobState if not state.ended), "Let a paused JOB go on."
+resume_command = _control_command(
+    "resume", frozenset(state for state in JobState if not state.ended), "Resume a paused JOB."
 )
-cancel_command = _wishing("cancel", frozenset({JobState.CANCELLED}), "End JOB for good.")
+cancel_command = _control_command("cancel", frozenset({JobState.CANCELLED}), "Cancel JOB. This cannot be undone.")
+
+
+def _cells(record: JobRecord, now: float) -> Iterator[Cell]:
+    yield short_id(record.id)
+    yield _state(record)
+    yield record.name
+    yield _trees(record)
+    yield _best_score(record)
+    yield _rules(record)
+    yield format_duration(max(0.0, now - record.created)) if record.created else NOTHING
+    yield format_duration(record.seconds)
+
+
+def _fields(record: JobRecord) -> Iterator[tuple[str, Cell]]:
+    yield "job", record.id
+    yield "state", _state(record)
+    yield "dataset", record.name
+    yield "tenant", record.tenant
+    yield "priority", record.priority.value
+    yield "trees", _trees(record)
+    if record.failed:
+        yield "failed", f"{record.failed:,} subsets"
+    yield "best F1", _best_score(record)
+    yield "rules", _rules(record)
+    for name, moment in (("created", record.created), ("started", record.started), ("finished", record.finished)):
+        if moment:
+            yield name, format_time(moment)
+    yield "ran", format_duration(record.seconds)
+    if record.digest:
+        yield "digest", record.digest[:16]
+    if record.reason:
+        yield "reason", record.reason
+
+
+def _state(record: JobRecord) -> Cell:
+    return record.state.value, _STYLES.get(record.state, "")
+
+
+def _trees(record: JobRecord) -> str:
+    """Format the progress: `120/455 (26 %)`, or `screening 40 %` before the first tree."""
+    if record.pairs and record.pairs_screened is not None:
+        return f"screening {100 * record.pairs_screened // record.pairs} %"
+    if not record.planned:
+        return f"{record.trees:,}"
+    return f"{record.trees:,}/{record.planned:,} ({100 * record.trees // record.planned} %)"
+
+
+def _best_score(record: JobRecord) -> str:
+    return NOTHING if record.best_score is None else f"{record.best_score:.3f}"
+
+
+def _rules(record: JobRecord) -> str:
+    return NOTHING if record.rules is None else f"{record.rules:,}"

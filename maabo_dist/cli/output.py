@@ -1,4 +1,4 @@
-"""Where rules go, and in what form: the options, and the writing."""
+"""`Output`: the options for the format of rules and the files to write, and the writing."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from maabo_dist.cli.options import Command, all_of, section_option
-from maabo_dist.cli.progress import note
+from maabo_dist._util.files import replacing
+from maabo_dist.cli.options import section_option
+from maabo_dist.console.commands import Command, combine, print_note
 from maabo_dist.errors import SettingsError
+from maabo_dist.settings import MiningSettings
 
 if TYPE_CHECKING:
     from maabo_dist.report import Document, Exhibits
-    from maabo_dist.settings import MiningSettings
     from maabo_dist.trees.forest import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
 
-format_options = all_of(
+format_options = combine(
     section_option(
         "--format",
         "format_",
         section="Output",
         type=click.Choice(FORMATS),
         default="table",
-        help="What is printed.  [default: table]",
+        help="Format of the rules on stdout.  [default: table]",
     ),
-    section_option("--json", "as_json", section="Output", is_flag=True, help="The same as --format json."),
+    section_option("--json", "as_json", section="Output", is_flag=True, help="Same as --format json."),
     section_option(
         "--table-name",
         section="Output",
@@ -38,12 +39,12 @@ format_options = all_of(
         help="Name of the table in --format sql.  [default: data]",
     ),
     section_option(
-        "--quiet", "-q", section="Output", is_flag=True, help="Nothing but the rules: no progress, header or notes."
+        "--quiet", "-q", section="Output", is_flag=True, help="Print only the rules: no progress, header or notes."
     ),
 )
 
 explain_option = section_option(
-    "--explain", section="Output", is_flag=True, help="Say on stderr what is chosen for this table, and why."
+    "--explain", section="Output", is_flag=True, help="Explain on stderr what is chosen for this table, and why."
 )
 
 
@@ -52,18 +53,18 @@ report_option = section_option(
     section="Output",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write a page to look at: one HTML file, with pictures.",
+    help="Also write a report with figures as one HTML file.",
 )
 
 
 def out_option(help_text: str) -> Callable[[Command], Command]:
-    """The option `--out`, which not every command fills alike."""
+    """Return the option `--out`; commands differ in the files they write."""
     return section_option("--out", section="Output", metavar="DIR", type=click.Path(path_type=Path), help=help_text)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where the result goes, and in what form."""
+    """The format of the rules on stdout, and the files to write."""
 
     format: str
     table_name: str
@@ -73,53 +74,52 @@ class Output:
     report: Path | None = None
 
     @classmethod
-    def given(cls, values: Mapping[str, Any]) -> Self:
-        """From a command's values. That files can be written is seen to at once: the search may take hours."""
+    def from_options(cls, values: Mapping[str, Any]) -> Self:
+        """Take the output from a command's values, and check now that the files can be written."""
         form = "json" if values["as_json"] else values["format_"]
         out: Path | None = values.get("out")
         if out is not None:
-            from maabo_dist.report.run_folder import make_folder
+            from maabo_dist.report.run_folder import make_folder  # noqa: PLC0415 - see write_files
 
             make_folder(out)
-        page: Path | None = values.get("report")
-        if page is not None:
-            check_page(page)
-        return cls(form, values["table_name"], out, values["quiet"], values.get("explain", False), page)
+        report: Path | None = values.get("report")
+        if report is not None:
+            check_writable(report)
+        return cls(form, values["table_name"], out, values["quiet"], values.get("explain", False), report)
 
-    def say(self, line: str) -> None:
-        """A line for people on stderr, unless they want quiet."""
+    def note(self, line: str) -> None:
+        """Print a message on stderr, unless `--quiet` is given."""
         if not self.quiet:
-            note(line)
+            print_note(line)
 
-    def explain(self, settings: "MiningSettings", columns: int) -> None:
-        """Say how a table of so many columns is going to be mined, if that was asked for."""
+    def explain(self, settings: MiningSettings, columns: int) -> None:
+        """With `--explain`, print how a table with this many columns will be mined."""
         if self.explains:
-            from maabo_dist.report import explained
-            from maabo_dist.search.plan import SearchPlan
+            from maabo_dist.report import explained  # noqa: PLC0415 - see write_files
+            from maabo_dist.search.plan import SearchPlan  # noqa: PLC0415 - see write_files
 
             for line in explained(SearchPlan.settle(settings, columns + settings.probes), settings):
-                note(line)
+                print_note(line)
 
-    def write(
+    def write_files(
         self,
         document: "Document",
         forest: "Forest | None",
         run: Mapping[str, Any],
-        exhibits: "Exhibits | None" = None,
+        figures: "Exhibits | None" = None,
     ) -> None:
-        """Fill the directory and write the page, whichever was asked for."""
+        """Write the directory of `--out` and the report of `--report`."""
+        # pandas and numba take half a second to import; `--help` and input errors must not wait for them.
+        from maabo_dist.report import report_page, write_folder  # noqa: PLC0415
+
         if self.out is not None:
-            from maabo_dist.report import write_folder
-
-            write_folder(self.out, document, forest, run, exhibits)
+            write_folder(self.out, document, forest, run, figures)
         if self.report is not None:
-            from maabo_dist.report import report_page
+            write_file(self.report, report_page(document, figures))
 
-            write_page(self.report, report_page(document, exhibits))
-
-    def show(self, document: "Document") -> None:
-        """Print the rules."""
-        from maabo_dist import report
+    def print_rules(self, document: "Document") -> None:
+        """Print the rules on stdout."""
+        from maabo_dist import report  # noqa: PLC0415 - see write_files
 
         match self.format:
             case "table":
@@ -135,32 +135,30 @@ class Output:
                 text = report.to_sql(document, self.table_name)
             case _:
                 text = report.to_pandas(document)
-        click.echo(text.encode(), nl=False)  # as bytes: what programs read is UTF-8 on every system
+        click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system
         for line in document["notes"]:
-            self.say(line)
+            self.note(line)
 
 
-def check_page(path: Path) -> None:
-    """Say at once why a page could not be written here, if it could not."""
+def check_writable(path: Path) -> None:
+    """Raise an error if a file cannot be written here."""
     if path.is_dir():
-        raise SettingsError(f"{str(path)!r} is a directory. Give the page a file name, such as rules.html.")
+        raise SettingsError(f"{str(path)!r} is a directory. Give a file name, such as rules.html.")
     if not path.parent.is_dir():
         raise SettingsError(
-            f"{str(path)!r}: there is no directory {str(path.parent)!r}. Make it, or give another file."
+            f"{str(path)!r}: the directory {str(path.parent)!r} does not exist. Create it, or give another file."
         )
     try:
-        with TemporaryFile(dir=path.parent):  # permissions are not all that may stand in the way
+        with TemporaryFile(dir=path.parent):  # a check of permissions would miss other causes
             pass
     except OSError as error:
         raise SettingsError(f"{str(path)!r} cannot be written ({error.strerror}). Give another file.") from error
 
 
-def write_page(path: Path, page: str) -> None:
-    """Write the page, whole or not at all."""
-    from maabo_dist._util.files import replacing
-
+def write_file(path: Path, text: str) -> None:
+    """Write a file atomically."""
     try:
         with replacing(path) as file:
-            file.write(page.encode())
+            file.write(text.encode())
     except OSError as error:
         raise SettingsError(f"{str(path)!r}: writing failed ({error.strerror}).") from error

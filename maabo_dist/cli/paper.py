@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from maabo_dist.cli.options import SectionedCommand, all_of, section_option
+from maabo_dist.cli.connection import ClusterAddress, cluster_options
+from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import out_option
-from maabo_dist.cli.place import Place, place_options
-from maabo_dist.cli.progress import Standing, note, shown_progress
+from maabo_dist.cli.progress import Snapshot, progress_display
+from maabo_dist.console.commands import combine, print_note
 from maabo_dist.errors import SettingsError
 
 # The experiments and what they compute with are imported by the functions that need them: `maabo --help` imports this
@@ -37,7 +38,7 @@ _NOT_AS_JOBS = {
     "app2": "app2 computes a function and mines nothing, so there is no job to send.",
 }
 
-_options = all_of(
+_options = combine(
     section_option(
         "--data",
         section="Table",
@@ -59,7 +60,7 @@ _options = all_of(
         "--jobs", section="Search", metavar="N", type=int, help="Number of processes.  [default: all cores]"
     ),
     section_option("--cluster", section="Cluster", is_flag=True, help="Run every case as a job of a running cluster."),
-    place_options,
+    cluster_options,
     out_option("Also write the raw results as CSV, the tables as Markdown and the plot as PNG to this directory."),
     section_option("--json", "as_json", section="Output", is_flag=True, help="Print JSON."),
     section_option("--quiet", "-q", section="Output", is_flag=True, help="Print no progress and no notes."),
@@ -79,16 +80,16 @@ class Options:
     dataset: tuple[str, ...]
     seeds: int | None
     jobs: int | None
-    place: Place | None
+    address: ClusterAddress | None
     """The cluster; None for this machine."""
     out: Path | None
     as_json: bool
     quiet: bool
 
     @classmethod
-    def checked(cls, *, cluster: bool, place: Place, **values: Any) -> Self:
+    def checked(cls, *, cluster: bool, address: ClusterAddress, **values: Any) -> Self:
         """Check what can be checked without a table, and make the output directory."""
-        options = cls(place=place if cluster else None, **values)
+        options = cls(address=address if cluster else None, **values)
         if options.seeds is not None and not 1 <= options.seeds <= MAX_SEEDS:
             raise SettingsError(f"--seeds {options.seeds}: give a number from 1 to {MAX_SEEDS:,}.")
         if options.jobs is not None and options.jobs < 1:
@@ -102,7 +103,7 @@ class Options:
     def note(self, line: str) -> None:
         """Print a line to stderr, unless --quiet."""
         if not self.quiet:
-            note(line)
+            print_note(line)
 
 
 def _command(name: str, about: str, seeds: int) -> click.Command:
@@ -123,7 +124,7 @@ def _run(name: str, options: Options) -> int:
     from maabo_dist.research.paper import EXPERIMENTS
 
     experiment = EXPERIMENTS[name]
-    if options.place is not None and not experiment.jobs:
+    if options.address is not None and not experiment.jobs:
         raise SettingsError(f"{_NOT_AS_JOBS[name]} Run it without --cluster.")
     tables = _choose_tables(experiment, options)
     results = _run_cases(experiment.cases(tables, options.seeds or experiment.seeds), tables, options)
@@ -153,17 +154,17 @@ def _run_cases(cases: "list[Case]", tables: "list[PaperTable]", options: Options
     if not cases:
         return []
     by_name = {table.name: table for table in tables}
-    with shown_progress(quiet=options.quiet) as display:
+    with progress_display(quiet=options.quiet) as display:
         start = monotonic()
-        display.turn_to("running the experiment")
+        display.set_activity("running the experiment")
 
         def report_progress(done: int) -> None:
-            display.update(Standing(done, len(cases), monotonic() - start, "", unit="runs"))
+            display.update(Snapshot(done, len(cases), monotonic() - start, "", unit="runs"))
 
-        if options.place is not None:
+        if options.address is not None:
             from maabo_dist.cli.paper_jobs import run_jobs
 
-            return run_jobs(cases, by_name, options.place, report_progress, options.note)
+            return run_jobs(cases, by_name, options.address, report_progress, options.note)
         from maabo_dist.research.paper.cases import run_cases
 
         return run_cases(cases, by_name, options.jobs or _cores(), report_progress)
@@ -196,7 +197,7 @@ def _plot(findings: "Findings") -> bytes | None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
-        note('no plot is written, as matplotlib is not installed: pip install "maabo-dist[plots]"')
+        print_note('no plot is written, as matplotlib is not installed: pip install "maabo-dist[plots]"')
         return None
     return draw_png(findings.panels)
 

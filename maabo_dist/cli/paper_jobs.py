@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maabo_dist.cli.cluster_port import Wishes
-from maabo_dist.cli.place import Place
-from maabo_dist.cli.remote import check_not_failed, connect, left_running
+from maabo_dist.cli.cluster import SubmitOptions, check_not_failed, leave_running
+from maabo_dist.cli.connection import ClusterAddress, connect
 from maabo_dist.cli.source import Source
-from maabo_dist.contract.job import Priority
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from maabo_dist.cli.cluster_port import Cluster
+    from maabo_dist.cli.cluster import Cluster
     from maabo_dist.data.preparation import PreparedTable
 
 MAX_JOBS = 16
@@ -40,11 +38,11 @@ class CaseSource(Source):
         """The same for all cases on the table, so that a server stores it once."""
         return self.title
 
-    def raw(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
+    def read(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
         """The table with its noise columns."""
         return self.paper_table.frame, self.paper_table.settings
 
-    def prepared(self) -> "tuple[PreparedTable, TableSettings]":
+    def prepare(self) -> "tuple[PreparedTable, TableSettings]":
         """The table, prepared for mining."""
         return prepare(self.paper_table.frame, self.paper_table.settings), self.paper_table.settings
 
@@ -59,19 +57,19 @@ class CaseSource(Source):
 def run_jobs(
     cases: Sequence[Case],
     tables: Mapping[str, PaperTable],
-    place: Place,
+    address: ClusterAddress,
     report_progress: Callable[[int], object],
     say: Callable[[str], None],
 ) -> list[Result]:
     """Run each case as a job of the cluster and return the cases with their outcomes, in order."""
-    cluster = connect(place, say)
+    cluster = connect(address, say)
     outcomes: list[Outcome] = []
     running: deque[str] = deque()
     for case in cases:
         if len(running) == MAX_JOBS:
             outcomes.append(_wait_for_oldest(cluster, running))
             report_progress(len(outcomes))
-        with left_running(*running):
+        with leave_running(*running):
             running.append(_submit(cluster, CaseSource.from_case(case, tables)))
     while running:
         outcomes.append(_wait_for_oldest(cluster, running))
@@ -80,14 +78,14 @@ def run_jobs(
 
 
 def _submit(cluster: "Cluster", source: CaseSource) -> str:
-    wishes = Wishes(source.name, Priority.NORMAL.value, None, fresh=False, quiet=True)
-    (record,) = cluster.order(source, wishes).send()
+    options = SubmitOptions(name=source.name, quiet=True)
+    (record,) = cluster.prepare(source, options).send()
     return record.id
 
 
 def _wait_for_oldest(cluster: "Cluster", running: deque[str]) -> Outcome:
     """Return the outcome of the oldest job and remove it from the queue."""
-    with left_running(*running):
+    with leave_running(*running):
         for _ in cluster.follow(running[0]):
             pass
         check_not_failed(cluster.record(running[0]))

@@ -1,6 +1,6 @@
-"""How a run shows that it is alive, and how it hears Ctrl-C.
+"""Progress displays on stderr, and the handling of Ctrl-C during a search.
 
-A terminal gets a bar, a log gets a line now and then; both on stderr. The display is also what asks a search to stop.
+A terminal shows a progress bar; a log gets a line every few seconds. The display also asks a search to stop.
 """
 
 import signal
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import click
+from maabo_dist.console.commands import print_note
+from maabo_dist.console.tables import format_duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -19,29 +20,27 @@ if TYPE_CHECKING:
 
     from maabo_dist.mining.local import Progress
 
-INTERRUPTED = 130
-"""The exit code after a Ctrl-C."""
 LOG_SECONDS = 10.0
-"""In a log, the time between two lines, and before the first."""
-WARM_UP_SECONDS = 1.0
-"""A search that has said nothing for so long is explained."""
+"""The time before the first line in a log, and between lines."""
+COMPILE_SECONDS = 1.0
+"""A search without a report after this time is assumed to be compiling."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a display shows of a search, here or on a cluster."""
+class Snapshot:
+    """The progress of a search, local or on a cluster, at one moment."""
 
     done: int
     planned: int | None
-    """None before anyone knows."""
+    """None if it is not known yet."""
     seconds: float
-    findings: str
+    details: str
     unit: str = "trees"
-    """What is counted: trees, or pairs before there are any."""
+    """What is counted: trees, or pairs while pairs are screened."""
 
     @property
-    def count_text(self) -> str:
-        """`120/455 trees`; pairs are too many to be read one by one: `40 % of 12,497,500 pairs`."""
+    def count(self) -> str:
+        """`120/455 trees`; for pairs, of which there are many, `40 % of 12,497,500 pairs`."""
         if self.planned is None:
             return f"{self.done:,} {self.unit}"
         if self.unit == "trees":
@@ -49,152 +48,152 @@ class Standing:
         return f"{100 * self.done // max(1, self.planned)} % of {self.planned:,} {self.unit}"
 
 
-class Pace:
-    """How long the rest of a search takes, judged from its first report on: what came before was compiling."""
+class RateEstimate:
+    """The rate of a search, measured from its first snapshot, because the time before it includes compilation."""
 
     def __init__(self) -> None:
-        self.first: Standing | None = None
+        self.first: Snapshot | None = None
 
-    def speed(self, standing: Standing) -> str:
-        """`250 trees/s`, or nothing while there is nothing to judge from."""
+    def format_rate(self, snapshot: Snapshot) -> str:
+        """Return `250 trees/s`; empty if it cannot be estimated yet."""
         first = self.first
-        if first is None or first.unit != standing.unit or standing.seconds <= first.seconds:
+        if first is None or first.unit != snapshot.unit or snapshot.seconds <= first.seconds:
             return ""
-        return f"{(standing.done - first.done) / (standing.seconds - first.seconds):,.0f} {standing.unit}/s"
+        return f"{(snapshot.done - first.done) / (snapshot.seconds - first.seconds):,.0f} {snapshot.unit}/s"
 
-    def time_left(self, standing: Standing) -> str:
-        """`40 s left`, or nothing while there is nothing to judge from."""
-        if standing.planned is None:
+    def format_time_left(self, snapshot: Snapshot) -> str:
+        """Return `40 s left`; empty if it cannot be estimated yet."""
+        if snapshot.planned is None:
             return ""
-        if self.first is None or self.first.unit != standing.unit:
-            self.first = standing
-        done = standing.done - self.first.done
+        if self.first is None or self.first.unit != snapshot.unit:
+            self.first = snapshot
+        done = snapshot.done - self.first.done
         if not done:
             return ""
-        seconds = (standing.seconds - self.first.seconds) * (standing.planned - standing.done) / done
-        return f"{duration_text(seconds)} left"
+        seconds = (snapshot.seconds - self.first.seconds) * (snapshot.planned - snapshot.done) / done
+        return f"{format_duration(seconds)} left"
 
 
 class Display:
-    """Shows nothing, which is what `--quiet` asks for; the others show something."""
+    """A display that shows nothing, for `--quiet`; the base of the others."""
 
     def __init__(self) -> None:
         self.stopping = False
         self.searching = False
         self.activity = ""
         self.heading = ""
-        self.pace = Pace()
+        self.rate = RateEstimate()
         self.repeats = self.run = 0
         self.seconds, self.seconds_before = 0.0, 0.0
 
-    def search_begins(self) -> None:
-        """The table is read; from here on the search reports."""
+    def start_search(self) -> None:
+        """Note that the table is read and the search has started."""
         self.searching = True
 
     def report(self, progress: "Progress") -> bool:
-        """The callback for `mine`: show where the search stands; True asks it to stop."""
-        findings = f"{best_text(progress.best_score)}, {progress.reliable:,} reliable"
+        """Show the progress; the callback of `mine`. Returns True to stop the search."""
+        details = f"{format_best(progress.best_score)}, {progress.reliable:,} reliable"
         self.seconds = self.seconds_before + progress.seconds
         done, planned = progress.planned * self.run + progress.trees, progress.planned * (1 + self.repeats)
-        self.update(Standing(done, planned, self.seconds, findings))
+        self.update(Snapshot(done, planned, self.seconds, details))
         return self.stopping
 
     def report_repeat(self, run: int, progress: "Progress") -> bool:
-        """The same for repeats, from 1: one bar is for the search and all `repeats`, which have as many trees each."""
+        """Show the progress of a repeat, counted from 1. One bar covers the search and all repeats."""
         if run != self.run:
-            self.run, self.seconds_before, self.heading = run, self.seconds, repeat_text(run, self.repeats)
+            self.run, self.seconds_before, self.heading = run, self.seconds, format_repeat(run, self.repeats)
         return self.report(progress)
 
-    def head(self, heading: str) -> None:
-        """What is shown from now on is of another search, under this heading."""
+    def start_job(self, heading: str) -> None:
+        """Start the display of another job under this heading."""
         if heading != self.heading:
-            self.heading, self.pace = heading, Pace()
+            self.heading, self.rate = heading, RateEstimate()
 
-    def update(self, standing: Standing) -> None:
-        """Show where the search stands."""
-        findings = ", ".join(filter(None, [self.heading, standing.findings]))
-        self.show(replace(standing, findings=findings), self.pace.time_left(standing))
+    def update(self, snapshot: Snapshot) -> None:
+        """Show a snapshot."""
+        details = ", ".join(filter(None, [self.heading, snapshot.details]))
+        self.show(replace(snapshot, details=details), self.rate.format_time_left(snapshot))
 
-    def turn_to(self, activity: str) -> None:
-        """Something else goes on now, as when a job on a cluster passes from state to state."""
+    def set_activity(self, activity: str) -> None:
+        """Show what is being done, for example the state of a job on a cluster."""
         self.activity = activity
 
-    def show(self, standing: Standing, left: str) -> None:
-        """Show it; `left` says how long the rest takes."""
+    def show(self, snapshot: Snapshot, time_left: str) -> None:
+        """Show a snapshot and the estimated time left."""
 
-    def tell(self, line: str) -> None:
-        """Something that stays to be read."""
+    def print_line(self, line: str) -> None:
+        """Print a line that stays."""
 
 
 class LogDisplay(Display):
-    """Writes a line every `LOG_SECONDS` at most, and none in a short run."""
+    """Writes a line every `LOG_SECONDS`, and none in a short run."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
         super().__init__()
         self.write, self.clock, self.last = write, clock, clock()
 
-    def turn_to(self, activity: str) -> None:
-        """Write a line if it is news."""
+    def set_activity(self, activity: str) -> None:
+        """Write a line if the activity changed."""
         if activity != self.activity:
             self.write(activity)
-        super().turn_to(activity)
+        super().set_activity(activity)
 
-    def tell(self, line: str) -> None:
-        """Write it."""
+    def print_line(self, line: str) -> None:
+        """Write the line."""
         self.write(line)
 
-    def show(self, standing: Standing, left: str) -> None:
-        """Write a line if it is time."""
+    def show(self, snapshot: Snapshot, time_left: str) -> None:
+        """Write a line if it is due."""
         if self.clock() - self.last >= LOG_SECONDS:
             self.last = self.clock()
-            counted = standing.count_text.replace("/", " of ")
-            self.write(", ".join(filter(None, [counted, standing.findings, left])))
+            count = snapshot.count.replace("/", " of ")
+            self.write(", ".join(filter(None, [count, snapshot.details, time_left])))
 
 
 class BarDisplay(Display):
-    """Moves a bar, which rich redraws from a thread of its own."""
+    """Moves a progress bar, which rich redraws in a thread."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bars = _bars(self._activity)
-        self.task = self.bars.add_task("", total=None, count="", findings="", left="")
+        self.bars = _make_bars(self._current_activity)
+        self.task = self.bars.add_task("", total=None, count="", details="", left="")
 
-    def search_begins(self) -> None:
-        """Start the clock of the search: its first report may take long to come."""
-        super().search_begins()
+    def start_search(self) -> None:
+        """Restart the clock, because the first report may take long."""
+        super().start_search()
         self.bars.reset(self.task, total=None)
 
-    def show(self, standing: Standing, left: str) -> None:
+    def show(self, snapshot: Snapshot, time_left: str) -> None:
         """Move the bar."""
         self.bars.update(
             self.task,
-            completed=standing.done,
-            total=standing.planned,
-            count=standing.count_text,
-            findings=standing.findings,
-            left=left,
+            completed=snapshot.done,
+            total=snapshot.planned,
+            count=snapshot.count,
+            details=snapshot.details,
+            left=time_left,
         )
 
-    def tell(self, line: str) -> None:
-        """Above the bar, broken where the terminal ends."""
-        from rich.text import Text
+    def print_line(self, line: str) -> None:
+        """Print the line above the bar."""
+        from rich.text import Text  # noqa: PLC0415 - see _make_bars
 
         self.bars.console.print(Text(line))
 
-    def _activity(self, task: "Task") -> str:
+    def _current_activity(self, task: "Task") -> str:
         if self.activity:
             return self.activity
         if not self.searching:
             return "reading the table"
         if self.stopping:
             return "stopping after this batch…"
-        waiting = not task.completed and (task.elapsed or 0.0) > WARM_UP_SECONDS
+        waiting = not task.completed and (task.elapsed or 0.0) > COMPILE_SECONDS
         return "compiling kernels (first run only)…" if waiting else "searching"
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[Display]:
-    """A display for one run. A bar is wiped off the screen when the block ends, however it ends."""
+def progress_display(*, quiet: bool) -> Iterator[Display]:
+    """Show the progress of one run. A bar is removed from the terminal when the block ends."""
     if quiet:
         yield Display()
     elif sys.stderr.isatty():
@@ -202,65 +201,52 @@ def shown_progress(*, quiet: bool) -> Iterator[Display]:
         with display.bars:
             yield display
     else:
-        yield LogDisplay(note)
+        yield LogDisplay(print_note)
 
 
 @contextmanager
-def polite_interrupt(display: Display) -> Iterator[None]:
-    """While a search runs, the first Ctrl-C asks it to stop after its batch; the second stops it at once.
+def graceful_interrupt(display: Display) -> Iterator[None]:
+    """In the block, the first Ctrl-C stops the search after the current batch, and the second stops immediately.
 
-    An exception at any moment would do for Python code, but numba does not survive one while it compiles.
+    Python code could handle a KeyboardInterrupt anywhere, but numba cannot while it compiles.
     """
 
-    def ask(_signal: int, _frame: object) -> None:
+    def interrupt(_signal: int, _frame: object) -> None:
         if display.stopping:
             raise KeyboardInterrupt
         display.stopping = True
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # as under nohup
-        signal.signal(signal.SIGINT, ask)
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
-def note(line: str) -> None:
-    """A line for people, on stderr."""
-    click.echo(f"maabo: {line}", err=True)
-
-
-def duration_text(seconds: float) -> str:
-    """`40 s`, `5 min`, `1.5 h`, `3 days`: in a unit that fits."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
-
-
-def best_text(score: float | None) -> str:
-    """The best score so far; nothing before there is one."""
+def format_best(score: float | None) -> str:
+    """Format the best score so far; empty if there is none."""
     return "" if score is None else f"best F1 {score:.3f}"
 
 
-def repeat_text(run: int, repeats: int) -> str:
-    """The heading of a run; that of the table itself, 0, has none."""
+def format_repeat(run: int, repeats: int) -> str:
+    """Format the heading of a repeat; run 0, on the table itself, has none."""
     return f"repeat {run:,} of {repeats:,}" if run else ""
 
 
-def _bars(activity: "Callable[[Task], str]") -> "Bars":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
-    from rich.text import Text
+def _make_bars(activity: "Callable[[Task], str]") -> "Bars":
+    # rich takes 0.1 s to import, and only a terminal needs it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     class Activity(ProgressColumn):
-        """What goes on at the moment."""
+        """The current activity."""
 
         def render(self, task: Task) -> Text:
             return Text(activity(task))
 
-    fields = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("count", "findings", "left")]
+    fields = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("count", "details", "left")]
     console = Console(file=sys.stderr, highlight=False, emoji=False)
     return Progress(SpinnerColumn(), Activity(), BarColumn(bar_width=20), *fields, console=console, transient=True)

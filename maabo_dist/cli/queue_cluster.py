@@ -1,13 +1,11 @@
-"""A cluster over its Redis: tables are prepared here, and their columns sent."""
+"""`QueueCluster`: a cluster reached through its Redis. Tables are prepared here, and their columns are sent."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from maabo_dist.cli.cluster_port import Listing, Wishes
-from maabo_dist.cli.progress import repeat_text, shown_progress
-from maabo_dist.cli.remote import check_not_failed
-from maabo_dist.cli.repeats import repeats_of
+from maabo_dist.cli.cluster import JobList, SubmitOptions, check_not_failed, repeat_settings_of
+from maabo_dist.cli.progress import format_repeat, progress_display
 from maabo_dist.cli.source import Source
 from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import DatasetRef, JobSpec, JobState
@@ -17,52 +15,53 @@ from maabo_dist.search.plan import SearchPlan
 if TYPE_CHECKING:
     from maabo_dist.data.columns import Columns
 
-_MOST_NAME = 200
-_MOST_NOTE = 2000
-_MOST_NOTES = 100
+# Limits of the job document.
+MAX_NAME = 200
+MAX_NOTE = 2000
+MAX_NOTES = 100
 
 
 class QueueCluster(QueueClient):
-    """The client of the queue, with what only the command line asks."""
+    """The queue client with the methods that only the command line needs."""
 
     def idle(self) -> bool:
-        """Whether no scheduler is running."""
+        """Return True if no scheduler is running."""
         return self.cluster() is None
 
-    def listing(self, state: JobState | None, most: int) -> Listing:
-        """Jobs that have a record, the newest first."""
-        found = [record for record in self.jobs() if state in {None, record.state}]
-        return Listing(found[:most], max(0, len(found) - most))
+    def list_jobs(self, state: JobState | None, limit: int) -> JobList:
+        """Return the newest jobs that have a record."""
+        records = [record for record in self.jobs() if state in {None, record.state}]
+        return JobList(records[:limit], max(0, len(records) - limit))
 
-    def exhibits(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - whatever the job
-        """They lie in the store, which a client need not reach."""
+    def figures(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - part of the protocol
+        """Return None: figure data is in the artifact store, which a client may not be able to reach."""
         return None
 
-    def order(self, source: Source, wishes: Wishes) -> "QueueOrder":
-        """The table prepared, and the documents of its jobs."""
-        with shown_progress(quiet=wishes.quiet):
-            table, settings = source.prepared()
-        # The schedulers would refuse it too, but later.
+    def prepare(self, source: Source, options: SubmitOptions) -> "QueueSubmission":
+        """Read and check the table, and build the documents of its jobs."""
+        with progress_display(quiet=options.quiet):
+            table, settings = source.prepare()
+        # The schedulers would reject it too, but only after it was sent.
         SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
         document = {
             "id": uuid4().hex,
             "dataset": {
                 "fingerprint": table.columns.fingerprint,
-                "name": wishes.name or source.name[:_MOST_NAME],
+                "name": options.name or source.name[:MAX_NAME],
                 "settings": settings,
-                "notes": tuple(note[:_MOST_NOTE] for note in table.notes[:_MOST_NOTES]),
+                "notes": tuple(note[:MAX_NOTE] for note in table.notes[:MAX_NOTES]),
             },
             "settings": source.mining,
-            "priority": wishes.priority,
-            "tenant": wishes.tenant or "default",
+            "priority": options.priority,
+            "tenant": options.tenant or "default",
         }
         spec = JobSpec.parse(document)
-        return QueueOrder(self, (spec, *_repeats(source, spec, table.columns)), table.columns)
+        return QueueSubmission(self, (spec, *_repeats(source, spec, table.columns)), table.columns)
 
 
 @dataclass(frozen=True, slots=True)
-class QueueOrder:
-    """Jobs over the queue."""
+class QueueSubmission:
+    """A submission through the queue."""
 
     cluster: QueueCluster
     specs: tuple[JobSpec, ...]
@@ -70,15 +69,15 @@ class QueueOrder:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids are made here."""
+        """The ids of the jobs, which are assigned here."""
         return tuple(spec.id for spec in self.specs)
 
-    def features(self) -> int:
-        """Of the columns."""
+    def count_features(self) -> int:
+        """Return the number of features of the table."""
         return self.columns.count
 
     def send(self) -> list[JobRecord]:
-        """The table goes with the first job."""
+        """Submit the jobs; the table is sent with the first."""
         first, *repeats = self.specs
         record = self.cluster.submit(first, self.columns)
         check_not_failed(record)
@@ -86,17 +85,17 @@ class QueueOrder:
 
 
 def _repeats(source: Source, spec: JobSpec, columns: "Columns") -> list[JobSpec]:
-    """The repeats that were asked for, as jobs beside that of the table itself."""
-    drawn = repeats_of(source, columns)
+    """Return a job for each repeat."""
+    repeats = repeat_settings_of(source, columns)
     return [
         spec.model_copy(
-            update={"id": uuid4().hex, "settings": settings, "dataset": _named(spec, repeat_text(run, len(drawn)))}
+            update={"id": uuid4().hex, "settings": settings, "dataset": _rename(spec, format_repeat(run, len(repeats)))}
         )
-        for run, settings in enumerate(drawn, 1)
+        for run, settings in enumerate(repeats, 1)
     ]
 
 
-def _named(spec: JobSpec, repeat: str) -> DatasetRef:
-    """The dataset under a name that tells the repeat from others in a list of jobs."""
+def _rename(spec: JobSpec, repeat: str) -> DatasetRef:
+    """Add the number of the repeat to the dataset's name, so that lists of jobs tell repeats apart."""
     suffix = f" ({repeat})"
-    return spec.dataset.model_copy(update={"name": spec.dataset.name[: _MOST_NAME - len(suffix)] + suffix})
+    return spec.dataset.model_copy(update={"name": spec.dataset.name[: MAX_NAME - len(suffix)] + suffix})

@@ -1,4 +1,4 @@
-"""What is mined: the options that name a table and say how to mine it, and the reading of the table."""
+"""`Source`: the table to mine and the mining settings, from the options that `mine` and `submit` share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from maabo_dist.cli.options import all_of, given_settings, section_option, settings_options
+from maabo_dist.cli.options import given_settings, section_option, settings_options
+from maabo_dist.console.commands import combine
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
@@ -33,13 +34,13 @@ _METAVARS = {
     "trees": "N|SHARE%",
 }
 
-source_options = all_of(
+source_options = combine(
     click.argument("data", required=False),
     section_option(
         "--dataset",
         section="Table",
         metavar="NAME",
-        help="Instead of a file, a bundled table: diabetes, breast_cancer, wine or titanic (fetched from OpenML).",
+        help="A bundled table instead of a file: diabetes, breast_cancer, wine or titanic (fetched from OpenML).",
     ),
     settings_options(TableSettings, _TABLE_SECTIONS, _METAVARS),
     settings_options(MiningSettings, _MINING_SECTIONS, _METAVARS),
@@ -49,57 +50,58 @@ source_options = all_of(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the table comes from, a file or a bundled one, and how it is mined."""
+    """A table, from a file or bundled, and the settings to mine it with."""
 
     data: str | None
     dataset: str | None
     table: dict[str, Any]
-    """The table settings that the user gave."""
+    """The table settings given by the user."""
     mining: MiningSettings
     repeating: RepeatSettings
 
     @classmethod
-    def given(cls, values: Mapping[str, Any]) -> Self:
-        """From a command's values. Mistakes are met before the slow imports."""
+    def from_options(cls, values: Mapping[str, Any]) -> Self:
+        """Take the source from a command's values, and check all settings before the slow imports."""
         table = given_settings(TableSettings, values)
         mining = MiningSettings.parse(given_settings(MiningSettings, values))
         repeating = RepeatSettings.parse(given_settings(RepeatSettings, values))
         data, dataset = values["data"], values["dataset"]
         if data is None and dataset is None:
-            raise SettingsError("No table is given. Name a file, or a bundled table with --dataset diabetes.")
+            raise SettingsError("No table is given. Give a file, or a bundled table such as --dataset diabetes.")
         if data is not None and dataset is not None:
-            raise SettingsError(f"Both a file ({data}) and --dataset {dataset} are given. Give one of them.")
+            raise SettingsError(f"A file ({data}) and --dataset {dataset} are both given. Give only one of them.")
         TableSettings.parse(table)
         return cls(data, dataset, table, mining, repeating)
 
     @property
     def name(self) -> str:
-        """Of the file or the bundled table."""
+        """The name of the file or the bundled table."""
         return self.dataset or Path(self.data or "").name
 
-    def raw(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
-        """The file or the bundled table as it is, and how it is to be prepared."""
+    def read(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
+        """Return the path of the file or the bundled table, and the settings to prepare it with."""
         if self.dataset is None:
             return Path(self.data or ""), TableSettings.parse(self.table)
-        from maabo_dist.data.bundled import load_bundled
+        from maabo_dist.data.bundled import load_bundled  # noqa: PLC0415 - see prepare
 
         frame, defaults = load_bundled(self.dataset)
-        return frame, TableSettings.parse(_without_overruled(defaults, self.table) | self.table)
+        return frame, TableSettings.parse(_drop_overridden(defaults, self.table) | self.table)
 
-    def prepared(self) -> "tuple[PreparedTable, TableSettings]":
-        """The table, ready to be mined, and the settings that made it so."""
-        from maabo_dist.data.preparation import prepare
-        from maabo_dist.data.readers import read_table
+    def prepare(self) -> "tuple[PreparedTable, TableSettings]":
+        """Read and prepare the table, and return it with its settings."""
+        # pandas takes half a second to import.
+        from maabo_dist.data.preparation import prepare  # noqa: PLC0415
+        from maabo_dist.data.readers import read_table  # noqa: PLC0415
 
-        table, settings = self.raw()
+        table, settings = self.read()
         frame = read_table(table, na_values=settings.na_values) if isinstance(table, Path) else table
         return prepare(frame, settings), settings
 
 
-def _without_overruled(defaults: TableSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundled table's settings; its way to cut the target goes when another target or another cut is given."""
-    kept = defaults.model_dump(exclude_unset=True)
+def _drop_overridden(defaults: TableSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a bundled table's settings, without its way of cutting the target if the user gives another."""
+    settings = defaults.model_dump(exclude_unset=True)
     if {"target", "target_above", "target_quantiles"} & given.keys():
-        kept.pop("target_above", None)
-        kept.pop("target_quantiles", None)
-    return kept
+        settings.pop("target_above", None)
+        settings.pop("target_quantiles", None)
+    return settings

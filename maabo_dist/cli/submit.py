@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist.cli.cluster_port import Wishes
-from maabo_dist.cli.options import SectionedCommand, all_of, section_option
+from maabo_dist.cli.cluster import SubmitOptions, check_not_failed, describe_running, leave_running
+from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
+from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
-from maabo_dist.cli.place import Place, place_options
-from maabo_dist.cli.remote import check_not_failed, connect, goes_on, left_running
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.cli.watch import wait_for_end
+from maabo_dist.console.commands import combine
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState, Priority
 from maabo_dist.contract.record import JobRecord
@@ -20,41 +20,41 @@ from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.settings import RepeatSettings
 
 if TYPE_CHECKING:
-    from maabo_dist.cli.cluster_port import Cluster
+    from maabo_dist.cli.cluster import Cluster
 
-_HELP = """Mine rules from DATA on a cluster; prints the id of the job.
+_HELP = """Mine rules from DATA on a cluster, and print the id of the job.
 
 \b
   maabo submit customers.csv --target churned --redis redis://cluster:6379/0
   maabo submit customers.csv --target churned --server https://maabo.example --token-file token
   maabo submit customers.csv --target churned --wait --json > rules.json
 
-Over its Redis, the table is prepared here and sent, unless the cluster has it; with --server, the
-file goes to the server as it is.
+With --redis, the table is prepared here and sent, unless the cluster already has it. With --server,
+the file is uploaded as it is.
 """
 
-_cluster_options = all_of(
-    place_options,
+_submit_options = combine(
+    cluster_options,
     section_option("--wait", section="Cluster", is_flag=True, help="Wait for the rules, and print them as mine does."),
-    section_option("--name", section="Cluster", metavar="TEXT", help="What the table is called.  [default: its file]"),
+    section_option("--name", section="Cluster", metavar="TEXT", help="Name of the table.  [default: its file name]"),
     section_option(
         "--priority",
         section="Cluster",
         type=click.Choice([priority.value for priority in Priority]),
         default=Priority.NORMAL.value,
-        help="A job of higher priority gets more of the workers.  [default: normal]",
+        help="A job with higher priority gets a larger share of the workers.  [default: normal]",
     ),
     section_option(
         "--tenant",
         section="Cluster",
         metavar="TEXT",
-        help="For whom the job is.  [default: default, or with --server the token's]",
+        help="Tenant of the job.  [default: default; with --server, the tenant of the token]",
     ),
     section_option(
         "--fresh",
         section="Cluster",
         is_flag=True,
-        help="With --server: mine anew, even where the same table was mined with the same settings before.",
+        help="With --server: start a new job even if one with the same table and settings exists.",
     ),
 )
 
@@ -62,70 +62,71 @@ _cluster_options = all_of(
 @click.command("submit", cls=SectionedCommand, help=_HELP, context_settings={"max_content_width": 100})
 @source_options
 @section_option(
-    "--jobs", section="Search", type=int, metavar="N", help="Has no effect on a cluster; taken as mine takes it."
+    "--jobs", section="Search", type=int, metavar="N", help="No effect; accepted for compatibility with mine."
 )
-@_cluster_options
+@_submit_options
 @format_options
 @explain_option
 @report_option
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
-def submit_command(place: Place, wait: bool, **given: Any) -> int:
-    """Send a job to a cluster; `_HELP` is what the user reads."""
-    source, output = Source.given(given), _checked_output(given, wait=wait)
-    cluster = connect(place, output.say)
-    order = cluster.order(source, Wishes.given(given))
+def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
+    """Submit a job; `_HELP` is the help text."""
+    source, output = Source.from_options(values), _check_output(values, wait=wait)
+    cluster = connect(address, output.note)
+    submission = cluster.prepare(source, SubmitOptions.from_options(values))
     if output.explains:
-        output.explain(source.mining, order.features())
-    with left_running(*order.ids, standing="may be queued already"):
-        records = order.send()
+        output.explain(source.mining, submission.count_features())
+    with leave_running(*submission.ids, maybe=True):
+        records = submission.send()
     if wait:
         _wait(cluster, records, source.repeating, output)
     else:
-        _show(records[0], output)
+        _print_job(records[0], output)
     return 0
 
 
-def _checked_output(given: dict[str, Any], *, wait: bool) -> Output:
-    """Met before anything is sent: what needs rules needs `--wait`."""
-    form, repeats = given["format_"], given["repeats"]
-    for option, needs in (
+def _check_output(values: dict[str, Any], *, wait: bool) -> Output:
+    """Reject options that need the rules, and so `--wait`, before anything is sent."""
+    form, repeats = values["format_"], values["repeats"]
+    for option, needs_rules in (
         (f"--format {form}", form not in {"table", "json"}),
-        ("--out", given["out"] is not None),
-        ("--report", given["report"] is not None),
+        ("--out", values["out"] is not None),
+        ("--report", values["report"] is not None),
         (f"--repeats {repeats}", repeats not in {None, "0"}),
     ):
-        if needs and not wait:
-            raise SettingsError(f"{option} is for rules, and there are none before the job is done. Add --wait.")
-    return Output.given(given)
+        if needs_rules and not wait:
+            raise SettingsError(f"{option} needs the rules, which exist only when the job is done. Add --wait.")
+    return Output.from_options(values)
 
 
-def _wait(cluster: "Cluster", jobs: list[JobRecord], wanted: RepeatSettings, output: Output) -> None:
+def _wait(cluster: "Cluster", jobs: list[JobRecord], repeating: RepeatSettings, output: Output) -> None:
     first, *repeats = jobs
     record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
     if record.state is not JobState.DONE and repeats:
-        output.say(goes_on([each.id for each in repeats]))
+        output.note(describe_running([each.id for each in repeats]))
     check_not_failed(record)
     document = json.loads(cluster.final_document(first.id))
     if repeats:
-        from maabo_dist.report.stability import with_repeats
+        # pandas and numba take half a second to import, and most jobs have no repeats.
+        from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
 
-        document = with_repeats(document, _documents(cluster, others, output), wanted)
+        document = with_repeats(document, _repeat_documents(cluster, others, output), repeating)
     started = datetime.fromtimestamp(record.started or record.created, UTC)
-    exhibits = None if output.report is None else cluster.exhibits(first.id)
-    output.write(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id}, exhibits)
-    output.show(document)
+    figures = None if output.report is None else cluster.figures(first.id)
+    output.write_files(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id}, figures)
+    output.print_rules(document)
 
 
-def _documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[Any]:
-    """Of the repeats that were done; of the others, people hear."""
+def _repeat_documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[Any]:
+    """Return the documents of the repeats that are done, and report the others."""
     for record in repeats:
         try:
             check_not_failed(record)
         except MaaboError as error:
-            output.say(str(error))
+            output.note(str(error))
     return [json.loads(cluster.final_document(each.id)) for each in repeats if each.state is JobState.DONE]
 
 
-def _show(record: JobRecord, output: Output) -> None:
+def _print_job(record: JobRecord, output: Output) -> None:
     click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
-    output.say(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")
+    output.note(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")

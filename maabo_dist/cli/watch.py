@@ -1,4 +1,4 @@
-"""`maabo watch`: a job's progress until it ends."""
+"""`maabo watch`, and waiting for jobs to end."""
 
 import json
 from collections.abc import Iterator
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist._util.text import printable
-from maabo_dist.cli.place import Place, place_options
-from maabo_dist.cli.progress import Display, Standing, best_text, duration_text, repeat_text, shown_progress
-from maabo_dist.cli.remote import check_not_failed, connect, job_argument, left_running, warn_if_idle
+from maabo_dist._util.text import counted, printable
+from maabo_dist.cli.cluster import check_not_failed, job_argument, leave_running, warn_if_idle
+from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
+from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
+from maabo_dist.console.tables import format_duration
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 
 if TYPE_CHECKING:
-    from maabo_dist.cli.cluster_port import Cluster
+    from maabo_dist.cli.cluster import Cluster
 
-MOST_TOLD = 10
-"""New rules that are told at a time."""
+MAX_NEW_RULES = 10
+"""New rules that are printed at a time."""
 _ACTIVITIES = {
     JobState.QUEUED: "queued",
     JobState.RUNNING: "searching",
@@ -30,89 +31,86 @@ _ACTIVITIES = {
 
 @click.command("watch")
 @job_argument
-@place_options
-def watch_command(job: str, place: Place) -> int:
+@cluster_options
+def watch_command(job: str, address: ClusterAddress) -> int:
     """Show the progress of JOB until it ends.
 
-    Exit code 0 when it is done, 1 when it failed or was cancelled. Ctrl-C leaves the job alone.
+    The exit code is 0 if it is done and 1 if it failed or was cancelled. Ctrl-C does not affect the job.
     """
-    cluster = connect(place)
+    cluster = connect(address)
     warn_if_idle(cluster)
-    (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False, telling=True)
+    (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False, show_rules=True)
     check_not_failed(record)
     click.echo(_conclusion(record))
     return 0
 
 
-def wait_for_end(cluster: "Cluster", job: str, *repeats: str, quiet: bool, telling: bool = False) -> list[JobRecord]:
-    """Show where the job stands until it has ended, then its repeats, unless it failed; their last records.
+def wait_for_end(cluster: "Cluster", job: str, *repeats: str, quiet: bool, show_rules: bool = False) -> list[JobRecord]:
+    """Show the progress of a job, then of its repeats unless the job failed, and return the final records.
 
-    With `telling`, rules are told as they are found.
+    With `show_rules`, rules are printed as they are found.
     """
     records: list[JobRecord] = []
-    with left_running(job, *repeats), shown_progress(quiet=quiet) as display:
-        display.activity = "asking the cluster"
+    with leave_running(job, *repeats), progress_display(quiet=quiet) as display:
+        display.activity = "waiting for the cluster"
         for run, each in enumerate((job, *repeats)):
-            display.head(repeat_text(run, len(repeats)))
-            found = RulesFound()
+            display.start_job(format_repeat(run, len(repeats)))
+            new_rules = NewRules()
             for record in cluster.follow(each):
                 _show(display, record)
-                if telling and found.changed(record):
-                    for line in found.lines(cluster.document(each)):
-                        display.tell(line)
+                if show_rules and new_rules.may_have_changed(record):
+                    for line in new_rules.lines(cluster.document(each)):
+                        display.print_line(line)
             records.append(cluster.record(each))
             if records[0].state is not JobState.DONE:
                 break
     return records
 
 
-class RulesFound:
-    """Which rules of a job were told already."""
+class NewRules:
+    """Finds the rules of a job that were not printed before."""
 
     def __init__(self) -> None:
         self._count: int | None = None
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
-    def changed(self, record: JobRecord) -> bool:
-        """Whether a look at the rules may show new ones."""
+    def may_have_changed(self, record: JobRecord) -> bool:
+        """Return True if the number of rules is another than in the previous record."""
         before, self._count = self._count, record.rules
         return record.rules not in {None, 0, before}
 
     def lines(self, document: str | None) -> Iterator[str]:
-        """One for each of the first new rules."""
+        """Yield a line for each new rule, up to `MAX_NEW_RULES`."""
         rules = [] if document is None else json.loads(document)["rules"]
-        new = [rule for rule in rules if rule["text"] not in self._told]
-        self._told |= {rule["text"] for rule in new}
-        for rule in new[:MOST_TOLD]:
-            yield f"{printable(rule['text'])}  {_worth(rule)}"
-        if len(new) > MOST_TOLD:
-            yield f"… and {len(new) - MOST_TOLD:,} more"
+        new = [rule for rule in rules if rule["text"] not in self._printed]
+        self._printed |= {rule["text"] for rule in new}
+        for rule in new[:MAX_NEW_RULES]:
+            yield f"{printable(rule['text'])}  {format_evidence(rule)}"
+        if len(new) > MAX_NEW_RULES:
+            yield f"… and {len(new) - MAX_NEW_RULES:,} more"
 
 
-def _worth(rule: dict[str, Any]) -> str:
+def format_evidence(rule: dict[str, Any]) -> str:
+    """Format the evidence of a rule: `(n 120, precision 0.83 on validation rows)`."""
     precision = rule["validation"]["precision"]
     return f"(n {rule['n']:,}" + ("" if precision is None else f", precision {precision:.2f} on validation rows") + ")"
 
 
 def _show(display: Display, record: JobRecord) -> None:
-    from maabo_dist._util.text import counted
-
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
-        display.turn_to("screening pairs of features")
-        display.update(Standing(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))
+        display.set_activity("screening pairs of features")
+        display.update(Snapshot(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))
         return
     if record.state in _ACTIVITIES:
-        display.turn_to(_ACTIVITIES[record.state])
+        display.set_activity(_ACTIVITIES[record.state])
     rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} so far"
-    standing = Standing(record.trees, record.planned, record.seconds, "")
-    findings = ", ".join(filter(None, [display.pace.speed(standing), best_text(record.best_score), rules]))
-    display.update(replace(standing, findings=findings))
+    snapshot = Snapshot(record.trees, record.planned, record.seconds, "")
+    details = filter(None, [display.rate.format_rate(snapshot), format_best(record.best_score), rules])
+    display.update(replace(snapshot, details=", ".join(details)))
 
 
 def _conclusion(record: JobRecord) -> str:
-    from maabo_dist._util.text import counted
-
-    found = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
+    rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
     digest = f", digest {record.digest[:16]}" if record.digest else ""
-    trees, time = counted(record.trees, "tree"), duration_text(record.seconds)
-    return f"Job {short_id(record.id)} is done: {found}{trees} in {time}{digest}"
+    trees, duration = counted(record.trees, "tree"), format_duration(record.seconds)
+    return f"Job {short_id(record.id)} is done: {rules}{trees} in {duration}{digest}"

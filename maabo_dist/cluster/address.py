@@ -1,4 +1,4 @@
-"""A Redis as people name it: its URL without what is secret, and what is wrong when it cannot be used."""
+"""Addresses of Redis and other servers: validation, redaction of secrets, and error messages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,51 +13,51 @@ EXAMPLE_URL = "redis://127.0.0.1:6379/0"
 
 
 class UnreachableError(SettingsError):
-    """The Redis cannot be used as it was given."""
+    """The Redis cannot be used at this address."""
 
 
 def redact_url(url: str) -> str:
-    """The URL without user, password and query. Where it cannot be told what is secret in it, nothing is shown."""
+    """Return the URL without user, password and query; only `…` if it is unclear which part is secret."""
     scheme, separator, _ = url.partition("://")
     try:
         parts = urlsplit(url)
-        # A # or ? in a password that was not escaped moves the rest of it to another part of the URL.
+        # An unescaped # or ? in a password moves the rest of the password to another part of the URL.
         clear = "@" not in f"{parts.path}{parts.query}{parts.fragment}" and parts.port != 0
     except ValueError:
         clear = False
     if not clear:
         return f"{scheme}://…" if separator else "…"
-    place = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
-    return f"{scheme}://{place}" if separator else url.partition("?")[0]
+    address = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{scheme}://{address}" if separator else url.partition("?")[0]
 
 
 def require_certificate(url: str) -> str:
-    """The URL that also makes kombu verify a server's certificate, as redis-py does without being told."""
+    """Return the URL with the option that makes kombu verify the server's certificate, as redis-py does by default."""
     if not url.startswith("rediss://") or "ssl_cert_reqs=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
 
 
 def check_url(url: str) -> None:
-    """Refuse what is no URL of a Redis, in a sentence."""
+    """Raise an error if this is not the URL of a Redis."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
-        problem = "begins with none of redis://, rediss:// and unix://"
+        problem = "does not begin with redis://, rediss:// or unix://"
     elif redact_url(url).endswith("…"):
-        problem = "does not read: its port is a number, and # / ? @ in a password are written %23 %2F %3F %40"
+        problem = (
+            "is malformed: the port must be a number, and # / ? @ in a password must be escaped as %23 %2F %3F %40"
+        )
     else:
         return
-    raise UnreachableError(
-        f"The address of the Redis, {redact_url(url)!r}, {problem}. One such as {EXAMPLE_URL} is right."
-    )
+    raise UnreachableError(f"The address of the Redis, {redact_url(url)!r}, {problem}. Example: {EXAMPLE_URL}.")
 
 
 def is_permanent(error: redis.RedisError) -> bool:
-    """Whether to wait would be of no use: the password, the user or a certificate is refused."""
+    """True if retrying is pointless: the password, the user or a certificate is rejected."""
     return isinstance(error, redis.AuthenticationError) or "certificate" in str(error).lower()
 
 
 def check_redis(url: str, ping: Callable[[], object]) -> str | None:
-    """None if the Redis answers, else what is wrong with it now; what will stay wrong is raised."""
+    """Return None if the Redis answers, else a description of the problem; permanent problems are raised."""
     try:
         ping()
     except redis.RedisError as error:
@@ -69,7 +69,7 @@ def check_redis(url: str, ping: Callable[[], object]) -> str | None:
 
 @contextmanager
 def redis_errors(url: str) -> Iterator[None]:
-    """Errors of Redis in the block become one that says what failed and what to do."""
+    """Turn Redis errors in the block into an UnreachableError that explains the cause and the remedy."""
     try:
         yield
     except redis.RedisError as error:
@@ -77,54 +77,54 @@ def redis_errors(url: str) -> Iterator[None]:
 
 
 def _problem(error: redis.RedisError) -> str:
-    said = str(error).rstrip(".")
+    text = str(error).rstrip(".")
     match error:
         case redis.AuthenticationError() | redis.AuthenticationWrongNumberOfArgsError():
-            return f"refuses the password or user ({said}). Give them as redis://USER:PASSWORD@HOST:PORT/0."
-        case _ if "certificate" in said.lower():
+            return f"rejects the password or user ({text}). Give them as redis://USER:PASSWORD@HOST:PORT/0."
+        case _ if "certificate" in text.lower():
             return (
-                f"cannot be trusted, or does not trust us ({said}). Name the authority that signed its certificate as "
-                "rediss://…?ssl_ca_certs=FILE, and our own certificate, if it asks for one, as ssl_certfile=FILE and "
-                "ssl_keyfile=FILE."
+                f"failed the certificate check ({text}). Set the certificate authority of the server with "
+                "rediss://…?ssl_ca_certs=FILE and, if the server requires one, a client certificate with "
+                "ssl_certfile=FILE and ssl_keyfile=FILE."
             )
         case redis.TimeoutError():
-            return f"does not answer in time ({said}). Check the address, the network and the load of the server."
+            return f"did not answer in time ({text}). Check the address, the network and the load of the server."
         case redis.ConnectionError():
-            return f"cannot be reached ({said}). Check that it runs, and that --redis or MAABO_REDIS names it."
+            return f"cannot be reached ({text}). Check that it is running, and the address in --redis or MAABO_REDIS."
         case _:
-            return f"refuses a command ({said}). Check its rights, its memory and its version."
+            return f"rejected a command ({text}). Check the permissions, memory and version of the server."
 
 
 MAX_SECRET_LENGTH = 1000
 
 
 def add_password(url: str, path: str, address: str, variable: str) -> str:
-    """The URL with the password in the file. `address` and `variable` are what messages call the two."""
+    """Return the URL with the password from the file. `address` and `variable` name the two in error messages."""
     parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")
-    user = place[0] or ("default" if parts.scheme in {"redis", "rediss", "unix"} else "")
+    userinfo, _, host = parts.netloc.rpartition("@")
+    user = userinfo or ("default" if parts.scheme in {"redis", "rediss", "unix"} else "")
     if ":" in user:
-        raise SettingsError(f"{address} has a password, and {variable} names another. Take it out of {address}.")
+        raise SettingsError(f"{address} contains a password, and {variable} is also set. Remove one of them.")
     if not user:
-        raise SettingsError(f"{variable} is given, but {address} names no user whose password that could be.")
+        raise SettingsError(f"{variable} is set, but {address} has no user name.")
     password = quote(read_secret(path, variable), safe="")
-    return f"{parts.scheme}://{user}:{password}@{place[2]}" + url[len(f"{parts.scheme}://{parts.netloc}") :]
+    return f"{parts.scheme}://{user}:{password}@{host}" + url[len(f"{parts.scheme}://{parts.netloc}") :]
 
 
 def read_secret(path: str, variable: str) -> str:
-    """The one line in the file. Messages name the file and never what is in it."""
+    """Read the one line in the file. Error messages never contain its content."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(MAX_SECRET_LENGTH + 3).rstrip("\r\n")
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{variable} = {path!r} cannot be read: {_why(error)}.") from None
+        raise SettingsError(f"{variable} = {path!r} cannot be read: {_describe(error)}.") from None
     if not text or len(text) > MAX_SECRET_LENGTH or not text.isprintable():
         raise SettingsError(
-            f"{variable} = {path!r}: a file with one line of 1 to {MAX_SECRET_LENGTH:,} characters is needed."
+            f"{variable} = {path!r}: the file must contain one line of 1 to {MAX_SECRET_LENGTH:,} characters."
         )
     return text
 
 
-def _why(error: Exception) -> str:
-    """Errors of decoding would show some of the bytes."""
-    return str(error.strerror) if isinstance(error, OSError) else "it is no text"
+def _describe(error: Exception) -> str:
+    """Describe the error without its details: decoding errors quote some of the bytes."""
+    return str(error.strerror) if isinstance(error, OSError) else "it is not text"

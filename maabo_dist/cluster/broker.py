@@ -1,10 +1,10 @@
-"""Which broker tasks travel by, and how Celery is to use it.
+"""The broker of the tasks, and the Celery configuration.
 
-    MAABO_BROKER unset            the Redis of MAABO_REDIS: nothing else to run
-    MAABO_BROKER=amqp(s)://…      RabbitMQ, for tasks alone: streams, records and answers stay in Redis
+    MAABO_BROKER unset            the Redis of MAABO_REDIS
+    MAABO_BROKER=amqp(s)://…      RabbitMQ, for tasks only: streams, records and answers stay in Redis
 
-Neither is trusted: the scheduler owns delivery (see `scheduler.core.outbox`). These settings keep losses rare
-and recovery quick.
+Delivery does not depend on the broker: the scheduler sends lost tasks again (see `scheduler.core.outbox`). These
+settings make losses rare and recovery fast.
 """
 
 import ssl
@@ -29,50 +29,50 @@ from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
 BROKER_ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OSError)
-"""All that can be raised while one talks to a broker."""
+"""All errors that communication with a broker can raise."""
 
 HEARTBEAT_SECONDS = 10
-"""Seconds. A worker whose RabbitMQ is gone without a word notices after two of them, and so does RabbitMQ."""
+"""A worker and RabbitMQ detect a lost connection after two missed heartbeats."""
 
 CHECK_SECONDS = 3.0
 CONSUMER_TIMEOUT = 1800.0
-"""Seconds after which RabbitMQ, unless told otherwise, takes a task back from a worker that has not acknowledged it."""
+"""Seconds after which RabbitMQ, by default, takes back a task that a worker has not acknowledged."""
 
 _CERT_REQS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _SSL_OPTIONS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
 
 
 def uses_amqp(settings: ClusterSettings) -> bool:
-    """Whether tasks travel by RabbitMQ."""
+    """Return True if the broker is RabbitMQ."""
     return bool(settings.broker_url)
 
 
 def broker_address(settings: ClusterSettings) -> str:
-    """The broker as people name it, without what is secret."""
+    """Return the address of the broker without secrets."""
     return redact_url(settings.broker_url or settings.redis_url)
 
 
 def celery_options(settings: ClusterSettings) -> dict[str, Any]:
-    """What Celery has to know of the broker."""
+    """Return the Celery options for the broker."""
     return _amqp_options(settings) if uses_amqp(settings) else _redis_options(settings)
 
 
 def check_broker(settings: ClusterSettings, celery: Celery) -> str | None:
-    """None if a RabbitMQ answers, or there is none; else what is wrong with it now. What will stay wrong is raised."""
+    """Return None if RabbitMQ answers or is not used, else the problem; permanent problems are raised."""
     if not uses_amqp(settings):
         return None
-    said = f"RabbitMQ at {broker_address(settings)}"
+    name = f"RabbitMQ at {broker_address(settings)}"
     try:
         with celery.connection_for_write(connect_timeout=CHECK_SECONDS) as connection:
             connection.ensure_connection(max_retries=0)
     except (AccessRefused, NotAllowed) as error:
         remedy = "Check the user, the password and the virtual host in MAABO_BROKER."
-        raise SettingsError(f"{said} refuses us ({error.reply_text}). {remedy}") from error
+        raise SettingsError(f"{name} refused the connection ({error.reply_text}). {remedy}") from error
     except BROKER_ERRORS as error:
         if isinstance(error.__cause__ or error, ssl.SSLError):
-            remedy = "Name the authority that signed its certificate as amqps://…?ssl_ca_certs=FILE."
-            raise SettingsError(f"{said} cannot be trusted, or does not trust us ({error}). {remedy}") from error
-        return f"{said} cannot be reached ({error})."
+            remedy = "Set the certificate authority of the server with amqps://…?ssl_ca_certs=FILE."
+            raise SettingsError(f"{name} failed the certificate check ({error}). {remedy}") from error
+        return f"{name} cannot be reached ({error})."
     return None
 
 
@@ -95,17 +95,17 @@ def _redis_options(settings: ClusterSettings) -> dict[str, Any]:
 
 
 def _redis_tls(url: str) -> tuple[str, dict[str, Any] | None]:
-    """The URL without its words on TLS, and these apart: Flower knows them by that setting alone.
+    """Split the URL into one without TLS options and the TLS options, because Flower reads only the latter.
 
-    kombu would verify a server's certificate only if it is told to.
+    kombu verifies the server's certificate only with the option that `require_certificate` adds.
     """
     if not url.startswith("rediss://"):
         return url, None
-    place, _, query = require_certificate(url).partition("?")
-    given = parse_qsl(query)
-    tls = {name: _tls_value(name, value) for name, value in given if name.startswith("ssl_")}
-    rest = urlencode([(name, value) for name, value in given if not name.startswith("ssl_")])
-    return (f"{place}?{rest}" if rest else place), tls
+    address, _, query = require_certificate(url).partition("?")
+    options = parse_qsl(query)
+    tls = {name: _tls_value(name, value) for name, value in options if name.startswith("ssl_")}
+    rest = urlencode([(name, value) for name, value in options if not name.startswith("ssl_")])
+    return (f"{address}?{rest}" if rest else address), tls
 
 
 def _tls_value(name: str, value: str) -> object:
@@ -114,15 +114,15 @@ def _tls_value(name: str, value: str) -> object:
     if name != "ssl_cert_reqs":
         return value
     if value not in _CERT_REQS:
-        raise SettingsError(f"MAABO_REDIS: ssl_cert_reqs={value!r} is none of {', '.join(_CERT_REQS)}.")
+        raise SettingsError(f"MAABO_REDIS: ssl_cert_reqs={value!r} must be one of {', '.join(_CERT_REQS)}.")
     return _CERT_REQS[value]
 
 
 def _amqp_options(settings: ClusterSettings) -> dict[str, Any]:
-    """Queues are declared as any Celery client declares them, durable and of no named type.
+    """Queues are declared as Celery clients declare them by default: durable, with the virtual host's queue type.
 
-    So a service that sends to `maabo.jobs` and a worker agree, whoever comes first; and the virtual host's default
-    queue type says whether they are replicated (quorum) or not.
+    So another service that sends to `maabo.jobs` and a worker declare the same queue, in any order, and the default
+    queue type of the virtual host decides whether queues are replicated (quorum).
     """
     url, _, query = settings.broker_url.partition("?")
     return {
@@ -135,46 +135,46 @@ def _amqp_options(settings: ClusterSettings) -> dict[str, Any]:
 
 
 def _ssl_options(url: str, query: str) -> dict[str, Any] | None:
-    """From the words that redis-py knows to those of py-amqp. The server's certificate is verified, always."""
-    given = dict(parse_qsl(query))
-    unknown = given.keys() - _SSL_OPTIONS.keys() - {"ssl_cert_reqs"}
-    if unknown or (given and not url.startswith("amqps://")):
+    """Translate the TLS options of redis-py to those of py-amqp. The server's certificate is always verified."""
+    values = dict(parse_qsl(query))
+    unknown = values.keys() - _SSL_OPTIONS.keys() - {"ssl_cert_reqs"}
+    if unknown or (values and not url.startswith("amqps://")):
         raise SettingsError(
-            f"MAABO_BROKER at {redact_url(url)}: {', '.join(sorted(unknown or given))} cannot be given. "
-            f"amqps:// takes {', '.join(_SSL_OPTIONS)}; amqp:// takes nothing."
+            f"MAABO_BROKER at {redact_url(url)}: {', '.join(sorted(unknown or values))} not supported. "
+            f"amqps:// supports {', '.join(_SSL_OPTIONS)}; amqp:// supports no options."
         )
-    if given.get("ssl_cert_reqs", "required") != "required":
-        raise SettingsError(f"MAABO_BROKER at {redact_url(url)}: ssl_cert_reqs is always required.")
+    if values.get("ssl_cert_reqs", "required") != "required":
+        raise SettingsError(f"MAABO_BROKER at {redact_url(url)}: ssl_cert_reqs must be required.")
     if not url.startswith("amqps://"):
         return None
-    options = {ours: given[name] for name, ours in _SSL_OPTIONS.items() if name in given}
+    options = {option: values[name] for name, option in _SSL_OPTIONS.items() if name in values}
     return options | {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(url).hostname}
 
 
 HARD_LIMIT_FACTOR = 1.25
-"""A task that does not heed its time limit is ended after this many times as long."""
+"""A task that ignores its time limit is killed after this multiple of it."""
 
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:
-    """A configured application without tasks."""
+    """Return a configured Celery application without tasks."""
     app = Celery("maabo", set_as_current=False)
     app.conf.update(
-        # JSON alone is accepted: nothing from the wire is ever unpickled.
+        # Only JSON is accepted: messages are never unpickled.
         accept_content=["json"],
         task_serializer="json",
         result_serializer="json",
-        # Answers travel on a stream of ours. A result backend would block publishers in an outage.
+        # Answers use Redis streams (see streams.py). A result backend would block publishers during an outage.
         result_backend=None,
         task_ignore_result=True,
         task_queues=[Queue(names.EVALUATE_QUEUE), Queue(names.RULES_QUEUE), Queue(names.JOBS_QUEUE)],
         task_default_queue=names.EVALUATE_QUEUE,
         task_create_missing_queues=False,
-        # Acknowledged when done; but a task whose process died is not requeued: a poison task would loop for ever.
+        # Acknowledged when done. A task whose process died is not requeued: a poison task would loop forever.
         task_acks_late=True,
         task_reject_on_worker_lost=False,
         worker_prefetch_multiplier=1,
-        # True kills every worker when Redis restarts. RabbitMQ hands out again at once what a lost connection had
-        # taken: what runs is answered first, and its twin's answer is dropped.
+        # True would kill all workers when Redis restarts. RabbitMQ immediately redelivers the tasks of a lost
+        # connection; the scheduler drops the second answer.
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,

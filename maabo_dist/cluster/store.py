@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
+import fsspec
+
 from maabo_dist._util.files import make_directory, replacing
 from maabo_dist.errors import MaaboError, SettingsError
 
@@ -133,8 +135,6 @@ class FileStore:
                 yield Artifact(name, int(info["size"]), _modified(info))
 
     def _open(self) -> None:
-        import fsspec  # not needed by who only mines in one process
-
         try:
             # Listings are not kept: another process may have added or removed what they say.
             filesystem, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
@@ -256,7 +256,7 @@ def figures_name(job: str) -> str:
 
 def store_figures(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
     """Store what belongs to a job's final rules."""
-    from maabo_dist.report import dump_exhibits  # pandas and numba with it, which the ledger does not need
+    from maabo_dist.report import dump_exhibits  # noqa: PLC0415 - pandas, which schedulers do not need
 
     with TemporaryDirectory(prefix="maabo-") as folder:
         path = Path(folder) / "exhibits"

@@ -54,7 +54,7 @@ class Tracing:
         if wanted != "otlp" and not re.fullmatch(r"file:.+", wanted):
             raise SettingsError(f"{VARIABLE} = {wanted!r}: give otlp or file:PATH, or leave it out.")
         try:
-            from maabo_dist.cluster.opentelemetry import OpenTelemetryTracing
+            from maabo_dist.cluster.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - optional
         except ImportError as error:
             raise SettingsError(f"{VARIABLE} needs the extra `tracing`: pip install 'maabo-dist[tracing]'.") from error
         return OpenTelemetryTracing(wanted, environment.get("OTEL_SERVICE_NAME", service_name))

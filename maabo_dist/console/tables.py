@@ -34,8 +34,8 @@ class Column:
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
     """Print rows under headings."""
     # rich takes 0.1 s to import, which `--help`, `--json` and the processes of a cluster do not need.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
     for column in columns:
@@ -54,7 +54,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> No
 
 def print_fields(fields: Iterable[tuple[str, Cell]]) -> None:
     """Print names and values, one pair per line."""
-    from rich.table import Table
+    from rich.table import Table  # noqa: PLC0415 - see print_table
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
@@ -79,14 +79,14 @@ def format_duration(seconds: float) -> str:
 
 
 def _text(cell: Cell) -> "Text":
-    from rich.text import Text
+    from rich.text import Text  # noqa: PLC0415 - see print_table
 
     text, style = (cell, "") if isinstance(cell, str) else cell
     return Text(printable(text), style=style)
 
 
 def _print(table: "Table") -> None:
-    from rich.console import Console
+    from rich.console import Console  # noqa: PLC0415 - see print_table
 
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     if console.is_terminal:

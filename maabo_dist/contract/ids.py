@@ -1,4 +1,4 @@
-"""How people name a job: by its id, or by its first digits."""
+"""Job ids: 32 hexadecimal digits, of which users may give the first ones."""
 
 import re
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ _PREFIX = re.compile(rf"[0-9a-f]{{{MIN_DIGITS},{DIGITS}}}")
 
 
 class NoSuchJobError(InputError):
-    """No job, or more than one, is meant by what was given."""
+    """No job, or more than one, has this id or prefix."""
 
 
 def short_id(job: str) -> str:
-    """The part of an id that people read, and may give back."""
+    """Return the short form of an id, as it is shown to users."""
     return job[:SHORT_DIGITS]
 
 
 def parse_prefix(text: str) -> str:
-    """What was given for a job, if it can be the beginning of an id."""
+    """Check that a text can be the beginning of a job id, and return it in lower case."""
     digits = text.strip().lower()
     if not _PREFIX.fullmatch(digits):
         raise NoSuchJobError(
-            f"{text!r} is no job's id. Give the id that `maabo submit` printed, "
+            f"{text!r} is not a job id. Give the id that `maabo submit` printed, "
             f"or at least the first {MIN_DIGITS} of its {DIGITS} hexadecimal digits."
         )
     return digits
 
 
-def match_one(prefix: str, found: Sequence[str]) -> str:
-    """The one id that begins so."""
-    if not found:
-        raise NoSuchJobError(f"There is no job {prefix}. `maabo jobs` lists those there are.")
-    if len(found) > 1:
-        shown = ", ".join([*found[:3], *(["…"] if len(found) > 3 else [])])
-        raise NoSuchJobError(f"{prefix} may be any of {len(found)} jobs: {shown}. Give more digits.")
-    return found[0]
+def match_one(prefix: str, ids: Sequence[str]) -> str:
+    """Return the only id that begins with the prefix, given all that do."""
+    if not ids:
+        raise NoSuchJobError(f"There is no job {prefix}. `maabo jobs` lists all jobs.")
+    if len(ids) > 1:
+        examples = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
+        raise NoSuchJobError(f"{prefix} matches {len(ids)} jobs: {examples}. Give more digits.")
+    return ids[0]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots.style import (
@@ -30,7 +31,6 @@ from maabo_dist.plots.style import (
     style_axes,
 )
 from maabo_dist.report.document import conditions_of
-from maabo_dist._util.text import printable
 from maabo_dist.report.wording import conditions_text, number_text
 
 WIDTH, HEIGHT = 3.3, 2.0

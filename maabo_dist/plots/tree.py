@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
+from maabo_dist._util.text import printable
 from maabo_dist.plots.conditions import Stack, stacked
 from maabo_dist.plots.style import (
     LITERAL,
@@ -22,7 +23,6 @@ from maabo_dist.plots.style import (
     set_title,
     style_axes,
 )
-from maabo_dist._util.text import printable
 
 Node = Mapping[str, Any]
 

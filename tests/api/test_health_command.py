@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.console.commands import run_command
 from scheduler.__main__ import scheduler
 from tests.cluster import a_scheduler
 from tests.servers import wait_for
@@ -18,7 +18,7 @@ def health(monkeypatch, capsys):
         for variable, value in settings.environment().items():
             monkeypatch.setenv(variable, value)
         monkeypatch.setattr(sys, "argv", ["scheduler", "health"])
-        return exit_code(scheduler, "python -m scheduler"), capsys.readouterr().err
+        return run_command(scheduler, "python -m scheduler"), capsys.readouterr().err
 
     return call
 

@@ -1,4 +1,4 @@
-"""The commands for a cluster from outside, over a real Redis. A stand-in takes the requests in."""
+"""The cluster commands over a real Redis, with a fake scheduler that answers the requests."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from maabo_dist.cli import maabo as group
-from maabo_dist.cli.watch import RulesFound
+from maabo_dist.cli.watch import NewRules
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
@@ -22,13 +22,13 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
 from tests import servers
 from tests.cli.tables import numbers, write_csv
-from tests.cluster_client.fake_scheduler import FakeScheduler, at_work
+from tests.cluster_client.fake_scheduler import FakeScheduler, running
 from tests.report.handmade import AGE, make_document, make_rule
 
 JOB = "7f3a" + "0" * 28
 OTHER = "7f3a" + "1" * 28
 QUICK = ("--target", "y", "--trees", "10", "--min-samples", "20")
-# A parent in the background may ignore SIGINT; a child that inherits this must be told to listen.
+# A background parent may ignore SIGINT, and a child inherits that.
 LISTEN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maabo_dist.cli import main; main()"
 )
@@ -50,7 +50,7 @@ def redis(server):
 
 @pytest.fixture
 def scheduler(server, redis):
-    with at_work(FakeScheduler(server, redis, mines=True)) as working:
+    with running(FakeScheduler(server, redis, mines=True)) as working:
         yield working
 
 
@@ -96,7 +96,7 @@ def test_with_wait_every_format_is_that_of_mine(form, run, scheduler, table):
     assert out == mined
 
 
-def test_out_holds_what_can_be_had_of_a_job(run, scheduler, table, tmp_path):
+def test_out_contains_the_files_of_a_job(run, scheduler, table, tmp_path):
     folder = tmp_path / "run"
 
     code, out, _ = run("submit", table, *QUICK, "--wait", "--json", "--out", folder)
@@ -129,15 +129,15 @@ def test_a_table_that_is_stored_is_not_sent_again(run, scheduler, table):
     _, _, third = run("submit", table, *QUICK, "--quiet")
 
     assert "stored" not in first
-    assert second.startswith("maabo: table already stored\n")
+    assert second.startswith("maabo: the table is already stored.\n")
     assert third == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--format", "csv"], "--format csv is for rules"),
-        (["--out", "somewhere"], "--out is for rules"),
+        (["--format", "csv"], "--format csv needs the rules"),
+        (["--out", "somewhere"], "--out needs the rules"),
         (["--subset-size", "5"], "--subset-size 5"),
         (["--gini", "2"], "--gini '2'"),
         (["--target", "z"], "'z'"),
@@ -145,7 +145,7 @@ def test_a_table_that_is_stored_is_not_sent_again(run, scheduler, table):
         (["--priority", "highest"], "--priority"),
     ],
 )
-def test_a_mistake_is_met_before_anything_is_sent(arguments, word, run, scheduler, table):
+def test_invalid_input_is_rejected_before_anything_is_sent(arguments, word, run, scheduler, table):
     code, out, err = run("submit", table, *QUICK, *arguments)
 
     assert (code, out) == (2, "")
@@ -154,11 +154,11 @@ def test_a_mistake_is_met_before_anything_is_sent(arguments, word, run, schedule
 
 
 @pytest.mark.parametrize("options", [[], ["--wait"]])
-def test_a_refused_job_is_an_error_with_its_reason(options, run, scheduler, table, monkeypatch):
+def test_a_rejected_job_is_an_error_with_its_reason(options, run, scheduler, table, monkeypatch):
     def refuse(spec):
         scheduler.change(scheduler.records[spec.id], state=JobState.FAILED, reason="The table is cursed.")
 
-    monkeypatch.setattr(scheduler, "_mine", refuse)
+    monkeypatch.setattr(scheduler, "mine", refuse)
 
     code, out, err = run("submit", table, *QUICK, *options)
 
@@ -167,11 +167,11 @@ def test_a_refused_job_is_an_error_with_its_reason(options, run, scheduler, tabl
 
 
 @pytest.mark.soak
-def test_without_a_scheduler_submit_says_so(run, redis, table):
+def test_submit_reports_that_no_scheduler_is_running(run, redis, table):
     code, out, err = run("submit", table, *QUICK)
 
     assert (code, out) == (1, "")
-    assert err.startswith("maabo: No scheduler is running. The job waits in the queue")
+    assert err.startswith("maabo: No scheduler is running. The job is queued at")
     assert redis.xlen(names.INTAKE_STREAM) == 1
 
 
@@ -211,20 +211,20 @@ def test_jobs_are_filtered_and_limited(run, scheduler):
     assert more == "maabo: 3 more; --limit 5 shows all.\n"
 
 
-def test_no_jobs_are_a_sentence(run, scheduler, server):
+def test_an_empty_list_is_reported(run, scheduler, server):
     assert run("jobs") == (0, f"There are no jobs at {server.redis_url}.\n", "")
     assert run("jobs", "--state", "paused") == (0, "No job is paused.\n", "")
     assert run("jobs", "--json") == (0, "[]\n", "")
 
 
-def test_a_cluster_without_a_scheduler_is_said_to_be_one(run, redis):
+def test_a_cluster_without_a_scheduler_gets_a_warning(run, redis):
     code, _, err = run("jobs")
 
     assert code == 0
     assert err.startswith("maabo: no scheduler is running at")
 
 
-def test_status_shows_what_is_known(run, scheduler):
+def test_status_shows_the_record(run, scheduler):
     scheduler.add(JOB, JobState.FAILED, name="wine", failed=3, reason="No worker came.", finished=1e9)
 
     code, out, _ = run("status", "7f3a")
@@ -236,7 +236,7 @@ def test_status_shows_what_is_known(run, scheduler):
     assert json.loads(record)["failed"] == 3
 
 
-def test_a_job_that_screens_is_said_to(run, scheduler):
+def test_a_job_that_screens_pairs_shows_its_progress(run, scheduler):
     scheduler.add(JOB, JobState.RUNNING, planned=500, pairs_screened=5_000, pairs=12_497)
 
     listed, facts = run("jobs"), run("status", JOB)
@@ -281,7 +281,7 @@ def test_rules_so_far_are_marked_as_such(run, scheduler, table):
 
     assert code == 0
     assert json.loads(out) == document
-    assert f"job {record.id[:8]} is running; these are the rules it has found so far" in err
+    assert f"job {record.id[:8]} is running; these are the rules found so far" in err
     assert "R1" in table_text
 
 
@@ -301,7 +301,7 @@ def test_the_rules_of_a_job_come_in_every_format(run, scheduler, table):
         (JobState.FAILED, "Job 7f3a0000 failed."),
     ],
 )
-def test_no_rules_are_a_failure_with_a_sentence(state, sentence, run, scheduler):
+def test_a_job_without_rules_is_an_error_with_its_reason(state, sentence, run, scheduler):
     scheduler.add(JOB, state)
 
     assert run("rules", JOB) == (1, "", f"maabo: {sentence}\n")
@@ -310,39 +310,39 @@ def test_no_rules_are_a_failure_with_a_sentence(state, sentence, run, scheduler)
 def test_a_job_is_paused_resumed_and_cancelled(run, scheduler):
     scheduler.add(JOB, JobState.RUNNING)
 
-    said = [run(wish, "7f3a0")[:2] for wish in ("pause", "resume", "cancel")]
+    outputs = [run(command, "7f3a0")[:2] for command in ("pause", "resume", "cancel")]
 
-    assert said == [(0, f"Job 7f3a0000 is {state}.\n") for state in ("paused", "running", "cancelled")]
+    assert outputs == [(0, f"Job 7f3a0000 is {state}.\n") for state in ("paused", "running", "cancelled")]
 
 
-@pytest.mark.parametrize(("wish", "past"), [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")])
-def test_a_job_that_has_ended_stays_as_it_is(wish, past, run, scheduler):
+@pytest.mark.parametrize(("command", "past"), [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")])
+def test_a_job_that_has_ended_stays_as_it_is(command, past, run, scheduler):
     scheduler.add(JOB, JobState.DONE)
 
-    assert run(wish, JOB) == (2, "", f"maabo: Job 7f3a0000 is done; it cannot be {past}.\n")
+    assert run(command, JOB) == (2, "", f"maabo: Job 7f3a0000 is done; it cannot be {past}.\n")
 
 
 @pytest.mark.parametrize("command", ["status", "watch", "rules", "pause", "resume", "cancel"])
 @pytest.mark.parametrize(
-    ("given", "word"), [("7f3a", "may be any of 2 jobs"), ("abcd", "no job abcd"), ("nonsense", "no job's id")]
+    ("prefix", "word"), [("7f3a", "matches 2 jobs"), ("abcd", "no job abcd"), ("nonsense", "not a job id")]
 )
-def test_a_job_that_cannot_be_told_is_refused(command, given, word, run, scheduler):
+def test_a_prefix_that_does_not_name_one_job_is_rejected(command, prefix, word, run, scheduler):
     scheduler.add(JOB)
     scheduler.add(OTHER)
 
-    code, out, err = run(command, given)
+    code, out, err = run(command, prefix)
 
     assert (code, out) == (2, "")
     assert word in err
 
 
 @pytest.mark.soak
-def test_an_unknown_id_is_looked_for(run, scheduler):
+def test_schedulers_are_asked_for_an_unknown_id(run, scheduler):
     code, _, err = run("status", "0" * 32)
 
     assert code == 2
     assert "There is no job 00000000" in err
-    assert scheduler.taken == ["look"]
+    assert scheduler.requests == ["look"]
 
 
 EVERY_COMMAND = [
@@ -353,19 +353,19 @@ EVERY_COMMAND = [
 
 
 @pytest.mark.parametrize("arguments", EVERY_COMMAND)
-def test_a_redis_that_is_not_there_is_named_with_a_remedy(arguments, maabo):
+def test_an_unreachable_redis_is_reported_with_a_remedy(arguments, maabo):
     url = f"redis://:secret@127.0.0.1:{servers.free_port()}/0"
 
     code, out, err = maabo(*arguments, "--redis", url)
 
     assert (code, out) == (2, "")
     assert f"Redis at {url.replace(':secret@', '')} cannot be reached" in err
-    assert "Check that it runs" in err
+    assert "Check that it is running" in err
     assert "secret" not in err
 
 
 @pytest.mark.parametrize("user", ["", ":wrong@"])
-def test_a_wrong_password_is_refused_and_not_shown(user, maabo, server, redis):
+def test_a_wrong_password_is_rejected_and_not_printed(user, maabo, server, redis):
     url = server.redis_url.replace("redis://", f"redis://{user}")
     redis.config_set("requirepass", "right")
     try:
@@ -375,17 +375,17 @@ def test_a_wrong_password_is_refused_and_not_shown(user, maabo, server, redis):
         redis.config_set("requirepass", "")
 
     assert code == 2
-    assert f"Redis at {server.redis_url} refuses the password or user" in err
+    assert f"Redis at {server.redis_url} rejects the password or user" in err
     assert "wrong" not in err.replace("WRONGPASS", "")
 
 
-def test_a_word_that_is_no_address_is_refused(maabo, monkeypatch):
+def test_an_invalid_address_is_rejected(maabo, monkeypatch):
     monkeypatch.setenv("MAABO_REDIS", "localhost:6379")
 
     code, _, err = maabo("jobs")
 
     assert code == 2
-    assert "'localhost:6379', begins with none of redis://" in err
+    assert "'localhost:6379', does not begin with redis://" in err
 
 
 def test_without_the_extra_the_command_to_install_it_is_shown():
@@ -422,8 +422,8 @@ def test_ctrl_c_leaves_a_watched_job_alone(server, scheduler):
 
     assert (process.returncode, out) == (130, "")
     assert err == (
-        "maabo: no longer waiting; job 7f3a0000 goes on. "
-        "`maabo watch 7f3a0000` follows it, `maabo cancel 7f3a0000` ends it.\n"
+        "maabo: no longer waiting; job 7f3a0000 keeps running. "
+        "`maabo watch 7f3a0000` follows it, `maabo cancel 7f3a0000` cancels it.\n"
     )
     assert scheduler.records[JOB].state is JobState.RUNNING
 
@@ -437,7 +437,7 @@ def test_ctrl_c_leaves_a_submitted_job_alone(server, scheduler, table):
         out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out) == (130, "")
-    assert "goes on" in err
+    assert "keeps running" in err
     assert [record.state for record in scheduler.records.values()] == [JobState.QUEUED]
 
 
@@ -468,20 +468,20 @@ def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
     assert (process.returncode, out) == (0, "Job 7f3a0000 is done: 3 trees in 0 s\n")
 
 
-def test_rules_are_told_as_they_are_found():
-    found = RulesFound()
+def test_rules_are_printed_as_they_are_found():
+    new_rules = NewRules()
     document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2))
     few = json.dumps(document | {"rules": document["rules"][:1]})
     record = JobRecord(id=JOB, state=JobState.RUNNING, rules=1)
 
-    assert not found.changed(record.model_copy(update={"rules": None}))
-    assert found.changed(record)
-    assert len(list(found.lines(few))) == 1
-    assert not found.changed(record)
-    assert found.changed(record.model_copy(update={"rules": 2}))
-    (line,) = found.lines(json.dumps(document))
+    assert not new_rules.may_have_changed(record.model_copy(update={"rules": None}))
+    assert new_rules.may_have_changed(record)
+    assert len(list(new_rules.lines(few))) == 1
+    assert not new_rules.may_have_changed(record)
+    assert new_rules.may_have_changed(record.model_copy(update={"rules": 2}))
+    (line,) = new_rules.lines(json.dumps(document))
     assert line.startswith(document["rules"][1]["text"])
-    assert list(found.lines(None)) == []
+    assert list(new_rules.lines(None)) == []
 
 
 def test_every_command_of_the_cluster_takes_its_address():
@@ -506,23 +506,23 @@ def test_repeats_are_jobs_of_their_own_and_the_json_is_that_of_mine(run, schedul
     ]
 
 
-def test_repeats_without_wait_are_refused_before_anything_is_sent(run, scheduler, table):
+def test_repeats_without_wait_are_rejected_before_anything_is_sent(run, scheduler, table):
     code, _, err = run("submit", table, *QUICK, "--repeats", "3")
 
     assert code == 2
-    assert err == "maabo: --repeats 3 is for rules, and there are none before the job is done. Add --wait.\n"
+    assert err == "maabo: --repeats 3 needs the rules, which exist only when the job is done. Add --wait.\n"
     assert not scheduler.records
 
 
 def test_a_repeat_that_fails_is_named_and_the_others_count(run, scheduler, table, monkeypatch):
-    mine_one = scheduler._mine
+    mine_one = scheduler.mine
 
     def mine_all_but_the_second(spec):
         if "repeat 2" in spec.dataset.name:
             raise MaaboError("no luck")
         mine_one(spec)
 
-    monkeypatch.setattr(scheduler, "_mine", mine_all_but_the_second)
+    monkeypatch.setattr(scheduler, "mine", mine_all_but_the_second)
 
     code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
 
@@ -532,7 +532,7 @@ def test_a_repeat_that_fails_is_named_and_the_others_count(run, scheduler, table
     assert json.loads(out)["notes"][-1].startswith("Only 2 of 3 repeats were done")
 
 
-def test_when_the_job_itself_fails_the_repeats_that_go_on_are_named(run, scheduler, table, monkeypatch):
+def test_when_the_job_fails_the_repeats_that_keep_running_are_named(run, scheduler, table, monkeypatch):
     def fail_but_for_repeats(spec):
         if "repeat" not in spec.dataset.name:
             scheduler.change(scheduler.records[spec.id], state=JobState.RUNNING)
@@ -540,17 +540,17 @@ def test_when_the_job_itself_fails_the_repeats_that_go_on_are_named(run, schedul
             first = next(iter(scheduler.records.values()))
             scheduler.change(first, state=JobState.FAILED, reason="a fault")
 
-    monkeypatch.setattr(scheduler, "_mine", fail_but_for_repeats)
+    monkeypatch.setattr(scheduler, "mine", fail_but_for_repeats)
 
     code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
 
     first, *repeats = scheduler.records
     assert (code, out) == (1, "")
-    assert f"jobs {', '.join(repeat[:8] for repeat in repeats)} go on." in err
+    assert f"jobs {', '.join(repeat[:8] for repeat in repeats)} keep running." in err
     assert f"Job {first[:8]} failed: a fault" in err
 
 
-def test_ctrl_c_names_the_repeats_that_go_on(server, scheduler, table):
+def test_ctrl_c_names_the_repeats_that_keep_running(server, scheduler, table):
     scheduler.mines = False
     with started(server, "submit", table, *QUICK, *REPEATS, "--wait") as process:
         assert process.stderr.readline() == "maabo: queued\n"
@@ -559,7 +559,7 @@ def test_ctrl_c_names_the_repeats_that_go_on(server, scheduler, table):
         _, err = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert f"no longer waiting; jobs {', '.join(job[:8] for job in scheduler.records)} go on." in err
+    assert f"no longer waiting; jobs {', '.join(job[:8] for job in scheduler.records)} keep running." in err
     assert len(scheduler.records) == 4
 
 

@@ -84,7 +84,7 @@ def test_a_broken_parquet_file_is_refused(tmp_path, run):
     [
         (["nowhere.csv", "--target", "y"], "nowhere.csv"),
         ([], "No table is given"),
-        (["a.csv", "--dataset", "wine"], "Both a file"),
+        (["a.csv", "--dataset", "wine"], "are both given"),
         (["--dataset", "roses"], "'roses'"),
         (["--dataset", "wine", "--subset-size", "0"], "--subset-size '0'"),
         (["--dataset", "wine", "--trees", "many"], "--trees 'many'"),

@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from maabo_dist.cli.progress import Display, LogDisplay, Pace, Standing, polite_interrupt
+from maabo_dist.cli.progress import Display, LogDisplay, RateEstimate, Snapshot, graceful_interrupt
 from maabo_dist.mining.local import Progress
 
 
@@ -10,22 +10,22 @@ def at(trees, seconds, planned=100):
     return Progress(trees, planned, best_score=0.75, reliable=3, seconds=seconds)
 
 
-def test_time_left_is_judged_without_the_time_before_the_first_report():
-    pace = Pace()
+def test_the_time_left_ignores_the_time_before_the_first_report():
+    rate = RateEstimate()
 
-    assert pace.time_left(Standing(10, 100, 30.0, "")) == ""
-    assert pace.time_left(Standing(20, 100, 31.0, "")) == "8 s left"
+    assert rate.format_time_left(Snapshot(10, 100, 30.0, "")) == ""
+    assert rate.format_time_left(Snapshot(20, 100, 31.0, "")) == "8 s left"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(1, "1 s left"), (300, "5 min left"), (36_000, "10.0 h left")])
-def test_time_left_is_in_a_unit_that_fits(seconds, text):
-    pace = Pace()
-    pace.time_left(Standing(0, 100, 0.0, ""))
+def test_the_time_left_has_a_suitable_unit(seconds, text):
+    rate = RateEstimate()
+    rate.format_time_left(Snapshot(0, 100, 0.0, ""))
 
-    assert pace.time_left(Standing(50, 100, seconds, "")) == text
+    assert rate.format_time_left(Snapshot(50, 100, seconds, "")) == text
 
 
-def test_a_log_gets_a_line_every_ten_seconds_at_most():
+def test_a_log_gets_at_most_one_line_every_ten_seconds():
     lines, now = [], [0.0]
     display = LogDisplay(lines.append, clock=lambda: now[0])
     for second in range(25):
@@ -38,47 +38,47 @@ def test_a_log_gets_a_line_every_ten_seconds_at_most():
     ]
 
 
-def test_time_left_of_the_search_is_not_judged_by_the_screen_before_it():
-    pace = Pace()
+def test_the_time_left_of_the_search_ignores_the_screening_before_it():
+    rate = RateEstimate()
     for done, seconds in [(0, 0.0), (400, 8.0)]:
-        screening = pace.time_left(Standing(done, 1000, seconds, "", unit="pairs"))
+        screening = rate.format_time_left(Snapshot(done, 1000, seconds, "", unit="pairs"))
 
     assert screening == "12 s left"
-    assert pace.time_left(Standing(0, 100, 20.0, "")) == ""
-    assert pace.time_left(Standing(50, 100, 25.0, "")) == "5 s left"
+    assert rate.format_time_left(Snapshot(0, 100, 20.0, "")) == ""
+    assert rate.format_time_left(Snapshot(50, 100, 25.0, "")) == "5 s left"
 
 
 @pytest.mark.parametrize(
-    ("standing", "text"),
+    ("snapshot", "text"),
     [
-        (Standing(120, 455, 1.0, ""), "120/455 trees"),
-        (Standing(1200, None, 1.0, ""), "1,200 trees"),
-        (Standing(5_000_000, 12_497_500, 1.0, "", unit="pairs"), "40 % of 12,497,500 pairs"),
+        (Snapshot(120, 455, 1.0, ""), "120/455 trees"),
+        (Snapshot(1200, None, 1.0, ""), "1,200 trees"),
+        (Snapshot(5_000_000, 12_497_500, 1.0, "", unit="pairs"), "40 % of 12,497,500 pairs"),
     ],
 )
-def test_what_is_counted_is_said(standing, text):
-    assert standing.count_text == text
+def test_the_count_names_its_unit(snapshot, text):
+    assert snapshot.count == text
 
 
 def test_a_job_of_unknown_size_has_no_time_left():
-    pace = Pace()
+    rate = RateEstimate()
 
-    assert pace.time_left(Standing(0, None, 0.0, "")) == ""
-    assert pace.time_left(Standing(10, None, 5.0, "")) == ""
+    assert rate.format_time_left(Snapshot(0, None, 0.0, "")) == ""
+    assert rate.format_time_left(Snapshot(10, None, 5.0, "")) == ""
 
 
-def test_a_log_gets_a_line_when_something_else_goes_on():
+def test_a_log_gets_a_line_when_the_activity_changes():
     lines = []
     display = LogDisplay(lines.append)
     for activity in ("queued", "queued", "searching"):
-        display.turn_to(activity)
+        display.set_activity(activity)
 
     assert lines == ["queued", "searching"]
 
 
-def test_the_first_ctrl_c_asks_and_the_second_insists():
+def test_the_first_ctrl_c_stops_after_the_batch_and_the_second_immediately():
     display, original = Display(), signal.signal(signal.SIGINT, signal.default_int_handler)
-    with polite_interrupt(display):
+    with graceful_interrupt(display):
         before = display.report(at(1, seconds=1))
         signal.raise_signal(signal.SIGINT)
         after = display.report(at(2, seconds=2))

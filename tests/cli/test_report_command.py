@@ -25,9 +25,9 @@ def test_a_report_is_written_beside_what_is_printed(maabo, table, tmp_path):
 
 def test_a_kept_run_gives_the_same_page_again(maabo, table, tmp_path):
     maabo("mine", table, *QUICK, "--out", tmp_path / "run", "--report", tmp_path / "first.html")
-    code, _, said = maabo("report", tmp_path / "run", "--out", tmp_path / "second.html")
+    code, _, err = maabo("report", tmp_path / "run", "--out", tmp_path / "second.html")
 
-    assert (code, "wrote" in said) == (0, True)
+    assert (code, "wrote" in err) == (0, True)
     assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
 
 
@@ -39,12 +39,12 @@ def test_a_document_alone_gives_a_page_with_fewer_pictures(maabo, table, tmp_pat
     assert "figure-history" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("place", "word"), [("", "directory"), ("missing/rules.html", "no directory")])
-def test_a_page_that_cannot_be_written_is_refused_before_the_search(maabo, table, tmp_path, place, word):
-    code, out, said = maabo("mine", table, *QUICK, "--report", tmp_path / place)
+@pytest.mark.parametrize(("file", "word"), [("", "is a directory"), ("missing/rules.html", "does not exist")])
+def test_a_report_that_cannot_be_written_is_rejected_before_the_search(maabo, table, tmp_path, file, word):
+    code, out, err = maabo("mine", table, *QUICK, "--report", tmp_path / file)
 
     assert (code, out) == (2, "")
-    assert word in said
+    assert word in err
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_search(maabo, table
 def test_what_is_not_a_document_is_refused(maabo, tmp_path, content, word):
     (tmp_path / "rules.json").write_text(content, encoding="utf-8")
 
-    code, _, said = maabo("report", tmp_path, "--out", tmp_path / "page.html")
+    code, _, err = maabo("report", tmp_path, "--out", tmp_path / "page.html")
 
     assert code == 2
-    assert word in said
+    assert word in err
     assert not (tmp_path / "page.html").exists()
 
 
 def test_a_run_that_is_not_there_is_refused(maabo, tmp_path):
-    code, _, said = maabo("report", tmp_path / "nothing")
+    code, _, err = maabo("report", tmp_path / "nothing")
 
     assert code == 2
-    assert "cannot be read" in said
+    assert "cannot be read" in err

@@ -1,4 +1,4 @@
-"""A scheduler as clients see it: it takes requests in and mirrors records. What becomes of a job, the test says."""
+"""A fake scheduler: it reads requests and publishes records. Tests decide what happens to a job."""
 
 import tempfile
 import threading
@@ -24,22 +24,22 @@ class FakeScheduler:
     def __init__(self, settings, client, *, store="redis://", host="elsewhere", mines=False):
         self.settings, self.redis, self.mines = settings, client, mines
         self.cluster = ClusterRecord(version="0", store=store, host=host)
-        self.records, self.documents, self.specs, self.taken = {}, {}, {}, []
+        self.records, self.documents, self.specs, self.requests = {}, {}, {}, []
         self.began = time.time()
-        self.to_lose = 0
-        """Requests that are lost before they are heard."""
+        self.to_drop = 0
+        """The number of requests to drop."""
 
     def turn(self):
         self.redis.set(self.settings.key(names.CLUSTER), self.cluster.model_dump_json())
         stream = self.settings.key(names.INTAKE_STREAM)
         for entry, fields in self.redis.xrange(stream):
             self.redis.xdel(stream, entry)
-            if self.to_lose:
-                self.to_lose -= 1
+            if self.to_drop:
+                self.to_drop -= 1
                 continue
             request = Request.read(fields[HEADER])
-            self.taken.append(request.kind)
-            self._hear(request)
+            self.requests.append(request.kind)
+            self._handle(request)
 
     def add(self, job, state=JobState.QUEUED, **values):
         self.change(JobRecord(id=job, state=state, created=self.began + len(self.records) / 1000, **values))
@@ -49,22 +49,22 @@ class FakeScheduler:
         self.records[record.id] = record
         if document is not None:
             self.documents[record.id] = document
-        self._mirror(record.id)
+        self._publish(record.id)
 
     def forget_redis(self):
         self.redis.flushall()
 
-    def _hear(self, request):
+    def _handle(self, request):
         if request.kind == "submit":
-            self._take_in(request)
+            self._submit(request)
         elif request.job not in self.records:
             return
         elif request.kind == "look":
-            self._mirror(request.job)
+            self._publish(request.job)
         elif not self.records[request.job].state.ended:
             self.change(self.records[request.job], state=_STATES[request.kind])
 
-    def _take_in(self, request):
+    def _submit(self, request):
         if request.job in self.records:
             return
         try:
@@ -75,11 +75,11 @@ class FakeScheduler:
         self.add(spec.id, name=spec.dataset.name, priority=spec.priority, tenant=spec.tenant)
         if self.mines:
             try:
-                self._mine(spec)
+                self.mine(spec)
             except MaaboError as error:
                 self.change(self.records[spec.id], state=JobState.FAILED, reason=str(error))
 
-    def _mine(self, spec):
+    def mine(self, spec):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table"
             settings = self.settings.model_copy(update={"store_url": self.cluster.store})
@@ -100,7 +100,7 @@ class FakeScheduler:
             digest=result.digest,
         )
 
-    def _mirror(self, job):
+    def _publish(self, job):
         record = self.records[job]
         if job in self.documents:
             self.redis.set(self.settings.key(f"{names.JOB_DOCUMENT}:{job}"), self.documents[job])
@@ -109,8 +109,8 @@ class FakeScheduler:
 
 
 @contextmanager
-def at_work(scheduler):
-    """The scheduler in a thread of its own."""
+def running(scheduler):
+    """Run the scheduler in a thread."""
     stop = threading.Event()
 
     def run():

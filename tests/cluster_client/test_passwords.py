@@ -1,4 +1,4 @@
-"""Passwords in files: put into the addresses they are for, refused in words that do not repeat them."""
+"""Passwords in files: they become part of the addresses, and never of error messages."""
 
 import pytest
 
@@ -51,18 +51,22 @@ def test_another_process_is_told_the_same_even_if_it_has_the_variable(file):
 
 
 @pytest.mark.parametrize(
-    ("address", "content", "said"),
+    ("address", "content", "message"),
     [
-        ("redis://me:other@host/0", SECRET, "MAABO_REDIS has a password, and MAABO_REDIS_PASSWORD_FILE names another"),
-        ("redis://host/0", "", "a file with one line of 1 to 1,000 characters is needed"),
-        ("redis://host/0", "two\nlines", "a file with one line"),
-        ("redis://host/0", SECRET * 200, "a file with one line"),
-        ("redis://host/0", b"\xff" + SECRET.encode(), "cannot be read: it is no text"),
+        (
+            "redis://me:other@host/0",
+            SECRET,
+            "MAABO_REDIS contains a password, and MAABO_REDIS_PASSWORD_FILE is also set",
+        ),
+        ("redis://host/0", "", "the file must contain one line of 1 to 1,000 characters"),
+        ("redis://host/0", "two\nlines", "the file must contain one line"),
+        ("redis://host/0", SECRET * 200, "the file must contain one line"),
+        ("redis://host/0", b"\xff" + SECRET.encode(), "cannot be read: it is not text"),
         ("redis://host/0", None, "cannot be read: No such file or directory"),
-        ("host/0", SECRET, "names no user"),
+        ("host/0", SECRET, "has no user name"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(address, content, said, tmp_path):
+def test_error_messages_do_not_contain_the_password(address, content, message, tmp_path):
     path = tmp_path / "password"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -70,10 +74,10 @@ def test_what_is_wrong_is_said_without_the_password(address, content, said, tmp_
     with pytest.raises(SettingsError) as caught:
         ClusterSettings.from_environment({"MAABO_REDIS": address, "MAABO_REDIS_PASSWORD_FILE": str(path)})
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert not any(word in str(caught.value) for word in (SECRET, ESCAPED, "other@", "two"))
 
 
 def test_a_ledger_in_a_file_has_no_password(file):
-    with pytest.raises(SettingsError, match="MAABO_LEDGER names no user"):
+    with pytest.raises(SettingsError, match="MAABO_LEDGER has no user name"):
         ClusterSettings.from_environment({"MAABO_LEDGER_PASSWORD_FILE": str(file)})

@@ -34,12 +34,12 @@ class World:
     redis: object = field(default_factory=lambda: fakeredis.FakeRedis(server=fakeredis.FakeServer()))
     scheduler: FakeScheduler | None = None
     now: float = 0.0
-    said: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
     on_sleep: list = field(default_factory=list)
     """What happens during the next sleeps, one of them each."""
 
     def client(self):
-        return QueueClient(self.settings, self.redis, say=self.said.append, clock=lambda: self.now, sleep=self.sleep)
+        return QueueClient(self.settings, self.redis, note=self.notes.append, clock=lambda: self.now, sleep=self.sleep)
 
     def sleep(self, seconds):
         self.now += seconds
@@ -71,7 +71,7 @@ def test_a_submitted_job_has_a_record_and_its_table_is_in_redis():
 
     assert (record.id, record.state, record.name) == (spec.id, JobState.QUEUED, "wine")
     assert world.redis.exists(f"test.maabo:artifact:{NAME}")
-    assert world.said == []
+    assert world.notes == []
 
 
 def test_a_table_that_is_stored_is_not_sent_again():
@@ -81,7 +81,7 @@ def test_a_table_that_is_stored_is_not_sent_again():
 
     world.client().submit(a_spec(), COLUMNS)
 
-    assert world.said == ["table already stored"]
+    assert world.notes == ["the table is already stored."]
     assert set(world.redis.keys("*artifact*")) == keys
     assert [world.redis.get(key) for key in world.redis.keys("*:0")] == before
 
@@ -94,7 +94,7 @@ def test_a_directory_is_the_store_on_its_own_machine(tmp_path):
 
     assert FileStore(f"file://{tmp_path}").has(NAME)
     assert world.redis.keys("*artifact*") == []
-    assert world.said == ["table already stored"]
+    assert world.notes == ["the table is already stored."]
 
 
 def test_a_directory_of_another_machine_is_left_alone(tmp_path):
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_written_is_passed_over(tmp_path):
     world.client().submit(a_spec(), COLUMNS)
 
     assert world.redis.keys("*artifact*")
-    assert world.said[0].endswith("The table goes through Redis instead.")
+    assert world.notes[0].endswith("The table is sent through Redis instead.")
 
 
 def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypatch):
@@ -126,7 +126,7 @@ def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypat
     world.client().submit(a_spec(), COLUMNS)
 
     assert world.redis.keys("*artifact*")
-    assert world.said == []
+    assert world.notes == []
 
 
 def test_the_store_that_the_user_names_comes_first(tmp_path):
@@ -141,7 +141,7 @@ def test_the_store_that_the_user_names_comes_first(tmp_path):
 
 def test_a_request_that_was_lost_is_sent_again():
     world = a_world()
-    world.scheduler.to_lose = 1
+    world.scheduler.to_drop = 1
 
     record = world.client().submit(a_spec(), COLUMNS)
 
@@ -161,7 +161,7 @@ def test_a_refused_job_comes_back_failed_with_the_reason():
 def test_without_a_scheduler_a_client_says_so_and_the_request_waits():
     world, spec = a_world(with_scheduler=False), a_spec()
 
-    with pytest.raises(UnansweredError, match=r"No scheduler is running.* waits in the queue") as raised:
+    with pytest.raises(UnansweredError, match=r"No scheduler is running.* is queued at") as raised:
         world.client().submit(spec, COLUMNS)
 
     assert world.waiting() == 1
@@ -170,12 +170,12 @@ def test_without_a_scheduler_a_client_says_so_and_the_request_waits():
 
 def test_a_scheduler_that_does_not_answer_is_asked_three_times():
     world = a_world()
-    world.scheduler.to_lose = 9
+    world.scheduler.to_drop = 9
 
-    with pytest.raises(UnansweredError, match="have not answered"):
+    with pytest.raises(UnansweredError, match="did not respond"):
         world.client().submit(a_spec(), COLUMNS)
 
-    assert world.scheduler.to_lose == 6
+    assert world.scheduler.to_drop == 6
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_wish_is_granted_when_the_record_shows_it(before, wish, after):
     world = a_world()
     world.scheduler.add(JOB, before)
 
-    assert world.client().ask(JOB, wish).state is after
+    assert world.client().send_command(JOB, wish).state is after
 
 
 def test_nothing_can_be_asked_of_a_job_that_has_ended():
@@ -199,7 +199,7 @@ def test_nothing_can_be_asked_of_a_job_that_has_ended():
     world.scheduler.add(JOB, JobState.DONE)
 
     with pytest.raises(InputError, match=r"^Job 7f3a0000 is done; it cannot be paused\.$"):
-        world.client().ask(JOB, "pause")
+        world.client().send_command(JOB, "pause")
 
     assert world.waiting() == 0
 
@@ -207,10 +207,10 @@ def test_nothing_can_be_asked_of_a_job_that_has_ended():
 def test_a_job_that_ends_before_the_wish_is_heard_comes_back_as_it_ended():
     world = a_world()
     world.scheduler.add(JOB, JobState.MINING)
-    world.scheduler.to_lose = 1
+    world.scheduler.to_drop = 1
     world.on_sleep = [lambda: world.scheduler.change(world.scheduler.records[JOB], state=JobState.DONE)]
 
-    assert world.client().ask(JOB, "cancel").state is JobState.DONE
+    assert world.client().send_command(JOB, "cancel").state is JobState.DONE
 
 
 def test_a_wish_that_nobody_hears_is_reported():
@@ -220,7 +220,7 @@ def test_a_wish_that_nobody_hears_is_reported():
     world.scheduler = None
 
     with pytest.raises(UnansweredError, match=r"No scheduler is running. Job 7f3a0000 is not paused yet"):
-        world.client().ask(JOB, "pause")
+        world.client().send_command(JOB, "pause")
 
     assert world.waiting() == 1
 
@@ -231,7 +231,7 @@ def test_a_record_that_redis_lost_is_asked_for():
     world.scheduler.forget_redis()
 
     assert world.client().record(JOB).id == JOB
-    assert world.scheduler.taken == ["look"]
+    assert world.scheduler.requests == ["look"]
 
 
 def test_an_unknown_job_is_said_to_be_unknown_after_a_look():
@@ -240,12 +240,12 @@ def test_an_unknown_job_is_said_to_be_unknown_after_a_look():
     with pytest.raises(NoSuchJobError, match=r"no job 7f3a0000 at redis://here:6379/0\.$"):
         world.client().record(JOB)
 
-    assert world.scheduler.taken == ["look"]
+    assert world.scheduler.requests == ["look"]
     assert world.now < 6
 
 
 def test_an_unknown_job_without_a_scheduler_may_still_exist():
-    with pytest.raises(NoSuchJobError, match="No scheduler is running that could look further"):
+    with pytest.raises(NoSuchJobError, match="No scheduler is running that could look it up"):
         a_world(with_scheduler=False).client().record(JOB)
 
 
@@ -261,16 +261,16 @@ def test_a_job_is_found_by_its_id_or_its_first_digits(given):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("7f3a", "may be any of 2 jobs"),
+        ("7f3a", "matches 2 jobs"),
         ("aaaa", "There is no job aaaa"),
-        ("7f3", "'7f3' is no job's id"),
-        ("7f3*", "is no job's id"),
-        ("job-1", "is no job's id"),
-        (JOB + "0", "is no job's id"),
-        ("", "is no job's id"),
+        ("7f3", "'7f3' is not a job id"),
+        ("7f3*", "is not a job id"),
+        ("job-1", "is not a job id"),
+        (JOB + "0", "is not a job id"),
+        ("", "is not a job id"),
     ],
 )
-def test_what_names_no_job_is_refused_in_a_sentence(given, words):
+def test_a_prefix_that_does_not_name_one_job_is_rejected(given, words):
     world = a_world()
     world.scheduler.add(JOB)
     world.scheduler.add(OTHER)
@@ -288,11 +288,11 @@ def test_jobs_are_listed_newest_first_and_expired_records_are_passed_over():
     assert [int(record.id, 16) for record in world.client().jobs()] == [2, 0]
 
 
-def test_a_record_of_another_version_is_refused_in_a_sentence():
+def test_an_invalid_record_is_reported_by_field():
     world = a_world()
     world.redis.set(world.settings.key(f"{names.JOB_RECORD}:{JOB}"), json.dumps({"id": JOB, "state": "dreaming"}))
 
-    with pytest.raises(FormatError, match="A JobRecord does not read: state"):
+    with pytest.raises(FormatError, match="A JobRecord is invalid: state"):
         world.client().record(JOB)
 
 
@@ -378,7 +378,7 @@ def test_final_rules_that_nobody_has_are_reported():
     world = a_world()
     world.scheduler.add(JOB, JobState.DONE)
 
-    with pytest.raises(UnansweredError, match="Job 7f3a0000 is done, but its rules are not at"):
+    with pytest.raises(UnansweredError, match="Job 7f3a0000 is done, but redis://here:6379/0 lacks its rules"):
         world.client().final_document(JOB)
 
 
@@ -386,12 +386,12 @@ def test_final_rules_that_nobody_has_are_reported():
     ("error", "words"),
     [
         (redis.ConnectionError("Error 111 connecting to here:6379. Connection refused."), "cannot be reached"),
-        (redis.AuthenticationError("invalid username-password pair"), "refuses the password or user"),
-        (redis.TimeoutError("Timeout reading from socket"), "does not answer in time"),
-        (redis.ResponseError("OOM command not allowed"), "refuses a command"),
+        (redis.AuthenticationError("invalid username-password pair"), "rejects the password or user"),
+        (redis.TimeoutError("Timeout reading from socket"), "did not answer in time"),
+        (redis.ResponseError("OOM command not allowed"), "rejected a command"),
     ],
 )
-def test_errors_of_redis_say_what_failed_where_and_what_to_do(error, words):
+def test_redis_errors_name_the_address_and_the_remedy(error, words):
     world = a_world(with_scheduler=False)
     world.redis = Flaky(world.redis, error)
 

@@ -64,7 +64,7 @@ def run_job(server, directory, columns):
     document = {"id": uuid4().hex, "dataset": {"fingerprint": columns.fingerprint}, "settings": MINING} | callback
     parts = servers.worker(as_user("worker"), directory, "-c", "1")
     with a_scheduler(settings), parts, servers.http_server(as_user("api"), directory) as url:
-        client = QueueClient.connected(as_user("client"), lambda _: None)
+        client = QueueClient.connect(as_user("client"), lambda _: None)
         client.submit(JobSpec.parse(document), columns)
         record = list(client.follow(document["id"]))[-1]
         client.final_document(document["id"])

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from maabo_dist.cli.exit_codes import exit_code
+from maabo_dist.console.commands import run_command
 from scheduler.__main__ import scheduler
 
 
@@ -16,7 +16,7 @@ def token(tmp_path, monkeypatch, capsys):
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["scheduler", "token", *arguments])
-        code = exit_code(scheduler, "python -m scheduler")
+        code = run_command(scheduler, "python -m scheduler")
         return code, *capsys.readouterr()
 
     return call
@@ -24,13 +24,13 @@ def token(tmp_path, monkeypatch, capsys):
 
 def test_the_first_token_is_made_listed_and_revoked(token):
     assert token("list") == (
-        0, "No token has been made: anyone on the server's machine may call, and nobody else.\n", ""
+        0, "There are no tokens: any process on the server's machine may call it, and no other.\n", ""
     )  # fmt: skip
     code, out, err = token("create", "--tenant", "ops", "--scopes", "read,submit,admin", "--expires", "30d")
     number = out.split("_")[1]
 
     assert (code, len(out.splitlines())) == (0, 1)
-    assert err.startswith(f"maabo: token {number} of the tenant ops permits: read, submit, admin; valid until ")
+    assert err.startswith(f"maabo: token {number} for tenant ops with scopes read, submit, admin, valid until ")
     assert out.strip() not in err
     (listed,) = json.loads(token("list", "--json")[1])
     assert (listed["id"], listed["scopes"]) == (number, ["read", "submit", "admin"])
@@ -44,7 +44,7 @@ def test_the_first_token_is_made_listed_and_revoked(token):
     ("arguments", "word"),
     [
         (["create", "--scopes", "root"], "root was asked for"),
-        (["create", "--scopes", ","], "names none"),
+        (["create", "--scopes", ","], "is empty"),
         (["create", "--expires", "tomorrow"], "no length of time"),
         (["create", "--tenant", "x" * 201], "--tenant has 201 characters"),
         (["revoke", "0" * 12], "There is no token 000000000000 that is valid"),
