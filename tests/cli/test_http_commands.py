@@ -1,6 +1,11 @@
 """The commands and the client over a real server, a real scheduler and a real worker."""
 
+import ast
 import asyncio
+import contextlib
+import doctest
+import inspect
+import io
 import json
 import os
 import re
@@ -10,8 +15,8 @@ import sys
 
 import pytest
 
-from maabo_dist.client import AsyncClient, Client, ProblemError
-from scheduler.api.auth import make_token
+from maabo_dist.client import AsyncClient, AsyncRemoteJob, Client, ProblemError, RemoteJob
+from scheduler.ledger.tokens import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster import a_scheduler, cluster_settings
@@ -36,7 +41,7 @@ def cluster(tmp_path_factory):
             made = {}
             for use, scopes in SCOPES.items():
                 token = make_token("us", frozenset(scopes), 1.0, name="", seconds=None)
-                ledger.registry.add_token(token.row)
+                ledger.tokens.add(token.row)
                 made[use] = token.text
             yield address, made
 
@@ -163,10 +168,10 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
         (["jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis and --server are both given"),
         (["jobs", "--token", "a", "--token-file", "b"], "--token and --token-file are both given"),
         (["jobs", "--token-file", "nowhere"], "--token-file nowhere cannot be read"),
-        (["jobs", "--token", "two words"], "The token is empty or holds spaces"),
+        (["jobs", "--token", "two words"], "The token is empty or contains"),
         (["jobs", "--token", "maabo_wrong"], "The token is not valid: it is unknown, was revoked or has expired."),
-        (["jobs", "--token", "READER", "--server", "http://maabo.example"], "in plain http"),
-        (["jobs", "--server", "localhost"], "'localhost', begins with neither http"),
+        (["jobs", "--token", "READER", "--server", "http://maabo.example"], "over plain http"),
+        (["jobs", "--server", "localhost"], "'localhost' does not begin with http"),
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
         (["token", "list", "--token", "READER"], "This needs the scope 'admin'; the token has read."),
         (["token", "create", "--expires", "soon"], "'soon' is no length of time"),
@@ -296,6 +301,28 @@ def test_the_example_in_the_docs_runs(cluster, table, monkeypatch, capsys):
     exec(example.replace("http://127.0.0.1:8080", cluster[0]).replace("maabo_…", cluster[1]["worker"]), {})
 
     assert capsys.readouterr().out.startswith("R1 ")
+
+
+@pytest.mark.parametrize("kind", [Client, RemoteJob, AsyncClient, AsyncRemoteJob])
+def test_the_examples_in_the_docstrings_of_the_clients_run(kind, cluster, table, monkeypatch):
+    address, tokens = cluster
+    monkeypatch.chdir(table.parent)
+
+    async def run_examples():
+        names = {"AsyncClient": AsyncClient, "Client": Client}
+        make_client = AsyncClient if "Async" in kind.__name__ else Client
+        names["client"] = make_client(address, tokens["worker"])
+        for example in doctest.DocTestParser().get_examples(kind.__doc__):
+            source = example.source.replace("http://127.0.0.1:8080", address).replace("maabo_…", tokens["worker"])
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                code = compile(source, kind.__name__, "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                result = eval(code, names)
+                if inspect.iscoroutine(result):
+                    await result
+            assert printed.getvalue() == example.want
+
+    asyncio.run(run_examples())
 
 
 def test_ctrl_c_leaves_a_watched_job_alone(cluster, table):
