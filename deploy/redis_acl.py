@@ -24,8 +24,8 @@ from pathlib import Path
 import click
 
 from deploy.files import write_private
-from maabo_dist.console.commands import run_command
 from maabo_dist.cluster.redis_store import KEY as ARTIFACT
+from maabo_dist.console.commands import run_command
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
