@@ -1,4 +1,4 @@
-"""A service that knows of maabo only where its Redis and its broker are: queues a job, is called when it has ended."""
+"""A service that submits a job through Celery and is called when the job has ended. It does not import maabo."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from kombu.entity import Queue
 REDIS, PREFIX = os.environ["MAABO_REDIS"], os.environ.get("MAABO_PREFIX", "")
 BROKER = os.environ.get("MAABO_BROKER") or REDIS
 
-# Lists of its own for what its workers have taken: they need no right to those of the cluster's workers.
+# Separate lists for messages that its workers have taken, so that it needs no access to those of the cluster's workers.
 OWN_LISTS = {
     "unacked_key": "billing-unacked",
     "unacked_index_key": "billing-unacked_index",
@@ -25,7 +25,7 @@ app.conf.update(
     task_create_missing_queues=True,
     broker_connection_retry_on_startup=True,
     broker_transport_options={"global_keyprefix": PREFIX, **OWN_LISTS} if BROKER == REDIS else {},
-    # The cluster's workers hear the same commands: whoever may give one may stop them all.
+    # The cluster's workers get the same remote commands, and permission to send one is permission to stop them all.
     worker_enable_remote_control=False,
     result_backend_transport_options={"global_keyprefix": PREFIX},
 )
@@ -33,14 +33,14 @@ app.conf.update(
 
 @app.task(name="billing.rules_ready", ignore_result=True)  # type: ignore[untyped-decorator]  # Celery ships no types
 def rules_ready(job: str, state: str, digest: str | None = None, problem: dict[str, object] | None = None) -> None:
-    """Called when the job has ended, at least once; or with what is wrong with the document, if it was refused."""
-    told = {"job": job, "state": state, "digest": digest, "problem": problem}
-    sys.stdout.write(f"called back: {json.dumps(told)}\n")
+    """Handle the end of a job, or the problem if its document was refused. It is called at least once."""
+    content = {"job": job, "state": state, "digest": digest, "problem": problem}
+    sys.stdout.write(f"called back: {json.dumps(content)}\n")
     sys.stdout.flush()
 
 
 def queue_job(order: str, fingerprint: str, settings: dict[str, object]) -> str | dict[str, object]:
-    """The id of the job, or the problem with what was asked for. The same order is the same job, however often."""
+    """Submit a job; return its ID, or the problem with the document. The same order always returns the same job."""
     document = {
         "dataset": {"fingerprint": fingerprint, "name": "customers"},
         "settings": settings,
