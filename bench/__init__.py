@@ -1,1 +1,1 @@
-"""What `make bench` measures: each figure beside its peer's, from one run on one machine. See README.md."""
+"""The benchmarks of `make bench`: our figures and those of a peer from the same run. See README.md."""

@@ -1,11 +1,11 @@
-"""`python -m bench`: all tables, or one of them."""
+"""`python -m bench`: run all benchmarks, or some of them."""
 
 import argparse
 from time import perf_counter
 
-from bench import acquisition, depth, memory, paper, proposing, rules, show, startup, tables
+from bench import acquisition, depth, memory, paper, printing, proposing, rules, startup, tables
 
-PARTS = {
+BENCHMARKS = {
     "depth": depth,
     "acquisition": acquisition,
     "proposing": proposing,
@@ -18,15 +18,15 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, action="append", help="this table alone (repeat for more)")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="only this benchmark (repeat for more)")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds: under a minute")
     parser.add_argument("--titanic", metavar="FILE", help="the Titanic table as CSV (default: $MAABO_TITANIC)")
     options = parser.parse_args()
     options.titanic = tables.titanic_path(options.titanic)
     start = perf_counter()
-    for name in options.only or PARTS:
-        PARTS[name].run(options)
-    show.console.print(f"{perf_counter() - start:.0f} s in all")
+    for name in options.only or BENCHMARKS:
+        BENCHMARKS[name].run(options)
+    printing.console.print(f"{perf_counter() - start:.0f} s in total")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The acquisition at growing histories, beside a matrix product over the history; and where counting begins to pay."""
+"""The acquisition with growing histories, compared with a matrix product; and the history from which counting pays."""
 
 import numpy as np
 
-from bench import show, tables
-from bench.clock import interleaved
+from bench import printing, tables
+from bench.timing import time_interleaved
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.space import SubsetSpace
 from maabo_dist.search.subset_index import SubsetIndex
@@ -12,7 +12,7 @@ from maabo_dist.search.tally import ENTERS_HIGH, ENTERS_LOW, ContainmentTally, d
 SHAPES = ((100, 3), (1000, 3), (100, 5))
 SIZES = (1000, 10_000, 100_000, 1_000_000)
 CANDIDATES, FEW = 4096, 64
-LARGEST_MATRIX = 40_000_000
+MAX_MATRIX = 40_000_000
 ALPHA, H, B = 0.25, 0.5, 0.5
 NOTES = (
     f"{CANDIDATES:,} candidates a call, {FEW} for the product; best of 9 interleaved rounds after a warm-up.",
@@ -27,23 +27,23 @@ def run(options) -> None:
     for features, size in SHAPES:
         rows += _flatness(features, size, SIZES[:3] if options.quick else SIZES)
     columns = ["D, D′", "|V|", "ours", "product", "ratio", "to |V| = 10³", "goal", ""]
-    show.table("2. Acquisition, a candidate", columns, rows, NOTES)
+    printing.print_table("2. Acquisition, a candidate", columns, rows, NOTES)
     _crossover((3, 5, 8) if options.quick else range(3, 13))
 
 
 def _flatness(features: int, size: int, sizes) -> list[tuple]:
     space = SubsetSpace(features, (size,))
     sizes = [count for count in sizes if count + CANDIDATES < space.count]
-    drawn = tables.random_subsets(features, size, sizes[-1] + CANDIDATES)
-    history, candidates = drawn[:-CANDIDATES], drawn[-CANDIDATES:]
+    subsets = tables.random_subsets(features, size, sizes[-1] + CANDIDATES)
+    history, candidates = subsets[:-CANDIDATES], subsets[-CANDIDATES:]
     calls = {}
     for count in sizes:
         guide, index = _guide(space, history[:count])
         calls["ours", count] = lambda guide=guide, index=index: guide.acquisition(index, candidates)
-        if count * features <= LARGEST_MATRIX:
+        if count * features <= MAX_MATRIX:
             product = MatrixProduct(history[:count], features, size)
             calls["product", count] = lambda product=product: product.acquisition(candidates[:FEW])
-    taken = interleaved(calls, 9)
+    taken = time_interleaved(calls, 9)
     ours = [taken["ours", count].best / CANDIDATES for count in sizes]
     rows = []
     for count, mine in zip(sizes, ours, strict=True):
@@ -52,18 +52,22 @@ def _flatness(features: int, size: int, sizes) -> list[tuple]:
             (
                 f"{features}, {size}" if count == sizes[0] else "",
                 f"{count:,}",
-                show.time(mine),
-                show.time(theirs) if theirs else "–",
+                printing.format_time(mine),
+                printing.format_time(theirs) if theirs else "–",
                 f"{theirs / mine:,.0f}×" if theirs else "",
                 f"{mine / ours[0]:.2f}×",
-                *(show.verdict(max(ours) / min(ours), show.Goal(most=1.5)) if count == sizes[-1] else ("", "")),
+                *(
+                    printing.format_verdict(max(ours) / min(ours), printing.Goal(maximum=1.5))
+                    if count == sizes[-1]
+                    else ("", "")
+                ),
             )
         )
     return rows
 
 
 def _guide(space: SubsetSpace, history) -> tuple[ScoreGuide, SubsetIndex]:
-    """A guide that was told of the history in batches, as in a search."""
+    """A guide that has learned the history in batches, as in a search."""
     guide, index, random = ScoreGuide(space, ALPHA, H, B), SubsetIndex(space.width), np.random.default_rng(0)
     index.add(history)
     for positions in np.array_split(np.arange(len(history)), max(1, len(history) // 4096)):
@@ -73,7 +77,7 @@ def _guide(space: SubsetSpace, history) -> tuple[ScoreGuide, SubsetIndex]:
 
 
 class MatrixProduct:
-    """The obvious way: every candidate against every verified subset, by one product of membership matrices."""
+    """The baseline: every candidate with every evaluated subset, by one product of membership matrices."""
 
     def __init__(self, history, features: int, size: int) -> None:
         self.size, self.features = size, features
@@ -92,19 +96,19 @@ class MatrixProduct:
 
 
 def _crossover(sizes) -> None:
-    """Counting costs 2^D′ look-ups a candidate and as many counters for every subset that comes or moves."""
+    """Counting costs 2^D′ look-ups for each candidate and as many updates for each subset that is added or moved."""
     columns = ["D′", "D", "look-up a\ncandidate", "update a\nsubset", "direct\na pair"]
     columns += ["even at |V|,\nlook-ups", "even at |V|,\nwith updates", "memory\na subset"]
     notes = ["Above these |V| counting is cheaper. With updates: batches of 256, 1,024 candidates each."]
     rows = [_even(size) for size in sizes]
-    show.table("2b. Containment counts, or a pass over the history", columns, rows, notes)
+    printing.print_table("2b. Containment counts, or a pass over the history", columns, rows, notes)
 
 
 def _even(size: int) -> tuple:
-    features = min(1000, (1 << 64 // (size - 1)) - 1)  # parts of a subset are packed into 64 bits
+    features = min(1000, (1 << 64 // (size - 1)) - 1)  # subsets of a subset are packed into 64 bits
     count = 10_000 if size <= 8 else 2000
-    drawn = tables.random_subsets(features, size, count + 512)
-    history, candidates = drawn[:count], drawn[count:]
+    subsets = tables.random_subsets(features, size, count + 512)
+    history, candidates = subsets[:count], subsets[count:]
     moves = np.where(np.arange(count) % 4 == 0, ENTERS_HIGH, ENTERS_LOW).astype(np.int8)
     tally = ContainmentTally(features, (size,))
     tally.update(history, moves)
@@ -114,7 +118,7 @@ def _even(size: int) -> tuple:
         tally.update(history[:256], -moves[:256])
         tally.update(history[:256], moves[:256])
 
-    taken = interleaved(
+    taken = time_interleaved(
         {
             "look up": lambda: tally.overlaps(candidates),
             "direct": lambda: direct_overlaps(candidates[:64], history, features, (size,)),
@@ -123,7 +127,13 @@ def _even(size: int) -> tuple:
         5,
     )
     look_up, pair, each = taken["look up"].best / 512, taken["direct"].best / 64 / count, taken["update"].best / 512
-    # Each subset of a batch comes as pending, goes, comes with its score, and one in two moves: about 4 updates.
+    # Each subset of a batch is added as pending, removed, and added with its score; one in two moves: about 4 updates.
     even = (1024 * look_up + 4 * 256 * each) / (1024 * pair)
-    figures = (show.time(look_up), show.time(each), show.time(pair), f"{look_up / pair:,.0f}", f"{even:,.0f}")
+    figures = (
+        printing.format_time(look_up),
+        printing.format_time(each),
+        printing.format_time(pair),
+        f"{look_up / pair:,.0f}",
+        f"{even:,.0f}",
+    )
     return (str(size), str(features), *figures, f"{memory / count / 1024:.1f} KB")

@@ -1,4 +1,4 @@
-"""Depth search beside scikit-learn: the plain loop (a fit per depth, predict, macro F1), and one fit of full depth."""
+"""Depth search compared with scikit-learn: a loop (fit, predict and macro F1 for each depth), and one full fit."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
-from bench import show, tables
-from bench.clock import interleaved
+from bench import printing, tables
+from bench.timing import time_interleaved
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
@@ -19,7 +19,7 @@ DEPTH = 5
 SPINS = 25_000_000
 
 
-class PlainTrees:
+class ScikitLearn:
     """scikit-learn on the same rows."""
 
     def __init__(self, columns: Columns) -> None:
@@ -48,12 +48,12 @@ def run(options) -> None:
     ]
     rows, blocks, notes = [], {}, []
     for what, columns, subsets, few, loop_goal, fit_goal in cases:
-        peers, table = PlainTrees(columns), tables.training(columns)
-        taken = interleaved(_calls(table, subsets, peers, subsets[:few]), rounds)
+        peers, table = ScikitLearn(columns), tables.training(columns)
+        taken = time_interleaved(_calls(table, subsets, peers, subsets[:few]), rounds)
         ours = taken["ours"].best / len(subsets)
         loop, fit = taken["loop"].best / few, taken["fit"].best / few
-        rows.append((f"{what}: loop", ours, loop, loop / ours, show.Goal(least=loop_goal)))
-        rows.append(("  one fit", ours, fit, fit / ours, show.Goal(least=fit_goal) if fit_goal else None))
+        rows.append((f"{what}: loop", ours, loop, loop / ours, printing.Goal(minimum=loop_goal)))
+        rows.append(("  one fit", ours, fit, fit / ours, printing.Goal(minimum=fit_goal) if fit_goal else None))
         blocks[what] = (table, subsets)
         notes.append(f"{what}: {_agreement(table, peers, subsets[:few])}")
     notes += [
@@ -61,11 +61,11 @@ def run(options) -> None:
         f"D′ = 3, p_max = {DEPTH}; best of {rounds} interleaved rounds after a warm-up; {block:,} subsets a round,",
         f"a tenth on the large table; the peers take the first {sample} of them, on the large table {sample // 8}.",
     ]
-    show.comparison("1. Depth search, a subset, one thread", "ours", "scikit-learn", rows, notes)
+    printing.print_comparison("1. Depth search, a subset, one thread", "ours", "scikit-learn", rows, notes)
     _on_two_threads(blocks, 3 * rounds)
 
 
-def _calls(table, subsets, peers: PlainTrees, few) -> dict[str, Callable[[], object]]:
+def _calls(table, subsets, peers: ScikitLearn, few) -> dict[str, Callable[[], object]]:
     return {
         "ours": lambda: depth_search(table, subsets, DEPTH),
         "loop": lambda: [peers.scores(subset) for subset in few],
@@ -74,7 +74,7 @@ def _calls(table, subsets, peers: PlainTrees, few) -> dict[str, Callable[[], obj
 
 
 def _on_two_threads(blocks, rounds: int) -> None:
-    """Beside a loop in registers, which on two free cores takes half the time."""
+    """Compare with a loop in registers, which takes half the time on two idle cores."""
     with ThreadPoolExecutor(2) as pool:
         calls = {
             ("a loop in registers, as a measure", 1): lambda: (_spin(SPINS), _spin(SPINS)),
@@ -83,14 +83,14 @@ def _on_two_threads(blocks, rounds: int) -> None:
         for what, (table, subsets) in blocks.items():
             calls[what, 1] = lambda t=table, s=subsets: depth_search(t, s, DEPTH)
             calls[what, 2] = lambda t=table, s=subsets: depth_search(t, s, DEPTH, pool=pool, pieces=8)
-        taken = interleaved(calls, rounds)
+        taken = time_interleaved(calls, rounds)
     rows = []
     for what in (*blocks, "a loop in registers, as a measure"):
         count = len(blocks[what][1]) if what in blocks else 1
         one, two = taken[what, 1].best / count, taken[what, 2].best / count
         rows.append((what, two, one, one / two, None))
     notes = [f"Best of {rounds} interleaved rounds after a warm-up; the ratio at best is the one of the last row."]
-    show.comparison("1b. Depth search on two threads, a subset", "two threads", "one thread", rows, notes)
+    printing.print_comparison("1b. Depth search on two threads, a subset", "two threads", "one thread", rows, notes)
 
 
 @numba.njit(nogil=True)
@@ -106,7 +106,7 @@ def _subsets_of_a_run(columns: Columns, count: int) -> np.ndarray:
     return forest.subsets
 
 
-def _agreement(table, peers: PlainTrees, subsets) -> str:
+def _agreement(table, peers: ScikitLearn, subsets) -> str:
     ours = depth_search(table, subsets, DEPTH).scores
     theirs = np.array([peers.scores(subset) for subset in subsets])
     return f"{int((np.abs(ours - theirs) < 1e-12).sum())} of {ours.size} macro F1 equal scikit-learn's"

@@ -1,4 +1,4 @@
-"""Peak memory, each in a process of its own: a proposer that remembers 10⁶ subsets, and a search of 20,000 features."""
+"""Peak memory, each in its own process: a proposer with a history of 10⁶ subsets, and a search in 20,000 features."""
 
 import json
 import sys
@@ -6,14 +6,14 @@ from time import perf_counter
 
 import numpy as np
 
-from bench import show, tables
-from bench.clock import peak_megabytes, python, resident_megabytes
+from bench import printing, tables
+from bench.timing import peak_megabytes, resident_megabytes, run_python
 
 
 def run(options) -> None:
     history = 100_000 if options.quick else 1_000_000
     features = 5000 if options.quick else 20_000
-    proposer, search = _in_a_process("proposer", history), _in_a_process("search", features)
+    proposer, search = _measure_in_process("proposer", history), _measure_in_process("search", features)
     rows = [
         (
             f"{history:,} subsets of 3 out of 1,000 observed",
@@ -29,18 +29,18 @@ def run(options) -> None:
             f"{search['before']:,.0f} MB",
             f"{(search['peak'] - search['before']) * 2**20 / (features * 2000):.1f} B a cell",
         ),
-        ("  prepare the table", "", "", show.time(search["prepare"])),
-        ("  search, select, publish (one thread)", "", "", show.time(search["search"])),
+        ("  prepare the table", "", "", printing.format_time(search["prepare"])),
+        ("  search, select, publish (one thread)", "", "", printing.format_time(search["search"])),
     ]
     notes = [
         "Peak resident memory of a fresh process, interpreter and libraries included. Before: with these",
         "loaded and, for the search, the table as a DataFrame of float64 (8 B a cell).",
     ]
-    show.table("6. Memory", ["", "peak", "before", ""], rows, notes)
+    printing.print_table("6. Memory", ["", "peak", "before", ""], rows, notes)
 
 
-def _in_a_process(what: str, size: int) -> dict[str, float]:
-    return json.loads(python("-m", "bench.memory", what, str(size)))
+def _measure_in_process(what: str, size: int) -> dict[str, float]:
+    return json.loads(run_python("-m", "bench.memory", what, str(size)))
 
 
 def _proposer(history: int) -> dict[str, float]:

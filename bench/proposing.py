@@ -1,9 +1,9 @@
-"""`suggest` for a batch of 256 beside the evaluation of that batch, in a search that is under way."""
+"""`suggest` for a batch of 256 compared with the evaluation of that batch, during a search."""
 
 from statistics import median
 from time import perf_counter
 
-from bench import show, tables
+from bench import printing, tables
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.settings import MiningSettings
@@ -23,10 +23,12 @@ def run(options) -> None:
     rows, costs = [], []
     for what, columns in cases:
         suggest, evaluate, observe = _rounds(columns, 4 if options.quick else 8)
-        rows.append((what, suggest, evaluate, suggest / evaluate, show.Goal(most=1)))
+        rows.append((what, suggest, evaluate, suggest / evaluate, printing.Goal(maximum=1)))
         costs.append(f"{what}: {(suggest + observe) / BATCH * 1e6:.2f} µs a subset for suggest and observe")
     notes = [*costs, "Median of the rounds of a search after its first 1,024 trees; one thread, p_max = 5, D′ = 3."]
-    show.comparison(f"3. suggest({BATCH}) beside growing these {BATCH} trees", "suggest", "evaluate", rows, notes)
+    printing.print_comparison(
+        f"3. suggest({BATCH}) compared with growing these {BATCH} trees", "suggest", "evaluate", rows, notes
+    )
 
 
 def _rounds(columns, rounds: int) -> tuple[float, float, float]:

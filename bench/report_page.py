@@ -1,7 +1,7 @@
 """The report of 200 rules of 1,000 features in Chromium: `python -m bench.report_page`.
 
-How large it is, when it is first painted, and how long a reader waits until the next frame after sorting, filtering
-and opening a rule. Needs Chromium and the extra `dev`.
+Measures its size, the time to first paint, and the time to the next frame after sorting, filtering and opening a rule.
+Needs Chromium and the extra `dev`.
 """
 
 import os
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bench import show
+from bench import printing
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import exhibits_of, report_page, result_document
@@ -42,7 +42,9 @@ def main() -> None:
         path.write_text(page, encoding="utf-8")
         rows = [("size of the page", f"{len(page.encode()) / 1e6:.2f} MB", "")]
         rows += [_row(name, values) for name, values in _measured(browser, path.as_uri()).items()]
-    show.table(f"A report of {RULES} rules of {FEATURES:,} features in Chromium", ["", "median", "worst"], rows)
+    printing.print_table(
+        f"A report of {RULES} rules of {FEATURES:,} features in Chromium", ["", "median", "worst"], rows
+    )
 
 
 def _report() -> str:

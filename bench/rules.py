@@ -1,16 +1,16 @@
-"""GS-MRM on pools of leaves as 10⁴ to 10⁶ trees would give them, and reading the leaves out of trees."""
+"""GS-MRM on pools of leaves as from 10⁴ to 10⁶ trees, and reading the leaves of trees."""
 
 import numpy as np
 
-from bench import show, tables
-from bench.clock import interleaved
+from bench import printing, tables
+from bench.timing import time_interleaved
 from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.selection import best_of_each, select_by_logic
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.depth_search import depth_search
 
-PATIENCE = 60.0
-"""A pool that would take longer than this many seconds is left out."""
+MAX_SECONDS = 60.0
+"""A pool that would take longer is left out."""
 
 
 def run(options) -> None:
@@ -19,16 +19,34 @@ def run(options) -> None:
         before = None
         for trees in (3000, 30_000) if options.quick else (10_000, 100_000, 1_000_000):
             leaves = _pool(trees, features)
-            if before and 3 * before * len(leaves) > PATIENCE:  # seconds a leaf may well grow
+            if before and 3 * before * len(leaves) > MAX_SECONDS:  # the time of a leaf may grow
                 rows.append(
-                    (str(features), show.count(trees), show.count(len(leaves)), *[""] * 3, "left out", *[""] * 4)
+                    (
+                        str(features),
+                        printing.format_count(trees),
+                        printing.format_count(len(leaves)),
+                        *[""] * 3,
+                        "left out",
+                        *[""] * 4,
+                    )
                 )
                 continue
             figures, each = _measure(leaves, rounds=3 if trees < 1_000_000 else 1)
             growth = each / before if before else None
-            verdict = (f"{growth:.2f}×", *show.verdict(growth, show.Goal(most=1.1))) if growth else ("", "", "")
+            verdict = (
+                (f"{growth:.2f}×", *printing.format_verdict(growth, printing.Goal(maximum=1.1)))
+                if growth
+                else ("", "", "")
+            )
             rows.append(
-                (str(features), show.count(trees), show.count(len(leaves)), *figures, show.time(each), *verdict)
+                (
+                    str(features),
+                    printing.format_count(trees),
+                    printing.format_count(len(leaves)),
+                    *figures,
+                    printing.format_time(each),
+                    *verdict,
+                )
             )
             before = each
     notes = [
@@ -37,19 +55,24 @@ def run(options) -> None:
         _extraction(options),
     ]
     columns = ["D", "trees", "leaves", "distinct", "rules", "group", "select", "a leaf", "growth", "goal", ""]
-    show.table("4. GS-MRM on synthetic leaves", columns, rows, notes)
+    printing.print_table("4. GS-MRM on synthetic leaves", columns, rows, notes)
 
 
 def _measure(leaves: Leaves, rounds: int) -> tuple[tuple, float]:
-    """The table's figures, and the seconds a leaf."""
+    """The cells of the table, and the seconds for each leaf."""
     distinct, selections, limit = best_of_each(leaves), [], MiningSettings(preset="paper").similarity
 
     def select():
         selections.append(select_by_logic(distinct.gini, distinct.logic, limit))
 
-    taken = interleaved({"group": lambda: best_of_each(leaves), "select": select}, rounds, warm_up=rounds > 1)
+    taken = time_interleaved({"group": lambda: best_of_each(leaves), "select": select}, rounds, warm_up=rounds > 1)
     group, chosen = taken["group"].best, taken["select"].best
-    figures = (show.count(len(distinct)), show.count(len(selections[-1].chosen)), show.time(group), show.time(chosen))
+    figures = (
+        printing.format_count(len(distinct)),
+        printing.format_count(len(selections[-1].chosen)),
+        printing.format_time(group),
+        printing.format_time(chosen),
+    )
     return figures, (group + chosen) / len(leaves)
 
 
@@ -90,9 +113,9 @@ def _extraction(options) -> str:
     columns = tables.noisy_titanic(options.titanic)
     table = tables.training(columns)
     forest = depth_search(table, tables.random_subsets(columns.count, 3, 2000), 5)
-    wanted = LeafFilter(50, 0.15, table.weights)
-    taken = interleaved({"leaves": lambda: reliable_leaves(forest, wanted)}, 5)["leaves"]
-    leaves = reliable_leaves(forest, wanted)
+    leaf_filter = LeafFilter(50, 0.15, table.weights)
+    taken = time_interleaved({"leaves": lambda: reliable_leaves(forest, leaf_filter)}, 5)["leaves"]
+    leaves = reliable_leaves(forest, leaf_filter)
     return (
         f"Reading the leaves of 2,000 Titanic trees: {taken.per(len(forest)):.2f} µs a tree "
         f"({leaves.seen / len(forest):.1f} leaves, {len(leaves) / len(forest):.2f} reliable)."

@@ -1,53 +1,69 @@
-"""How long a person waits: import, `maabo --help`, and rules on the screen."""
+"""Start-up: how long importing the library, `maabo --help` and mining a small table take."""
 
 import subprocess
 import sys
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
-from bench import show
-from bench.clock import stopwatch
+from bench import printing, tables
+from bench.timing import time_call
 
 MAABO = str(Path(sys.executable).with_name("maabo"))
-BARE = [sys.executable, "-c", "pass"]
+BARE = "python -c pass"
+PANDAS = 'python -c "import pandas"'
+ROWS, FEATURES = 1000, 20
 
 
 def run(options) -> None:
     rounds = 3 if options.quick else 7
-    cases = [
-        ("import maabo_dist", [sys.executable, "-c", "import maabo_dist"], 0.5),
-        ("maabo --help", [MAABO, "--help"], 0.5),
-        ("maabo mine --dataset diabetes", [MAABO, "mine", "--dataset", "diabetes"], None),
-    ]
-    cases = [case for case in cases if _works(case[1])]
-    seconds = {what: [] for what, _, _ in cases} | {"bare": []}
-    for _ in range(rounds):
-        seconds["bare"].append(_seconds(BARE))
-        for what, command, _ in cases:
-            seconds[what].append(_seconds(command))
-    bare = median(seconds["bare"])
+    with TemporaryDirectory() as folder:
+        table = Path(folder) / "table.csv"
+        tables.generated_frame(ROWS, FEATURES).to_csv(table, index=False)
+        mine = f"maabo mine, a CSV of {ROWS:,} rows × {FEATURES} features"
+        cases = {
+            "import maabo_dist": ([sys.executable, "-c", "import maabo_dist"], BARE, 0.5),
+            "maabo --help": ([MAABO, "--help"], BARE, 0.5),
+            "maabo mine --dataset diabetes": ([MAABO, "mine", "--dataset", "diabetes"], PANDAS, None),
+            mine: ([MAABO, "mine", str(table), "--target", "label"], PANDAS, 1.5),
+        }
+        peers = {BARE: [sys.executable, "-c", "pass"], PANDAS: [sys.executable, "-c", "import pandas"]}
+        commands = {name: command for name, (command, _, _) in cases.items() if _succeeds(command)} | peers
+        seconds = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, command in commands.items():
+                seconds[name].append(_time_command(command))
+    middle = {name: median(taken) for name, taken in seconds.items()}
     rows = [
-        (what, show.time(median(seconds[what])), show.time(bare), *_verdict(median(seconds[what]), goal))
-        for what, _, goal in cases
+        (
+            name,
+            printing.format_time(middle[name]),
+            peer,
+            printing.format_time(middle[peer]),
+            f"{middle[name] / middle[peer]:.2f}×",
+            *_format_verdict(middle[name], goal),
+        )
+        for name, (_, peer, goal) in cases.items()
+        if name in middle
     ]
-    columns = ["", "wall time", "python -c pass", "goal", ""]
+    columns = ["", "wall time", "peer", "its time", "ratio", "goal", ""]
     notes = [f"Median of {rounds} interleaved runs after a warm-up, which compiles the kernels."]
-    show.table("5. Start-up", columns, rows, notes)
+    printing.print_table("5. Start-up", columns, rows, notes)
 
 
-def _verdict(seconds: float, goal: float | None) -> tuple[str, str]:
+def _format_verdict(seconds: float, goal: float | None) -> tuple[str, str]:
     if goal is None:
         return "", ""
-    return f"< {goal} s", show.verdict(seconds, show.Goal(most=goal))[1]
+    return f"≤ {goal} s", printing.format_verdict(seconds, printing.Goal(maximum=goal))[1]
 
 
-def _works(command: list[str]) -> bool:
-    """Also the warm-up."""
+def _succeeds(command: list[str]) -> bool:
+    """Run a command once, which is also its warm-up."""
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def _seconds(command: list[str]) -> float:
-    return stopwatch(lambda: subprocess.run(command, capture_output=True, check=True))
+def _time_command(command: list[str]) -> float:
+    return time_call(lambda: subprocess.run(command, capture_output=True, check=True))

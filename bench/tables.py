@@ -1,4 +1,4 @@
-"""The tables that are measured on: Titanic, from a file or generated in its shape, and generated ones of any size."""
+"""The tables of the benchmarks: Titanic from a file, or a generated one like it, and generated ones of any size."""
 
 import os
 from functools import cache
@@ -15,11 +15,11 @@ from maabo_dist.trees.training import TrainingTable
 
 
 def titanic_path(given: str | None) -> Path | None:
-    """The file asked for, or the one that MAABO_TITANIC names; None where there is none."""
+    """The given file, or that of MAABO_TITANIC; None if there is neither."""
     if given is not None and not Path(given).is_file():
         raise SystemExit(f"--titanic {given}: no such file.")
-    named = (given, os.environ.get("MAABO_TITANIC"))
-    return next((Path(path) for path in named if path and Path(path).is_file()), None)
+    candidates = (given, os.environ.get("MAABO_TITANIC"))
+    return next((Path(path) for path in candidates if path and Path(path).is_file()), None)
 
 
 def titanic_frame(path: Path | None) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def titanic_frame(path: Path | None) -> pd.DataFrame:
 
 
 def noisy_titanic(path: Path | None) -> Columns:
-    """Titanic and 20 columns of uniform noise: 29 features."""
+    """Titanic with 20 added columns of uniform noise: 29 features."""
     frame, random = titanic_frame(path), np.random.default_rng(0)
     noise = {f"noise{k}": random.random(len(frame)) for k in range(20)}
     return prepare(frame.assign(**noise), TableSettings(target="survived")).columns
@@ -57,16 +57,16 @@ def training(columns: Columns) -> TrainingTable:
 def random_subsets(features: int, size: int, count: int, seed: int = 0) -> np.ndarray:
     """Distinct rows of ascending feature indices, in random order."""
     random = np.random.default_rng(seed)
-    found = np.empty((0, size), np.int32)
-    while len(found) < count:
+    subsets = np.empty((0, size), np.int32)
+    while len(subsets) < count:
         drawn = np.sort(random.integers(0, features, (count + count // 2 + 16, size), dtype=np.int32), axis=1)
         drawn = drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)]
-        found = np.unique(np.concatenate([found, drawn]), axis=0)
-    return found[random.permutation(len(found))[:count]]
+        subsets = np.unique(np.concatenate([subsets, drawn]), axis=0)
+    return subsets[random.permutation(len(subsets))[:count]]
 
 
 def _like_titanic() -> pd.DataFrame:
-    """1,309 rows with Titanic's columns, kinds of values and gaps."""
+    """1,309 rows with Titanic's columns, kinds of values and missing cells."""
     random, rows = np.random.default_rng(1912), 1309
     pclass, female = random.choice([1, 2, 3], rows, p=[0.25, 0.21, 0.54]), random.random(rows) < 0.36
     chance = 0.15 + 0.55 * female + 0.1 * (2 - pclass)

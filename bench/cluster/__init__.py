@@ -1,1 +1,1 @@
-"""What the cluster costs, on real parts: Redis, schedulers and workers as processes of this machine."""
+"""Benchmarks of a cluster on this machine: Redis, schedulers and workers as processes."""

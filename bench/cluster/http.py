@@ -1,4 +1,4 @@
-"""How long other services wait: status and submission over HTTP, beside plain FastAPI under the same load."""
+"""Latency of the HTTP API under load, compared with FastAPI that returns a constant."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import show
-from bench.cluster.load import latencies
-from bench.cluster.world import World, world
+from bench import printing
+from bench.cluster.http_load import latencies
+from bench.cluster.local_cluster import LocalCluster, start_cluster
 from maabo_dist.data.bundled import load_bundled
 from scheduler.resources import Resources
 from tests import servers
@@ -22,12 +22,12 @@ CONNECTIONS = 8
 
 def run(options) -> None:
     requests = 500 if options.quick else 4000
-    with world() as place:
+    with start_cluster() as cluster:
         frame, settings = load_bundled("diabetes")
-        resources = Resources.connect(place.settings)
-        dataset = stored_table(resources, place.directory, frame).id
+        resources = Resources.connect(cluster.settings)
+        dataset = stored_table(resources, cluster.directory, frame).id
         resources.close()
-        ours, plain = _service(place), _plain(place)
+        ours, baseline = _start_service(cluster), _start_baseline(cluster)
         table = settings.model_dump(mode="json", exclude_unset=True)
 
         def submission(number: int) -> tuple[str, str, bytes]:
@@ -39,7 +39,7 @@ def run(options) -> None:
             return "POST", "/", body
 
         latencies(ours, submission, 20, 1)  # the table is prepared once
-        first = place.ledger.jobs.page(None, limit=1)[0].id
+        first = cluster.ledger.jobs.page(None, limit=1)[0].id
         pairs = [
             ("status", lambda _: ("GET", f"/v1/jobs/{first}", b""), lambda _: ("GET", "/", b"")),
             ("a page of 50 jobs", lambda _: ("GET", "/v1/jobs", b""), lambda _: ("GET", "/", b"")),
@@ -48,12 +48,12 @@ def run(options) -> None:
         rows = []
         for what, mine, theirs in pairs:
             count = requests // 4 if what != "status" else requests
-            found = latencies(ours, mine, count, CONNECTIONS), latencies(plain, theirs, count, CONNECTIONS)
+            found = latencies(ours, mine, count, CONNECTIONS), latencies(baseline, theirs, count, CONNECTIONS)
             rows += [(f"{what}, p{share}", *_compared(found, share)) for share in (50, 99)]
-    show.comparison(
+    printing.print_comparison(
         f"HTTP under load: {CONNECTIONS} connections on loopback, server and load on the same two cores",
         "ours",
-        "plain FastAPI",
+        "FastAPI",
         rows,
         ["Ours reads the ledger (SQLite) for the caller and the job, and Redis; submit commits the job to the ledger."],
     )
@@ -64,27 +64,27 @@ def _compared(found: tuple[np.ndarray, np.ndarray], share: int) -> tuple[float, 
     return mine, theirs, mine / theirs, None
 
 
-def _service(place: World) -> str:
-    log = place.directory / "service.log"
-    _start(place, [sys.executable, "-m", "scheduler", "serve", "--port", "0"], log)
+def _start_service(cluster: LocalCluster) -> str:
+    log = cluster.directory / "service.log"
+    _start(cluster, [sys.executable, "-m", "scheduler", "serve", "--port", "0"], log)
     found = servers.wait_for(lambda: re.search(r"listening on (http\S+)", log.read_text()), what="a server")
     return found[1]
 
 
-def _plain(place: World) -> str:
-    port, log = servers.free_port(), place.directory / "plain.log"
-    _start(place, [sys.executable, "-m", "bench.cluster.plain", str(port)], log)
-    servers.wait_for(lambda: _answers(port), what="plain FastAPI")
+def _start_baseline(cluster: LocalCluster) -> str:
+    port, log = servers.free_port(), cluster.directory / "fastapi.log"
+    _start(cluster, [sys.executable, "-m", "bench.cluster.fastapi_baseline", str(port)], log)
+    servers.wait_for(lambda: _answers(port), what="FastAPI")
     return f"http://127.0.0.1:{port}"
 
 
-def _start(place: World, command: list[str], log: Path) -> None:
-    environment = os.environ | place.settings.environment()
+def _start(cluster: LocalCluster, command: list[str], log: Path) -> None:
+    environment = os.environ | cluster.settings.environment()
     process = subprocess.Popen(
         command, cwd=servers.ROOT, env=environment, stdout=log.open("wb"), stderr=subprocess.STDOUT
     )
-    place.parts.callback(process.wait)
-    place.parts.callback(process.kill)
+    cluster.stack.callback(process.wait)
+    cluster.stack.callback(process.kill)
 
 
 def _answers(port: int) -> bool:

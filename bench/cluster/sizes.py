@@ -1,4 +1,4 @@
-"""What tables and trees weigh: bytes for each cell in the store and in memory, bytes and CPU for each tree."""
+"""Sizes of tables and trees: bytes for each cell in the store and in memory, bytes and CPU for each tree."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -6,7 +6,7 @@ from time import process_time
 
 import numpy as np
 
-from bench import show, tables
+from bench import printing, tables
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.depth_search import depth_search
@@ -18,8 +18,8 @@ TREES, DEPTH = 500, 5
 
 def run(options) -> None:
     shapes = [(2000, 1000), (20_000, 200), (100_000, 50)][: 2 if options.quick else 3]
-    show.table(
-        f"What tables and trees weigh ({TREES} trees of 3 features, depth {DEPTH})",
+    printing.print_table(
+        f"Sizes of tables and trees ({TREES} trees of 3 features, depth {DEPTH})",
         ["rows × features", "store", "memory", "a tree", "CPU a tree"],
         [_row(*shape) for shape in shapes],
         [
@@ -40,7 +40,13 @@ def _row(rows: int, features: int) -> tuple[str, ...]:
     seconds = (process_time() - start) / TREES
     stored, mapped = (_saved(part) / (rows * features) for part in (columns, training))
     tree = len(pack_forest(forest)) / TREES
-    return f"{rows:,} × {features}", f"{stored:.1f} B", f"{mapped:.1f} B", f"{tree:.0f} B", show.time(seconds)
+    return (
+        f"{rows:,} × {features}",
+        f"{stored:.1f} B",
+        f"{mapped:.1f} B",
+        f"{tree:.0f} B",
+        printing.format_time(seconds),
+    )
 
 
 def _saved(part) -> int:

@@ -1,4 +1,4 @@
-"""`python -m bench.quality`: all experiments of the README, or those named; each leaves records, a table and a plot."""
+"""`python -m bench.quality`: run all experiments of the README, or some; each writes records, a table and a plot."""
 
 import argparse
 import os
@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import show
+from bench import printing
 from bench.quality import results
 from bench.quality.experiment import Experiment, Record, Run
-from bench.quality.peer_calls import ROOT, Peers
+from bench.quality.peer_client import ROOT, Peers
 from bench.quality.registry import EXPERIMENTS
 from maabo_dist import __version__
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = _parser()
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.experiments if name not in EXPERIMENTS]:
-        parser.error(f"{unknown[0]} is no experiment; there are {', '.join(EXPERIMENTS)}.")
+        parser.error(f"{unknown[0]} is not an experiment; there are {', '.join(EXPERIMENTS)}.")
     for option, path in (("--titanic", options.titanic), ("--boston", options.boston)):
         if path is not None and not path.is_file():
             parser.error(f"{option} {path}: no such file.")
@@ -34,21 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = Run(options.seeds, options.quick, **files, peers=_peers(options.peers), jobs=_cores(), methods=methods)
     start = perf_counter()
     for name in options.experiments or [name for name, each in EXPERIMENTS.items() if each.page is None]:
-        if lack := EXPERIMENTS[name].lacks(run):
-            show.console.print(f"{name} is left out: {lack}.\n")
+        if reason := EXPERIMENTS[name].reason_to_skip(run):
+            printing.console.print(f"{name} is skipped: {reason}.\n")
         else:
-            _carry_out(EXPERIMENTS[name], run, out)
+            _run_experiment(EXPERIMENTS[name], run, out)
     if out.resolve() == results.RESULTS:
         results.assemble(EXPERIMENTS.values(), out, results.README)
-    show.console.print(f"{perf_counter() - start:.0f} s in all; results in {out}")
+    printing.console.print(f"{perf_counter() - start:.0f} s in total; results in {out}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=f"of {', '.join(EXPERIMENTS)}; else all")
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help="this many seeds, instead of each experiment's own number"
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"some of {', '.join(EXPERIMENTS)} (default: all)"
     )
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds, instead of each experiment's default")
     parser.add_argument(
         "--quick", action="store_true", help="small tables, few seeds: a smoke test, into build/quality"
     )
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: bench/quality/results)")
     parser.add_argument(
-        "--methods", default="", metavar="A,B", help="planted, wide, tables: these methods alone, such as auto,FIGS"
+        "--methods", default="", metavar="A,B", help="planted, wide, tables: only these methods, such as auto,FIGS"
     )
     parser.add_argument("--peers", metavar="PYTHON", help="the peers' Python, or none (default: that of .venv-peers)")
     return parser
@@ -78,56 +78,61 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _peers(wanted: str | None) -> Peers | None:
-    python = Path(wanted) if wanted else PEERS_PYTHON
-    if wanted == "none" or (wanted is None and not python.exists()):
-        show.console.print("Without the peers' environment (make bench-quality sets it up): no peers, no plots.\n")
+def _peers(python_path: str | None) -> Peers | None:
+    python = Path(python_path) if python_path else PEERS_PYTHON
+    if python_path == "none" or (python_path is None and not python.exists()):
+        printing.console.print(
+            "No peers and no plots: the peers' environment is missing (make bench-quality sets it up).\n"
+        )
         return None
     return Peers(python.absolute())
 
 
-def _carry_out(experiment: Experiment, run: Run, out: Path) -> None:
+def _run_experiment(experiment: Experiment, run: Run, out: Path) -> None:
     start = perf_counter()
-    records = _measured(experiment, run)
+    records = _measure(experiment, run)
     results.write_records(out / f"{experiment.name}.csv", records)
-    records = results.read_records(out / f"{experiment.name}.csv")  # what is shown can be made again from the file
+    records = results.read_records(
+        out / f"{experiment.name}.csv"
+    )  # the table and the plot can be made again from the file
     summary = experiment.summarise(records)
     text = results.markdown(experiment, summary, _conditions(run, perf_counter() - start))
     (out / f"{experiment.name}.md").write_text(text, encoding="utf-8")
     if run.peers is not None:
         run.peers.draw(experiment.panels(records), out / f"{experiment.name}.png")
     checks = [
-        f"{c.what}: {c.value:.3g}{c.unit} ({c.goal}{c.unit}) {show.verdict(c.value, c.goal)[1]}" for c in summary.checks
+        f"{c.what}: {c.value:.3g}{c.unit} ({c.goal}{c.unit}) {printing.format_verdict(c.value, c.goal)[1]}"
+        for c in summary.checks
     ]
-    show.table(experiment.title, summary.columns, summary.rows, [*checks, *summary.notes])
+    printing.print_table(experiment.title, summary.columns, summary.rows, [*checks, *summary.notes])
 
 
-def _measured(experiment: Experiment, run: Run) -> list[Record]:
-    """All records; after Ctrl-C those there are, and each row of the table says of how many seeds it is."""
+def _measure(experiment: Experiment, run: Run) -> list[Record]:
+    """All records; after Ctrl-C those measured so far. Each row of the table states its number of seeds."""
     records: list[Record] = []
     try:
         for record in experiment.measure(run):
             records.append(record)
-            show.console.print(_line(experiment.name, record), style="dim", no_wrap=True, overflow="ellipsis")
+            printing.console.print(_line(experiment.name, record), style="dim", no_wrap=True, overflow="ellipsis")
     except KeyboardInterrupt:
         if not records:
             raise
-        show.console.print(f"{experiment.name} is cut short.")
+        printing.console.print(f"{experiment.name} was interrupted.")
     return records
 
 
 def _line(name: str, record: Record) -> str:
-    shown = (f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items())
-    return f"{name}: " + ", ".join(shown)
+    fields = (f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items())
+    return f"{name}: " + ", ".join(fields)
 
 
 def _conditions(run: Run, seconds: float) -> str:
     peers = run.peers.versions() if run.peers else {}
     versions = {"maabo-dist": __version__, "Python": platform.python_version(), **peers}
-    shown = ", ".join(f"{name} {version}" for name, version in versions.items())
-    asked = f", only {', '.join(run.methods)}" if run.methods else ""
-    asked += f", {run.seeds} seeds asked for" if run.seeds else ""
-    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes{asked}; {shown}."
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    restrictions = f", only {', '.join(run.methods)}" if run.methods else ""
+    restrictions += f", {run.seeds} seeds requested" if run.seeds else ""
+    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes{restrictions}; {listed}."
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""What an experiment is: it measures records, one a method and seed; a summary and a figure are made of these alone.
+"""`Experiment`: measures records, one for each method and seed, from which a summary and a plot are made.
 
-Records are what is kept, as CSV. So tables and plots can be made again without a measurement, and each experiment's
-come from its own last run.
+Records are stored as CSV. Tables and plots can therefore be made again without a measurement, and those of each
+experiment come from its own last run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.printing import Goal
 from bench.quality.figure import Panel
-from bench.quality.peer_calls import Peers
-from bench.show import Goal
+from bench.quality.peer_client import Peers
 
 Value = str | int | float | None
 Record = dict[str, Value]
@@ -18,29 +18,29 @@ Record = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run was asked for."""
+    """The options of a run."""
 
     seeds: int | None = None
-    """None leaves it to the experiment."""
+    """None for the default of the experiment."""
     quick: bool = False
     titanic: Path | None = None
     boston: Path | None = None
     peers: Peers | None = None
-    """None where they are left out."""
+    """None to run without peers."""
     jobs: int = 1
     methods: tuple[str, ...] = ()
-    """Of the methods that an experiment compares, these alone; all where none is named."""
+    """Only these methods of an experiment; all if empty."""
 
-    def takes(self, method: str) -> bool:
+    def includes(self, method: str) -> bool:
         return not self.methods or method.casefold() in self.methods
 
-    def seeds_of(self, usual: int, quick: int = 1) -> range:
-        return range(self.seeds or (quick if self.quick else usual))
+    def seed_range(self, default: int, quick: int = 1) -> range:
+        return range(self.seeds or (quick if self.quick else default))
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A figure and the bound it should keep."""
+    """A figure and its goal."""
 
     what: str
     value: float
@@ -50,7 +50,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A table, in words; the first column names its row."""
+    """A table as text; the first column names the row."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -60,12 +60,12 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A document with a place for tables: between `<!-- mark: begin -->` and `<!-- mark: end -->`."""
+    """A document into which tables are written: between `<!-- mark: begin -->` and `<!-- mark: end -->`."""
 
     path: Path
     mark: str
     results: str = "results"
-    """Where the folder of results is, seen from there."""
+    """The folder of results, relative to the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ class Experiment:
     name: str
     title: str
     about: str
-    """What was measured, for a reader of the table."""
+    """An explanation for readers of the table."""
     measure: Callable[[Run], Iterator[Record]]
     summarise: Callable[[Sequence[Record]], Summary]
     panels: Callable[[Sequence[Record]], Sequence[Panel]]
-    lacks: Callable[[Run], str | None] = lambda _: None
-    """Why it cannot run as asked; None where it can."""
+    reason_to_skip: Callable[[Run], str | None] = lambda _: None
+    """Why it cannot run with these options; None if it can."""
     page: Page | None = None
-    """Where its table stands instead of the README; such an experiment runs only where it is named."""
+    """The document for its table, instead of the README; such an experiment runs only if it is named."""

@@ -1,4 +1,4 @@
-"""Plots, described: what to draw goes to the peers' environment, which has matplotlib, as plain values."""
+"""Plots as plain values, which are drawn in the peers' environment, where matplotlib is installed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

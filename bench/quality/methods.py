@@ -1,4 +1,4 @@
-"""The methods that are compared: a table goes in, rules and seconds come out, in the scorer's form for all of them."""
+"""The compared methods: each takes a table and returns rules, in the form of the scorer, and seconds."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 
-from bench.quality.peer_calls import PeerRule, Peers, Searcher
+from bench.quality.peer_client import PeerRule, Peers, Searcher
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
@@ -28,7 +28,7 @@ OURS = {
     "paper": {"preset": "paper"},
     "random": {"preset": "paper", "strategy": "random"},
 }
-"""Settings of the methods that are ours; `random` draws the paper's trees by chance."""
+"""Settings of our methods; `random` draws the paper's trees at random."""
 PEERS = {"FIGS": "figs", "RuleFit": "rulefit", "SkopeRules": "skope", "pysubgroup": "pysubgroup"}
 PEERS |= {
     "subgroups": "pysubgroup-own-bins",
@@ -39,12 +39,12 @@ PEERS |= {
 }
 TPE = "Optuna TPE"
 TPE_TREES = 500
-"""Its sampler takes longer with every trial: 1,000 take it a minute, 10,000 would take hours."""
+"""Its sampler slows down with every trial: 1,000 take a minute, 10,000 would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with two classes, and what a method may know of its surroundings."""
+    """A table with two classes, and the seed and number of cores for a method."""
 
     frame: pd.DataFrame
     target: str
@@ -64,7 +64,7 @@ Method = Callable[[Table], Mined]
 
 
 def method(name: str, peers: Peers | None) -> Method | None:
-    """The method of this name; None where it takes peers and there are none."""
+    """The method with this name; None if it needs peers and there are none."""
     if name in OURS:
         return partial(_ours, OURS[name])
     if peers is None:
@@ -72,18 +72,18 @@ def method(name: str, peers: Peers | None) -> Method | None:
     return partial(_by_tpe, peers) if name == TPE else partial(_peers, peers, PEERS[name])
 
 
-def _ours(wanted: dict[str, str], table: Table) -> Mined:
+def _ours(settings: dict[str, str], table: Table) -> Mined:
     start, used = perf_counter(), _cpu_seconds()
     columns = prepare(table.frame, TableSettings(target=table.target)).columns
-    result = mine(columns, MiningSettings(seed=table.seed, **wanted), jobs=table.jobs)
-    return Mined(rules_of(result), perf_counter() - start, _cpu_seconds() - used)
+    result = mine(columns, MiningSettings(seed=table.seed, **settings), jobs=table.jobs)
+    return Mined(mined_rules(result), perf_counter() - start, _cpu_seconds() - used)
 
 
 def _peers(peers: Peers, name: str, table: Table) -> Mined:
     cells = table.frame.drop(columns=table.target)
     classes, labels = np.unique(table.frame[table.target].to_numpy(str), return_inverse=True)
     mined = peers.mine(name, cells, labels, table.seed, table.jobs)
-    rules = translated(mined.rules, cells, labels, tuple(classes.tolist()))
+    rules = translate_rules(mined.rules, cells, labels, tuple(classes.tolist()))
     return Mined(rules, mined.seconds, mined.cpu)
 
 
@@ -93,12 +93,12 @@ def _by_tpe(peers: Peers, table: Table) -> Mined:
     columns = prepare(table.frame, TableSettings(target=table.target)).columns
     settings = MiningSettings(seed=table.seed, trees=TPE_TREES, **OURS["auto"])
     with peers.searcher("optuna", columns.count, settings.subset_size, table.seed) as searcher:
-        result = searched(columns, settings, searcher)
-    return Mined(rules_of(result), perf_counter() - start, _cpu_seconds() - used)
+        result = search_with_peer(columns, settings, searcher)
+    return Mined(mined_rules(result), perf_counter() - start, _cpu_seconds() - used)
 
 
-def searched(columns: Columns, settings: MiningSettings, searcher: Searcher) -> MiningResult:
-    """The result of growing the subsets that a peer proposes; one that names a feature twice scores 0."""
+def search_with_peer(columns: Columns, settings: MiningSettings, searcher: Searcher) -> MiningResult:
+    """Grow the subsets that a peer proposes; a subset with a repeated feature scores 0."""
     study = Study.build(columns, settings)
     pool = TreePool(study)
     for _ in range(study.plan.trees):
@@ -115,22 +115,22 @@ def searched(columns: Columns, settings: MiningSettings, searcher: Searcher) -> 
 
 
 def _cpu_seconds() -> float:
-    """Of all threads, and of child processes that have ended."""
+    """CPU time of all threads, and of child processes that have ended."""
     return sum(os.times()[:4])
 
 
-def rules_of(result: MiningResult) -> tuple[MinedRule, ...]:
+def mined_rules(result: MiningResult) -> tuple[MinedRule, ...]:
     return tuple(MinedRule(rule.id, rule.conditions, result.classes[rule.label]) for rule in result.rules)
 
 
-def translated(
+def translate_rules(
     rules: list[PeerRule], cells: pd.DataFrame, labels: np.ndarray, classes: tuple[str, ...]
 ) -> tuple[MinedRule, ...]:
-    """A peer's rules; each speaks for the class that is most over-represented among the rows it covers."""
+    """Convert a peer's rules; each gets the class that is most over-represented among the rows it covers."""
     names, base = list(cells.columns), np.bincount(labels, minlength=len(classes)) / len(labels)
     mined = []
     for number, rule in enumerate(rules, start=1):
-        conditions = tuple(Condition(names[place], Op(op), threshold) for place, op, threshold in rule)
+        conditions = tuple(Condition(names[index], Op(op), threshold) for index, op, threshold in rule)
         counts = np.bincount(labels[covered(cells, conditions)], minlength=len(classes))
         lifts = counts / max(1, counts.sum()) / base
         mined.append(MinedRule(f"R{number}", conditions, classes[int(lifts.argmax())]))

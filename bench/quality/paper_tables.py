@@ -1,4 +1,4 @@
-"""The paper's tables as numbers without gaps, the same for every method, and their draws into two parts.
+"""The paper's tables as numbers without missing cells, the same for every method, and their random splits.
 
 Titanic and Boston come from files; diabetes and breast cancer come with scikit-learn.
 """
@@ -37,7 +37,7 @@ class PaperTable:
 
 
 def paper_tables(run: Run) -> Iterator[PaperTable]:
-    """Those that are there: a table without a file is left out."""
+    """The available tables; one without a file is omitted."""
     if run.titanic:
         yield PaperTable("Titanic", _read(run.titanic, "survived"))
     if run.boston:
@@ -47,13 +47,13 @@ def paper_tables(run: Run) -> Iterator[PaperTable]:
 
 
 def absent(run: Run) -> list[str]:
-    """What to say of the tables that are left out."""
+    """A message for each omitted table."""
     files = {"Titanic": (run.titanic, "--titanic"), "Boston": (run.boston, "--boston")}
     return [f"{name} needs its file: {option} FILE" for name, (path, option) in files.items() if not path]
 
 
 def numbers(columns: Columns) -> pd.DataFrame:
-    """Each feature a column: categories as 0 and 1, gaps filled."""
+    """One column for each feature: categories as 0 and 1, missing cells filled."""
     names = [feature.name for feature in columns.features]
     matrix = {name: columns.column(index) for index, name in enumerate(names)}
     return pd.DataFrame(matrix).assign(**{TARGET: np.array(columns.classes, object)[columns.labels]})

@@ -1,44 +1,44 @@
-"""Planted rules found again, at D = 1,000 by all methods and at D = 10,000 by those that are fast enough."""
+"""Planted rules that methods find: all methods at D = 1,000, the fast ones at D = 10,000."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from bench.printing import Goal
 from bench.quality import methods
+from bench.quality.estimates import group_by, mean, ratio, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.methods import Mined, Table
-from bench.quality.peer_calls import PeerError
-from bench.quality.statistics import column, grouped, mean, ratio
-from bench.show import Goal
+from bench.quality.peer_client import PeerError
 from maabo_dist.research.synthetic.generation import TARGET, generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.scoring import score
 from maabo_dist.research.synthetic.truth import Truth
 
-USUAL_SEEDS = 10
+DEFAULT_SEEDS = 10
 FEATURES, MANY_FEATURES, ROWS = 1000, 10_000, 3000
 QUICK = {"features": 60, "rows": 1500}
 ALL_METHODS = {"auto": None, "paper": None, "random": None, "FIGS": None, "RuleFit": None, "SkopeRules": 2}
 ALL_METHODS |= {"pysubgroup": 2, methods.TPE: 5}
-"""With the most seeds of a slow one."""
+"""The methods, with a maximum number of seeds for slow ones."""
 WIDE_METHODS = {"auto": None, "paper": None, "FIGS": 2}
 
 
 def recipe(features: int, rows: int, seed: int) -> Recipe:
     """A conjunction of 2 and one of 3 conditions on 12 % of the rows each; an XOR decides all others: six rules."""
-    wanted = {"conjunctions": (2, 3), "xor": 1, "coverage": (0.12,)}
-    return Recipe.parse({"rows": rows, "features": features, "seed": seed, **wanted})
+    planted = {"conjunctions": (2, 3), "xor": 1, "coverage": (0.12,)}
+    return Recipe.parse({"rows": rows, "features": features, "seed": seed, **planted})
 
 
 def measure(features: int, who: dict[str, int | None], run: Run) -> Iterator[Record]:
     size = QUICK if run.quick else {"features": features, "rows": ROWS}
     if not run.quick:
         _warm_up(run)
-    for seed in run.seeds_of(USUAL_SEEDS):
+    for seed in run.seed_range(DEFAULT_SEEDS):
         frame, truth = generate(recipe(seed=seed, **size))
-        for name, most in who.items():
+        for name, max_seeds in who.items():
             method = methods.method(name, run.peers)
-            if method is None or not run.takes(name) or (most is not None and seed >= most):
+            if method is None or not run.includes(name) or (max_seeds is not None and seed >= max_seeds):
                 continue
             record: Record = {"method": name, "seed": seed, **size}
             try:
@@ -50,23 +50,23 @@ def measure(features: int, who: dict[str, int | None], run: Run) -> Iterator[Rec
 
 
 def _warm_up(run: Run) -> None:
-    """Compile, so that the first table is timed like the others."""
+    """Compile the kernels, so that the first table is timed like the others."""
     frame, _ = generate(recipe(60, 300, 0))
     for name in methods.OURS:
         methods.method(name, None)(Table(frame, TARGET, 0, run.jobs))
 
 
 def _figures(mined: Mined, truth: Truth, frame) -> Record:
-    found = score(mined.rules, truth, frame)
+    result = score(mined.rules, truth, frame)
     structures = {rule.id: rule.structure.split()[0] for rule in truth.rules}
-    exact = [structures[finding.planted] for finding in found.planted if finding.verdict == "exact"]
+    exact = [structures[finding.planted] for finding in result.planted if finding.verdict == "exact"]
     parts = {f"{kind}_exact": exact.count(kind) for kind in ("conjunction", "xor")}
     literals = score(mined.rules, truth, fresh=0).totals["exact"]
-    return {**found.totals, **parts, "literals": literals, "seconds": mined.seconds, "cpu": mined.cpu, "failed": None}
+    return {**result.totals, **parts, "literals": literals, "seconds": mined.seconds, "cpu": mined.cpu, "failed": None}
 
 
-def summarise(least: float, records: Sequence[Record]) -> Summary:
-    by_method = {name: [r for r in rows if not r.get("failed")] for name, rows in grouped(records, "method").items()}
+def summarise(goal: float, records: Sequence[Record]) -> Summary:
+    by_method = {name: [r for r in rows if not r.get("failed")] for name, rows in group_by(records, "method").items()}
     failed = [f"{r['method']}, seed {r['seed']}: {r['failed']}." for r in records if r.get("failed")]
     rows = [_row(name, done) for name, done in by_method.items() if done]
     columns = [
@@ -82,7 +82,7 @@ def summarise(least: float, records: Sequence[Record]) -> Summary:
         "noisy %",
     ]
     columns += ["fresh precision", "wall s", "CPU s"]
-    return Summary(columns, rows, _checks(by_method, least), failed)
+    return Summary(columns, rows, _checks(by_method, goal), failed)
 
 
 def _row(name: object, done: Sequence[Record]) -> list[str]:
@@ -91,53 +91,53 @@ def _row(name: object, done: Sequence[Record]) -> list[str]:
         str(name),
         str(len(done)),
         _found(done, "exact").percent,
-        ratio(column(done, "conjunction_exact"), [2] * len(done)).percent,
-        ratio(column(done, "xor_exact"), [4] * len(done)).percent,
+        ratio(values(done, "conjunction_exact"), [2] * len(done)).percent,
+        ratio(values(done, "xor_exact"), [4] * len(done)).percent,
         *shares,
-        mean(column(done, "mined")).shown(".1f"),
+        mean(values(done, "mined")).format(".1f"),
         _noisy(done).percent,
-        mean(column(done, "fresh_precision")).shown(".3f"),
-        mean(column(done, "seconds")).shown(".1f"),
-        mean(column(done, "cpu")).shown(".1f"),
+        mean(values(done, "fresh_precision")).format(".3f"),
+        mean(values(done, "seconds")).format(".1f"),
+        mean(values(done, "cpu")).format(".1f"),
     ]
 
 
-def _checks(by_method: dict, least: float) -> list[Check]:
+def _checks(by_method: dict, goal: float) -> list[Check]:
     auto, figs = by_method.get("auto"), by_method.get("FIGS")
     if not auto:
         return []
     checks = [
-        Check("auto: planted rules found exactly", 100 * _found(auto, "exact").value, Goal(least=least), " %"),
-        Check("auto: rules with a noise literal", 100 * _noisy(auto).value, Goal(most=5), " %"),
+        Check("auto: planted rules found exactly", 100 * _found(auto, "exact").value, Goal(minimum=goal), " %"),
+        Check("auto: rules with a noise literal", 100 * _noisy(auto).value, Goal(maximum=5), " %"),
     ]
     if figs:
         seeds = {record["seed"] for record in figs}
         same = [record for record in auto if record["seed"] in seeds]
         for what, name in (("wall", "seconds"), ("CPU", "cpu")):
-            times = ratio(column(same, name), column(figs, name)).value
-            checks.append(Check(f"auto: {what} time relative to FIGS, same tables", times, Goal(most=1), "×"))
+            times = ratio(values(same, name), values(figs, name)).value
+            checks.append(Check(f"auto: {what} time relative to FIGS, same tables", times, Goal(maximum=1), "×"))
     return checks
 
 
 def _found(done: Sequence[Record], verdict: str):
-    return ratio(column(done, verdict), column(done, "planted"))
+    return ratio(values(done, verdict), values(done, "planted"))
 
 
 def _noisy(done: Sequence[Record]):
-    return ratio(column(done, "with_noise"), column(done, "mined"))
+    return ratio(values(done, "with_noise"), values(done, "mined"))
 
 
-def panels(least: float, records: Sequence[Record]) -> list[Panel]:
-    groups = grouped([record for record in records if not record.get("failed")], "method")
+def panels(goal: float, records: Sequence[Record]) -> list[Panel]:
+    groups = group_by([record for record in records if not record.get("failed")], "method")
 
     def bars(estimate, scale: float) -> list[Series]:
         made = ((str(name), estimate(done)) for name, done in groups.items())
         return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in made]
 
     return [
-        Panel("planted rules found exactly", "%", bars(lambda done: _found(done, "exact"), 100), goal=least),
+        Panel("planted rules found exactly", "%", bars(lambda done: _found(done, "exact"), 100), goal=goal),
         Panel("published rules with a noise literal", "%", bars(_noisy, 100), goal=5),
-        Panel("wall time", "s", bars(lambda done: mean(column(done, "seconds")), 1)),
+        Panel("wall time", "s", bars(lambda done: mean(values(done, "seconds")), 1)),
     ]
 
 
@@ -145,18 +145,18 @@ ABOUT = (
     "Two conjunctions and an XOR are planted in {features:,} columns × {rows:,} rows, six rules in all, 5 % of the "
     "labels in them wrong. *Exact*: the planted literals and no other, on the planted rows (Jaccard ≥ 0.8); "
     "*literals*: the same, wherever the thresholds are; *extra*: one literal more; *noisy*: published rules that use a "
-    "column which decides nothing; *fresh precision*: on 10,000 further rows. All of a peer's rules count as published."
+    "noise column; *fresh precision*: on 10,000 further rows. All of a peer's rules count as published."
 )
 
 
-def _experiment(name: str, features: int, who: dict[str, int | None], least: float, more: str) -> Experiment:
+def _experiment(name: str, features: int, who: dict[str, int | None], goal: float, more: str) -> Experiment:
     return Experiment(
         name=name,
         title=f"Planted rules, D = {features:,}",
         about=f"{ABOUT.format(features=features, rows=ROWS)} {more}",
         measure=partial(measure, features, who),
-        summarise=partial(summarise, least),
-        panels=partial(panels, least),
+        summarise=partial(summarise, goal),
+        panels=partial(panels, goal),
     )
 
 

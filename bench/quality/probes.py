@@ -1,11 +1,11 @@
-"""What probes say against the truth: on generated tables, the share of published rules with a noise column is known."""
+"""The estimate from probes and the true share of rules with a noise column, which is known on generated tables."""
 
 from collections.abc import Iterator, Sequence
 
+from bench.printing import Goal
+from bench.quality.estimates import Estimate, group_by, mean, ratio, share, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
-from bench.quality.statistics import Estimate, column, grouped, mean, ratio, share
-from bench.show import Goal
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.research.synthetic.generation import generate
@@ -13,10 +13,10 @@ from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.scoring import MinedRule, score
 from maabo_dist.settings import MiningSettings, TableSettings
 
-USUAL_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000
+DEFAULT_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000
 
 CASES = {
-    # name: (recipe, settings); wide and narrow tables, few and many probes, few and many rules of chance
+    # name: (recipe, settings); wide and narrow tables, few and many probes, few and many random rules
     "paper, 50 + 50": (
         {"features": 50, "conjunctions": (2, 3, 2), "coverage": (0.15,)},
         {"preset": "paper", "probes": 50, "trees": 2000, "gini": 0.4},
@@ -57,9 +57,9 @@ CASES = {
 
 
 def measure(run: Run) -> Iterator[Record]:
-    """Of each table that gave rules."""
+    """Records of the tables that gave rules."""
     for case in list(CASES)[: 1 if run.quick else None]:
-        for seed in run.seeds_of(USUAL_SEEDS):
+        for seed in run.seed_range(DEFAULT_SEEDS):
             yield from _trial(case, FIRST_SEED + seed, run.jobs)
 
 
@@ -72,12 +72,12 @@ def _trial(case: str, seed: int, jobs: int) -> Iterator[Record]:
         return
     rules = [MinedRule(rule.id, rule.conditions, result.classes[rule.label]) for rule in result.rules]
     noisy, noise = score(rules, table.truth, fresh=0).totals["with_noise"], result.noise
-    found: Record = {"case": case, "seed": seed, "rules": len(rules), "noisy": noisy, "with_probe": noise.with_probe}
-    yield {**found, "estimate": noise.share, "low": noise.low, "high": noise.high}
+    record: Record = {"case": case, "seed": seed, "rules": len(rules), "noisy": noisy, "with_probe": noise.with_probe}
+    yield {**record, "estimate": noise.share, "low": noise.low, "high": noise.high}
 
 
 def summarise(records: Sequence[Record]) -> Summary:
-    groups = grouped(records, "case")
+    groups = group_by(records, "case")
     columns = [
         "literals, columns + probes",
         "tables",
@@ -91,19 +91,19 @@ def summarise(records: Sequence[Record]) -> Summary:
     return Summary(
         columns,
         [_row(str(case), of) for case, of in groups.items()],
-        [Check("interval holds the truth", 100 * held.value, Goal(least=95), " %")],
+        [Check("interval holds the truth", 100 * held.value, Goal(minimum=95), " %")],
         ["An interval that is wide says little: read the share of those that hold the truth beside its width."],
     )
 
 
 def _row(case: str, of: Sequence[Record]) -> list[str]:
-    low, high = (100 * mean(column(of, name)).value for name in ("low", "high"))
+    low, high = (100 * mean(values(of, name)).value for name in ("low", "high"))
     return [
         case,
         str(len(of)),
-        mean(column(of, "rules")).shown(".1f"),
-        ratio(column(of, "noisy"), column(of, "rules")).percent,
-        mean(column(of, "estimate")).percent,
+        mean(values(of, "rules")).format(".1f"),
+        ratio(values(of, "noisy"), values(of, "rules")).percent,
+        mean(values(of, "estimate")).percent,
         f"{low:.0f}–{high:.0f}",
         f"{100 * _held(of).value:.0f}",
     ]
@@ -114,24 +114,24 @@ def _held(records: Sequence[Record]) -> Estimate:
 
 
 def panels(records: Sequence[Record]) -> list[Panel]:
-    groups = grouped(records, "case")
+    groups = group_by(records, "case")
 
     def bars(estimate) -> list[Series]:
         made = ((str(case), estimate(of)) for case, of in groups.items())
         return [Series(case, [100 * e.value], [100 * e.error]) for case, e in made]
 
     return [
-        Panel("rules with a noise column", "%", bars(lambda of: ratio(column(of, "noisy"), column(of, "rules")))),
-        Panel("as probes estimate it", "%", bars(lambda of: mean(column(of, "estimate")))),
+        Panel("rules with a noise column", "%", bars(lambda of: ratio(values(of, "noisy"), values(of, "rules")))),
+        Panel("as probes estimate it", "%", bars(lambda of: mean(values(of, "estimate")))),
         Panel("intervals that hold the truth", "%", bars(_held), goal=95),
     ]
 
 
 PROBES = Experiment(
     name="probes",
-    title="What probes say, and the truth",
-    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's way publishes many rules "
-    "with a column that decides nothing, and ours few. Tables without any rule are left out.",
+    title="The estimate from probes, and the truth",
+    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's method publishes many "
+    "rules with a noise column, and ours few. Tables without any rule are left out.",
     measure=measure,
     summarise=summarise,
     panels=panels,

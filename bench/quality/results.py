@@ -1,4 +1,4 @@
-"""What a run leaves behind: for each experiment its records as CSV, a table in Markdown and a plot; pages of all."""
+"""The files of a run: records as CSV and a table in Markdown for each experiment, and documents with all tables."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ def markdown(experiment: Experiment, summary: Summary, conditions: str) -> str:
 
 
 def assemble(experiments: Iterable[Experiment], results: Path, readme: Path) -> None:
-    """Put the tables of all experiments that have been run between the markers of their pages."""
+    """Write the tables of all experiments that have been run between the markers of their documents."""
     pages: dict[Page, list[str]] = {}
     for experiment in experiments:
         if (results / f"{experiment.name}.md").exists():
@@ -45,10 +45,10 @@ def assemble(experiments: Iterable[Experiment], results: Path, readme: Path) -> 
 
 def _fill(page: Page, text: str) -> None:
     begin, end = f"<!-- {page.mark}: begin -->", f"<!-- {page.mark}: end -->"
-    head, found, rest = page.path.read_text(encoding="utf-8").partition(begin)
+    head, begun, rest = page.path.read_text(encoding="utf-8").partition(begin)
     _, ended, tail = rest.partition(end)
-    if not (found and ended):
-        raise SystemExit(f"{page.path} has no place for the table: it lacks the line {begin} or {end}.")
+    if not (begun and ended):
+        raise SystemExit(f"{page.path} has no place for the table: the line {begin} or {end} is missing.")
     page.path.write_text(f"{head}{begin}\n\n{text}{end}{tail}", encoding="utf-8")
 
 

@@ -1,15 +1,15 @@
-"""Where nothing is to be found: labels shuffled. Which share of the runs publishes a rule that evidence confirms?"""
+"""Shuffled labels, where there is nothing to find: the share of runs with a rule that held-out rows confirm."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
+from bench.printing import Goal
 from bench.quality import methods
+from bench.quality.estimates import group_by, mean, share, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
-from bench.quality.statistics import column, grouped, mean, share
-from bench.show import Goal
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
@@ -17,21 +17,21 @@ from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.settings import MiningSettings, TableSettings
 
-USUAL_SEEDS, HOLDOUT, LEVEL = 100, 0.3, 0.05
+DEFAULT_SEEDS, HOLDOUT, LEVEL = 100, 0.3, 0.05
 TREES = 500
 LOOSE = {"min_samples": 20, "gini": 0.9}
-"""With the usual β and γ hardly a rule is published at all; these let many through, and leave it to the evidence."""
+"""With the default β and γ hardly any rule is published; with these many are, and held-out rows must reject them."""
 CASES = (("auto", "usual", {}), ("auto", "loose", LOOSE), ("paper", "loose", LOOSE))
 
 
 def measure(run: Run) -> Iterator[Record]:
     tables = {"breast_cancer": load_bundled("breast_cancer"), "generated": _generated()}
-    for seed in run.seeds_of(USUAL_SEEDS, quick=3):
+    for seed in run.seed_range(DEFAULT_SEEDS, quick=3):
         for table, (frame, settings) in tables.items():
             columns = prepare(_shuffled(frame, settings.target, seed), settings).columns
             for name, bar, more in CASES:
-                wanted = {"seed": seed, "holdout": HOLDOUT, "trees": TREES, **methods.OURS[name], **more}
-                result = mine(columns, MiningSettings(**wanted), jobs=run.jobs)
+                options = {"seed": seed, "holdout": HOLDOUT, "trees": TREES, **methods.OURS[name], **more}
+                result = mine(columns, MiningSettings(**options), jobs=run.jobs)
                 best = min((rule.holdout.q for rule in result.rules), default=None)
                 record: Record = {"table": table, "method": name, "bar": bar, "seed": seed}
                 yield {**record, "rules": len(result.rules), "least_q": best, "seconds": result.search.seconds}
@@ -52,16 +52,18 @@ def summarise(records: Sequence[Record]) -> Summary:
         confirmed = share([_confirmed(record) for record in done])
         some = share([record["rules"] > 0 for record in done])
         name = f"{method}, {table}" + (", loose" if bar == "loose" else "")
-        rules = mean(column(done, "rules")).shown(".2f")
+        rules = mean(values(done, "rules")).format(".2f")
         rows.append([name, str(len(done)), rules, some.percent, confirmed.percent])
         if method == "auto":
-            checks.append(Check(f"{name}: runs with a rule of q < {LEVEL}", 100 * confirmed.value, Goal(most=5), " %"))
+            checks.append(
+                Check(f"{name}: runs with a rule of q < {LEVEL}", 100 * confirmed.value, Goal(maximum=5), " %")
+            )
     columns = ["", "runs", "rules a run", "runs with any rule %", f"runs with a rule of q < {LEVEL} %"]
     return Summary(columns, rows, checks)
 
 
 def _cases(records: Sequence[Record]) -> dict:
-    return grouped(records, lambda record: (record["table"], record["method"], record["bar"]))
+    return group_by(records, lambda record: (record["table"], record["method"], record["bar"]))
 
 
 def _confirmed(record: Record) -> bool:
@@ -80,10 +82,10 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 SHUFFLED = Experiment(
     name="shuffled",
     title="Nothing planted",
-    about=f"Labels shuffled anew for each run, {TREES:,} trees, {HOLDOUT:.0%} of the rows held out; breast_cancer (30 "
-    "features × 569 rows) and a generated table (200 × 1,000). *Loose* asks for "
-    f"{LOOSE['min_samples']} rows and a Gini index below {LOOSE['gini']} of the greatest, so that there are rules "
-    "whose q-value can err.",
+    about=f"Labels shuffled for each run, {TREES:,} trees, {HOLDOUT:.0%} of the rows held out; breast_cancer (30 "
+    "features × 569 rows) and a generated table (200 × 1,000). *Loose* requires "
+    f"{LOOSE['min_samples']} rows and a Gini index below {LOOSE['gini']} of the maximum, so that there are rules "
+    "whose q-value can be wrong.",
     measure=measure,
     summarise=summarise,
     panels=panels,

@@ -1,7 +1,7 @@
-"""Do rules come back? breast_cancer, its rows drawn anew: how far the rules of the draws are on the same features.
+"""Stability of rules: how far rules from different bootstraps of breast_cancer use the same features.
 
 Three lists are compared, each cut at ten rules: those of one run in the order of selection; the same, with the simplest
-first; and the consensus rules of repeats. The second tells what the consensus owes to its order alone.
+first; and the consensus rules of repeats. The second shows how much of the consensus is due to its order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,35 +10,35 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from bench.printing import Goal
 from bench.quality import methods
+from bench.quality.estimates import Estimate, group_by, mean, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
-from bench.quality.statistics import Estimate, column, grouped, mean
-from bench.show import Goal
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.report.document import Document
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
-USUAL_SEEDS, BOOTSTRAPS, REPEATS, TOP = 3, 5, 20, 10
+DEFAULT_SEEDS, BOOTSTRAPS, REPEATS, TOP = 3, 5, 20, 10
 FIRST_SEED = 100
-"""How consensus rules are defined and ordered was chosen on other bootstraps; these are for the measurement."""
+"""The definition and order of consensus rules were chosen on other bootstraps; these are for the measurement."""
 PRESETS = ("auto", "paper")
 GAP, JOIN = "; ", " + "
 
 
 def measure(run: Run) -> Iterator[Record]:
     frame, table = load_bundled("breast_cancer")
-    for seed in (FIRST_SEED + k for k in run.seeds_of(USUAL_SEEDS)):
+    for seed in (FIRST_SEED + k for k in run.seed_range(DEFAULT_SEEDS)):
         for bootstrap in range(2 if run.quick else BOOTSTRAPS):
             rows = np.random.default_rng([seed, bootstrap, 1993]).integers(0, len(frame), len(frame))
             unseen = frame.drop(index=np.unique(rows))
             columns = prepare(frame.iloc[rows].reset_index(drop=True), table).columns
             for preset in PRESETS:
                 settings = MiningSettings(**methods.OURS[preset], **({"trees": 100} if run.quick else {}))
-                wanted = RepeatSettings(repeats=3 if run.quick else REPEATS)
-                _, document = mine_with_repeats(columns, settings, wanted, jobs=run.jobs)
+                repeats = RepeatSettings(repeats=3 if run.quick else REPEATS)
+                _, document = mine_with_repeats(columns, settings, repeats, jobs=run.jobs)
                 for order, rules in _lists(document).items():
                     record: Record = {"method": preset, "order": order, "seed": seed, "bootstrap": bootstrap}
                     yield record | {"rules": len(rules)} | _of_top(rules[:TOP], unseen, table.target)
@@ -72,14 +72,14 @@ def _covered(rule: Document, frame: pd.DataFrame) -> pd.Series:
 
 
 def dice(one: set[str], other: set[str]) -> float | None:
-    """Twice what is shared over what there is; None where there is nothing."""
+    """The Dice coefficient of two sets; None if both are empty."""
     return 2 * len(one & other) / (len(one) + len(other)) if one or other else None
 
 
 def agreement(records: Sequence[Record]) -> Estimate:
-    """The mean over pairs of bootstraps; that over seeds, each of which draws bootstraps of its own."""
+    """The mean over pairs of bootstraps of a seed, then over seeds."""
     means = []
-    for done in grouped(records, "seed").values():
+    for done in group_by(records, "seed").values():
         sets = [set(filter(None, str(record["features"] or "").split(GAP))) for record in done]
         means.append(mean(dice(one, other) for one, other in combinations(sets, 2)).value)
     return mean(means)
@@ -89,20 +89,20 @@ def summarise(records: Sequence[Record]) -> Summary:
     rows, checks = [], []
     for (method, order), done in _cases(records).items():
         name = f"{method}, {order}"
-        rows.append([name, str(len(done)), agreement(done).shown(".2f"), *_figures(done)])
+        rows.append([name, str(len(done)), agreement(done).format(".2f"), *_figures(done)])
         if (method, order) == ("auto", "consensus"):
-            checks.append(Check(f"{name}: Dice of feature sets", agreement(done).value, Goal(least=0.7)))
+            checks.append(Check(f"{name}: Dice of feature sets", agreement(done).value, Goal(minimum=0.7)))
     columns = ["", "bootstraps", "Dice", "rules", f"of the top {TOP}: feature sets", "conditions", "unseen precision"]
     return Summary(columns, rows, checks)
 
 
 def _figures(done: Sequence[Record]) -> list[str]:
     specs = {"rules": ".1f", "feature_sets": ".1f", "conditions": ".2f", "unseen_precision": ".3f"}
-    return [mean(column(done, name)).shown(spec) for name, spec in specs.items()]
+    return [mean(values(done, name)).format(spec) for name, spec in specs.items()]
 
 
 def _cases(records: Sequence[Record]) -> dict:
-    return grouped(records, lambda record: (record["method"], record["order"]))
+    return group_by(records, lambda record: (record["method"], record["order"]))
 
 
 def panels(records: Sequence[Record]) -> list[Panel]:
@@ -117,7 +117,7 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 STABILITY = Experiment(
     name="stability",
     title="Rules that come back",
-    about=f"breast_cancer, {BOOTSTRAPS} bootstraps of its rows for each of {USUAL_SEEDS} seeds; on each, the first "
+    about=f"breast_cancer, {BOOTSTRAPS} bootstraps of its rows for each of {DEFAULT_SEEDS} seeds; on each, the first "
     f"{TOP} rules of a run in the order of selection, the same with the simplest first (fewest conditions, then most "
     f"rows), and the first {TOP} consensus rules of {REPEATS} repeats, nearly in that order too. *Dice*: mean over "
     "the pairs of a seed's bootstraps, between the sets of their rules' feature sets; *unseen precision*: on the rows "

@@ -1,30 +1,30 @@
-"""Titanic with 20 columns of noise: the paper's rules beside those whose conditions the rows must support."""
+"""Titanic with 20 noise columns: the paper's rules compared with those whose conditions the rows must support."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
+from bench.printing import Goal
 from bench.quality import methods
+from bench.quality.estimates import Estimate, group_by, mean, ratio, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
-from bench.quality.statistics import Estimate, column, grouped, mean, ratio
-from bench.show import Goal
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings, TableSettings
 
-USUAL_SEEDS, NOISE, HOLDOUT = 30, 20, 0.2
+DEFAULT_SEEDS, NOISE, HOLDOUT = 30, 20, 0.2
 METHODS = ("paper", "auto")
 
 
-def lacks(run: Run) -> str | None:
+def reason_to_skip(run: Run) -> str | None:
     return None if run.titanic else "it needs the Titanic table: --titanic PATH"
 
 
 def measure(run: Run) -> Iterator[Record]:
     frame = pd.read_csv(run.titanic)
-    for seed in run.seeds_of(USUAL_SEEDS, quick=2):
+    for seed in run.seed_range(DEFAULT_SEEDS, quick=2):
         columns = prepare(_with_noise(frame, seed), TableSettings(target="survived")).columns
         for name in METHODS:
             settings = MiningSettings(seed=seed, holdout=HOLDOUT, **methods.OURS[name])
@@ -48,7 +48,7 @@ def _with_noise(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def summarise(records: Sequence[Record]) -> Summary:
-    groups = grouped(records, "method")
+    groups = group_by(records, "method")
     rows = [_row(str(name), done, groups["paper"]) for name, done in groups.items()]
     columns = ["", "seeds", "rules", "with noise %", "noise-free", "noise-free, % of paper's", "held-out precision"]
     return Summary(columns, rows, _checks(groups["auto"], groups["paper"]))
@@ -58,37 +58,37 @@ def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str
     return [
         name,
         str(len(done)),
-        mean(column(done, "rules")).shown(".1f"),
+        mean(values(done, "rules")).format(".1f"),
         _noisy(done).percent,
-        mean(column(done, "noise_free")).shown(".1f"),
-        _kept(done, paper).shown(".0f", 100),
-        mean(column(done, "holdout_precision")).shown(".3f"),
+        mean(values(done, "noise_free")).format(".1f"),
+        _kept(done, paper).format(".0f", 100),
+        mean(values(done, "holdout_precision")).format(".3f"),
     ]
 
 
 def _checks(auto: Sequence[Record], paper: Sequence[Record]) -> list[Check]:
     return [
-        Check("auto: rules with a noise feature", 100 * _noisy(auto).value, Goal(most=5), " %"),
-        Check("auto: noise-free rules relative to the paper's", 100 * _kept(auto, paper).value, Goal(least=80), " %"),
-        Check("auto: held-out precision above the paper's, by", _gain(auto, paper).value, Goal(least=0)),
+        Check("auto: rules with a noise feature", 100 * _noisy(auto).value, Goal(maximum=5), " %"),
+        Check("auto: noise-free rules relative to the paper's", 100 * _kept(auto, paper).value, Goal(minimum=80), " %"),
+        Check("auto: held-out precision above the paper's, by", _gain(auto, paper).value, Goal(minimum=0)),
     ]
 
 
 def _noisy(done: Sequence[Record]) -> Estimate:
-    return ratio(column(done, "noisy"), column(done, "rules"))
+    return ratio(values(done, "noisy"), values(done, "rules"))
 
 
 def _kept(done: Sequence[Record], paper: Sequence[Record]) -> Estimate:
-    return ratio(column(done, "noise_free"), column(paper, "noise_free"))
+    return ratio(values(done, "noise_free"), values(paper, "noise_free"))
 
 
 def _gain(auto: Sequence[Record], paper: Sequence[Record]) -> Estimate:
-    pairs = zip(column(auto, "holdout_precision"), column(paper, "holdout_precision"), strict=True)
+    pairs = zip(values(auto, "holdout_precision"), values(paper, "holdout_precision"), strict=True)
     return mean(one - other for one, other in pairs if one is not None and other is not None)
 
 
 def panels(records: Sequence[Record]) -> list[Panel]:
-    groups = grouped(records, "method")
+    groups = group_by(records, "method")
 
     def bars(estimate, scale: float) -> list[Series]:
         made = ((str(name), estimate(done)) for name, done in groups.items())
@@ -96,18 +96,18 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
     return [
         Panel("rules with a noise feature", "%", bars(_noisy, 100), goal=5),
-        Panel("noise-free rules", "", bars(lambda done: mean(column(done, "noise_free")), 1)),
-        Panel("held-out precision", "", bars(lambda done: mean(column(done, "holdout_precision")), 1)),
+        Panel("noise-free rules", "", bars(lambda done: mean(values(done, "noise_free")), 1)),
+        Panel("held-out precision", "", bars(lambda done: mean(values(done, "holdout_precision")), 1)),
     ]
 
 
 TITANIC = Experiment(
     name="titanic",
     title=f"Titanic and {NOISE} columns of noise",
-    about=f"Noise and split are drawn anew for each seed; {HOLDOUT:.0%} of the rows are held out. The space is small "
+    about=f"Noise and split are drawn for each seed; {HOLDOUT:.0%} of the rows are held out. The space is small "
     "enough to cover, so that `auto` searches as the paper does and differs in that conditions must be supported.",
     measure=measure,
     summarise=summarise,
     panels=panels,
-    lacks=lacks,
+    reason_to_skip=reason_to_skip,
 )

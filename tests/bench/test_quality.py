@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.printing import Goal
 from bench.quality import results
 from bench.quality.__main__ import main
+from bench.quality.estimates import mean, ratio
 from bench.quality.experiment import Check, Experiment, Summary
-from bench.quality.methods import searched, translated
+from bench.quality.methods import search_with_peer, translate_rules
 from bench.quality.peers.miners import _of_selectors, _tightest
 from bench.quality.registry import EXPERIMENTS
 from bench.quality.stability import agreement, dice
-from bench.quality.statistics import mean, ratio
-from bench.quality.top_subsets import best_share, meet
-from bench.show import Goal
+from bench.quality.top_subsets import best_share, run_searcher
 from maabo_dist.contract.conditions import Op
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
@@ -60,7 +60,7 @@ def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsy
 
     main(["titanic", "--quick", "--peers", "none", "--out", str(tmp_path)])
 
-    assert "titanic is left out: it needs the Titanic table: --titanic PATH." in capsys.readouterr().out
+    assert "titanic is skipped: it needs the Titanic table: --titanic PATH." in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 
@@ -95,7 +95,7 @@ def test_a_peers_rule_speaks_for_the_class_that_its_rows_have_most_above_its_sha
     cells = pd.DataFrame({"a": np.arange(10.0), "b": 0.0})
     labels = np.array([0] * 8 + [1] * 2)
 
-    rules = translated([[(0, ">", 5.5)], [(0, "<=", 5.5), (1, "<=", 1.0)]], cells, labels, ("no", "yes"))
+    rules = translate_rules([[(0, ">", 5.5)], [(0, "<=", 5.5), (1, "<=", 1.0)]], cells, labels, ("no", "yes"))
 
     assert [rule.label for rule in rules] == ["yes", "no"]
     assert [(c.feature, c.op, c.value) for c in rules[1].conditions] == [("a", Op.AT_MOST, 5.5), ("b", Op.AT_MOST, 1.0)]
@@ -129,9 +129,9 @@ def test_repetitions_cost_a_proposal_but_no_tree(monkeypatch):
     scores = {(0, 1): 0.5, (0, 2): 0.6, (1, 2): 0.7, (1, 3): 0.8}
     searcher = Replayed([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
 
-    met = meet(searcher, scores, {(0, 1), (1, 3)})
+    found = run_searcher(searcher, scores, {(0, 1), (1, 3)})
 
-    assert (met.by_proposals, met.by_trees) == (1, 2)
+    assert (found.by_proposals, found.by_trees) == (1, 2)
     assert searcher.told == [0.5, 0.5, 0.0, 0.6, 0.8]
 
 
@@ -141,7 +141,7 @@ def test_subsets_that_a_peer_proposes_give_the_rules_that_they_give_in_a_search_
     columns = prepare(frame, TableSettings(target="y")).columns
     ours = mine(columns, MiningSettings(trees=8, strategy="random", min_samples=20, seed=1), keep_trees=True)
 
-    theirs = searched(columns, ours.settings, Replayed(ours.forest.subsets[:, ::-1].tolist()))
+    theirs = search_with_peer(columns, ours.settings, Replayed(ours.forest.subsets[:, ::-1].tolist()))
 
     assert ours.rules
     assert theirs.digest == ours.digest
@@ -152,7 +152,7 @@ def test_the_readme_holds_the_tables_of_the_last_runs_between_its_markers(tmp_pa
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
     for name in ("one", "two"):
-        summary = Summary(["", "figure"], [[name, "1"]], [Check("noise", 7.0, Goal(most=5), " %")])
+        summary = Summary(["", "figure"], [[name, "1"]], [Check("noise", 7.0, Goal(maximum=5), " %")])
         (tmp_path / f"{name}.md").write_text(results.markdown(made[name], summary, "today"))
     (tmp_path / "two.png").touch()
 

@@ -1,1 +1,1 @@
-"""What runs in the peers' own virtual environment. It knows files and pipes, and nothing of maabo_dist."""
+"""Code that runs in the peers' own virtual environment. It uses files and pipes, and does not import maabo_dist."""

@@ -1,11 +1,11 @@
 """`python -m bench.quality.peers`, with the peers' Python: mine a table, propose subsets, or draw plots.
 
 mine METHOD TABLE.npz SEED JOBS      prints {"rules": [[[feature, op, threshold], …], …], "seconds": …, "cpu": …}
-serve METHOD                         reads `TABLE.npz SEED JOBS` a line and prints what `mine` does, or {"failed": …}
+serve METHOD                         reads `TABLE.npz SEED JOBS` lines and prints the output of `mine` or {"failed": …}
 search METHOD FEATURES SIZE SEED     prints a subset a line, and reads its score from the next line of its input
 draw FIGURE.json FILE.png            draws the plots that the file describes
-versions                             prints the version of each peer that is there
-lacking                              prints the miners that cannot be had, with the reason
+versions                             prints the versions of the installed peers
+unavailable                          prints the miners that are not available, with the reason
 """
 
 import json
@@ -41,10 +41,10 @@ def main(command: str, *arguments: str) -> None:
             drawing.draw(json.loads(Path(arguments[0]).read_text()), Path(arguments[1]))
         case "versions":
             print(json.dumps({name: version(name) for name in PEERS if find_spec(name)}))
-        case "lacking":
+        case "unavailable":
             from bench.quality.peers import miners
 
-            print(json.dumps(miners.lacking()))
+            print(json.dumps(miners.unavailable()))
         case _:
             raise SystemExit(__doc__)
 

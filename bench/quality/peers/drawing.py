@@ -1,4 +1,4 @@
-"""Plots from a plain description, as `bench.quality.figure` writes it."""
+"""Draw plots from the plain values of `bench.quality.figure`."""
 
 from pathlib import Path
 
@@ -22,17 +22,17 @@ def draw(figure: dict, path: Path) -> None:
 
 
 def _bars(axis: object, panel: dict) -> None:
-    """One bar a method; goals as dashed lines."""
+    """One bar for each method; goals as dashed lines."""
     series = panel["series"]
-    for place, bar in enumerate(series):
-        axis.bar(place, bar["y"][0], yerr=bar["error"][0], color="#4477aa" if bar["ours"] else "#bbbbbb", capsize=3)
+    for index, bar in enumerate(series):
+        axis.bar(index, bar["y"][0], yerr=bar["error"][0], color="#4477aa" if bar["ours"] else "#bbbbbb", capsize=3)
     axis.set_xticks(range(len(series)), [bar["name"] for bar in series], rotation=40, ha="right", fontsize=8)
     if panel["goal"] is not None:
         axis.axhline(panel["goal"], linestyle="--", color="#cc6677", linewidth=1)
 
 
 def _lines(axis: object, panel: dict) -> None:
-    """One line a series, on logarithmic scales."""
+    """One line for each series, on logarithmic scales."""
     for line in panel["series"]:
         axis.errorbar(line["x"], line["y"], yerr=line["error"], marker="o", markersize=3, capsize=2, label=line["name"])
     axis.set_xscale("log")

@@ -1,8 +1,7 @@
-"""The peers that mine rules themselves, each with its own defaults unless said otherwise.
+"""The peers that mine rules, with their defaults unless stated otherwise.
 
-A rule goes out as its conditions, the tightest of each feature and direction: `[feature index, op, threshold]`,
-where op is `<=` or `>`.
-Which class it speaks for is left to the caller, who asks the rows, for every peer alike.
+A rule is returned as its conditions, the tightest of each feature and direction: `[feature index, op, threshold]`,
+where op is `<=` or `>`. The caller determines its class from the rows, in the same way for every peer.
 """
 
 import json
@@ -23,7 +22,7 @@ Condition = tuple[int, str, float]
 Rule = list[Condition]
 
 QUANTILES = (0.35, 0.5, 0.65)
-"""Where pysubgroup may cut a column of planted tables; the planted thresholds lie near one of them."""
+"""The quantiles at which pysubgroup cuts columns of planted tables; the planted thresholds are near one of them."""
 
 
 def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
@@ -32,13 +31,13 @@ def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
 
 
 def serve(method: str) -> None:
-    """Mine what the lines of the input ask for; what goes wrong with one is told, and the next is waited for."""
+    """Mine the tables named by the lines of the input; an error is the answer to its line."""
     miner = MINERS[method]()
     for line in sys.stdin:
         table, seed, jobs = line.rsplit(maxsplit=2)
         try:
             answer = _timed(miner, Path(table), int(seed), int(jobs))
-        except Exception as error:  # noqa: BLE001 (whatever a peer raises is its result)
+        except Exception as error:  # noqa: BLE001 (an error of a peer is its result)
             answer = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 
@@ -75,7 +74,7 @@ def _rulefit() -> Callable[..., list[Rule]]:
 
 
 def _skope() -> Callable[..., list[Rule]]:
-    """It looks for one class; so once for each."""
+    """It looks for one class and therefore runs once for each."""
     from imodels import SkopeRulesClassifier
     from joblib import parallel_config
 
@@ -123,20 +122,20 @@ MINERS = {
 }
 PACKAGES = {"figs": "imodels", "rulefit": "imodels", "skope": "imodels", "pysubgroup-own-bins": "pysubgroup"}
 PACKAGES |= {"ripper": "wittgenstein", "irep": "wittgenstein"}
-"""Where a miner is called otherwise than its package."""
+"""Miners whose name differs from that of their package."""
 
 
-def lacking() -> dict[str, str]:
-    """The miners that cannot be had here, each with what it lacks."""
-    lacks = {name: _lack(name, PACKAGES.get(name, name)) for name in MINERS}
-    return {name: lack for name, lack in lacks.items() if lack}
+def unavailable() -> dict[str, str]:
+    """The miners that are not available, each with the reason."""
+    reasons = {name: _missing_part(name, PACKAGES.get(name, name)) for name in MINERS}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _lack(miner: str, package: str) -> str | None:
+def _missing_part(miner: str, package: str) -> str | None:
     if find_spec(package) is None:
         return f"the package {package} is not installed"
     if miner == "rulekit" and which("java") is None:
-        return "it needs Java, and there is none (Debian: default-jre-headless)"
+        return "it needs Java, which is not installed (Debian: default-jre-headless)"
     return None
 
 

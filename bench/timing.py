@@ -1,7 +1,7 @@
-"""Timing on a noisy machine: what is compared runs in turn, round by round, after a round that is not counted.
+"""Timing on a noisy machine: the compared calls run in turn, round by round, after a warm-up round.
 
-The first round compiles and fills caches. A disturbance hits all of a round, and the best of several rounds is the
-figure that disturbances spoil least; it is what every table shows unless it says median.
+The warm-up compiles and fills caches. A disturbance hits all calls of a round, and the best of several rounds is the
+figure that disturbances affect least. Every table shows it unless it says median.
 """
 
 import resource
@@ -24,39 +24,39 @@ class Timing:
         return self.best / units * 1e6
 
 
-def interleaved(calls: dict[str, Callable[[], object]], rounds: int, *, warm_up: bool = True) -> dict[str, Timing]:
-    """Seconds of each call over `rounds` rounds in which all of them run in turn."""
+def time_interleaved(calls: dict[str, Callable[[], object]], rounds: int, *, warm_up: bool = True) -> dict[str, Timing]:
+    """Time each call over `rounds` rounds in which all of them run in turn; seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + warm_up):
         for name, call in calls.items():
-            taken = stopwatch(call)
+            taken = time_call(call)
             if number >= warm_up:
                 seconds[name].append(taken)
     return {name: Timing(min(taken), median(taken)) for name, taken in seconds.items()}
 
 
-def stopwatch(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     start = perf_counter()
     call()
     return perf_counter() - start
 
 
-def python(*arguments: str) -> str:
-    """What a fresh interpreter prints; its errors go through."""
+def run_python(*arguments: str) -> str:
+    """Run a new interpreter and return its output; its errors are printed."""
     run = subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True)
     return run.stdout
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process ever held.
+    """The peak resident memory of this process.
 
-    Linux hands `ru_maxrss` on from the process that started this one; `VmHWM` is this one's own.
+    On Linux, `ru_maxrss` includes the peak of the parent process; `VmHWM` does not.
     """
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def resident_megabytes() -> float:
-    """The memory that this process holds now; its peak where that is not to be had."""
+    """The resident memory of this process; its peak where the system does not report it."""
     return _status("VmRSS") or peak_megabytes()
 
 

@@ -13,9 +13,9 @@ from bench.quality.experiment import Record
 class Estimate:
     value: float
     error: float
-    """Standard error; NaN where there is one seed only."""
+    """Standard error; NaN for a single seed."""
 
-    def shown(self, spec: str = ".3g", scale: float = 1.0) -> str:
+    def format(self, spec: str = ".3g", scale: float = 1.0) -> str:
         if np.isnan(self.value):
             return "–"
         error = "" if np.isnan(self.error) else f" ± {format(self.error * scale, spec)}"
@@ -23,11 +23,11 @@ class Estimate:
 
     @property
     def percent(self) -> str:
-        return self.shown(".1f", 100)
+        return self.format(".1f", 100)
 
 
 def mean(values: Iterable[float | None]) -> Estimate:
-    """Of those that are there."""
+    """The mean of the values that are not None."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
         return Estimate(nan, nan)
@@ -35,9 +35,9 @@ def mean(values: Iterable[float | None]) -> Estimate:
 
 
 def ratio(parts: Iterable[float], wholes: Iterable[float]) -> Estimate:
-    """Sum of the parts over sum of the wholes, seeds being what varies (the error is the linearised one).
+    """Sum of the parts over sum of the wholes, with the linearised error over seeds.
 
-    A seed counts as much as its whole is large: one that publishes a single rule does not outweigh one with twenty.
+    A seed has the weight of its whole: one with a single rule does not count as much as one with twenty.
     """
     part, whole = (np.array(list(values), dtype=np.float64) for values in (parts, wholes))
     if not whole.sum():
@@ -51,12 +51,12 @@ def ratio(parts: Iterable[float], wholes: Iterable[float]) -> Estimate:
 
 
 def share(flags: Sequence[bool]) -> Estimate:
-    """How many of the runs; binomial error."""
+    """The share of True, with the binomial error."""
     value = float(np.mean(flags)) if len(flags) else nan
     return Estimate(value, sqrt(value * (1 - value) / len(flags)) if len(flags) else nan)
 
 
-def grouped(records: Sequence[Record], key: str | Callable[[Record], object]) -> dict[object, list[Record]]:
+def group_by(records: Sequence[Record], key: str | Callable[[Record], object]) -> dict[object, list[Record]]:
     """Records by a field, in the order of their first appearance."""
     groups: dict[object, list[Record]] = {}
     for record in records:
@@ -64,5 +64,5 @@ def grouped(records: Sequence[Record], key: str | Callable[[Record], object]) ->
     return groups
 
 
-def column(records: Sequence[Record], name: str) -> list:
+def values(records: Sequence[Record], name: str) -> list:
     return [record[name] for record in records]

@@ -1,4 +1,4 @@
-"""A cluster to measure on: private Redis, a scheduler process, workers, and what they use of the machine."""
+"""A cluster for measurements: its own Redis, a scheduler process, workers, and the CPU and memory that they use."""
 
 import os
 import subprocess
@@ -20,11 +20,11 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class World:
+class LocalCluster:
     settings: ClusterSettings
     directory: Path
     ledger: Ledger
-    parts: ExitStack
+    stack: ExitStack
     scheduler: int = 0
 
     @property
@@ -36,12 +36,12 @@ class World:
         log = (self.directory / "scheduler.log").open("wb")
         command = [sys.executable, "-m", "scheduler"]
         process = subprocess.Popen(command, cwd=servers.ROOT, env=environment, stderr=log)
-        self.parts.callback(_end, process)
+        self.stack.callback(_end, process)
         servers.wait_for(lambda: b"ready as" in (self.directory / "scheduler.log").read_bytes(), what="a scheduler")
         self.scheduler = process.pid
 
     def start_worker(self, *options: str) -> int:
-        return self.parts.enter_context(servers.worker(self.settings, self.directory, *options)).pid
+        return self.stack.enter_context(servers.worker(self.settings, self.directory, *options)).pid
 
     def submit(self, columns: Columns, **mining) -> str:
         return cluster.submit(self.settings, self.directory, columns, **mining)
@@ -58,47 +58,47 @@ class World:
 
 
 @contextmanager
-def world(**changes) -> Iterator[World]:
-    with TemporaryDirectory(prefix="maabo-bench-") as name, ExitStack() as parts:
+def start_cluster(**changes) -> Iterator[LocalCluster]:
+    with TemporaryDirectory(prefix="maabo-bench-") as name, ExitStack() as stack:
         directory = Path(name)
-        url = parts.enter_context(servers.redis_server(directory))
+        url = stack.enter_context(servers.redis_server(directory))
         settings = cluster.cluster_settings(url, directory, **changes)
         ledger = Ledger(settings.ledger_url)
-        parts.callback(ledger.close)
-        yield World(settings, directory, ledger, parts)
+        stack.callback(ledger.close)
+        yield LocalCluster(settings, directory, ledger, stack)
 
 
 def cpu_seconds(process: int) -> float:
-    """What a process and its children that still run have used."""
+    """The CPU time of a process and its running children."""
     return sum(_own_cpu_seconds(pid) for pid in [process, *children(process)])
 
 
 def children(process: int) -> list[int]:
-    found = Path(f"/proc/{process}/task/{process}/children")
-    direct = [int(word) for word in found.read_text().split()] if found.exists() else []
-    return [*direct, *(below for child in direct for below in children(child))]
+    path = Path(f"/proc/{process}/task/{process}/children")
+    direct = [int(word) for word in path.read_text().split()] if path.exists() else []
+    return [*direct, *(each for child in direct for each in children(child))]
 
 
 def proportional_bytes(process: int) -> int:
-    """Memory of a process; what several share is divided among them."""
+    """The memory of a process; shared memory is divided among the processes that share it."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def rate(row, seconds: float) -> tuple[float, float]:
-    """Units that `row()` grows by in a second, over at least so many seconds; and how long it really was.
+def rate(count, seconds: float) -> tuple[float, float]:
+    """Return the increase of `count()` per second over at least so many seconds, and the actual seconds.
 
-    From one change to another: what grows by leaps is not cut in the middle of one.
+    Measured from one change to another, because the count may grow in large steps.
     """
-    first, start = _changed(row)
+    first, start = _next_change(count)
     while monotonic() - start < seconds:
-        last, stop = _changed(row)
+        last, stop = _next_change(count)
     return (last - first) / (stop - start), stop - start
 
 
-def _changed(row) -> tuple[float, float]:
-    before, end = row(), monotonic() + 60
-    while (now := row()) == before and monotonic() < end:
+def _next_change(count) -> tuple[float, float]:
+    before, end = count(), monotonic() + 60
+    while (now := count()) == before and monotonic() < end:
         sleep(0.005)
     return now, monotonic()
 

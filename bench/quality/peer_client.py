@@ -1,4 +1,4 @@
-"""The other side of `bench.quality.peers`: starts it with the peers' Python and speaks with it over files and pipes."""
+"""The client of `bench.quality.peers`, which it starts with the peers' Python; they exchange files and use pipes."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ import pandas as pd
 from bench.quality.figure import Panel
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Seconds that a peer may take for one table."""
 
 PeerRule = list[tuple[int, str, float]]
@@ -27,7 +27,7 @@ class PeerError(Exception):
 
 
 class PeerTimeoutError(PeerError):
-    """It took too long, and would again."""
+    """A peer took too long, and would again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PeerMined:
 
 
 class Searcher:
-    """A peer that proposes subsets and is told their scores, in turn."""
+    """A peer that proposes subsets and receives their scores, in turn."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -46,7 +46,7 @@ class Searcher:
     def ask(self) -> list[int]:
         line = self._process.stdout.readline()
         if not line:
-            raise PeerError(f"the searcher ended with code {self._process.wait()}")
+            raise PeerError(f"the searcher exited with code {self._process.wait()}")
         return json.loads(line)
 
     def tell(self, score: float) -> None:
@@ -61,19 +61,19 @@ class Peers:
     python: Path
 
     def mine(self, method: str, frame: pd.DataFrame, labels: np.ndarray, seed: int, jobs: int) -> PeerMined:
-        """The rules of a table of numbers without gaps; `labels` are 0 and 1."""
+        """Mine a table of numbers without missing cells; `labels` are 0 and 1."""
         with table_file(frame, labels) as table:
             answer = json.loads(self._call("mine", method, str(table), str(seed), str(jobs)))
         return PeerMined(**answer)
 
     @contextmanager
-    def standing(self) -> "Iterator[StandingPeers]":
-        """The same miners, each started once and kept: imports take longer than a small table does."""
-        kept = StandingPeers(self)
+    def processes(self) -> "Iterator[PeerProcesses]":
+        """Miners whose processes are kept running, because imports take longer than a small table."""
+        processes = PeerProcesses(self)
         try:
-            yield kept
+            yield processes
         finally:
-            kept.close()
+            processes.close()
 
     @contextmanager
     def searcher(self, method: str, features: int, size: int, seed: int) -> Iterator[Searcher]:
@@ -95,9 +95,9 @@ class Peers:
     def versions(self) -> dict[str, str]:
         return json.loads(self._call("versions"))
 
-    def lacking(self) -> dict[str, str]:
-        """The miners that cannot be had there, each with the reason."""
-        return json.loads(self._call("lacking"))
+    def unavailable(self) -> dict[str, str]:
+        """The miners that are not available, each with the reason."""
+        return json.loads(self._call("unavailable"))
 
     def command(self, *arguments: str) -> list[str]:
         return [str(self.python), "-m", "bench.quality.peers", *arguments]
@@ -105,17 +105,17 @@ class Peers:
     def _call(self, *arguments: str) -> str:
         try:
             run = subprocess.run(
-                self.command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
+                self.command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=True
             )
         except subprocess.TimeoutExpired:
-            raise PeerTimeoutError(f"took more than {PATIENCE:.0f} s") from None
+            raise PeerTimeoutError(f"took more than {TIMEOUT:.0f} s") from None
         except subprocess.CalledProcessError as error:
             raise PeerError((error.stderr.strip().splitlines() or ["no message"])[-1]) from None
         return run.stdout.splitlines()[-1] if run.stdout.strip() else ""
 
 
-class StandingPeers:
-    """Mines as `Peers` does, by one process a method; one that takes too long is ended, and started anew if asked."""
+class PeerProcesses:
+    """Mines like `Peers`, with one running process for each method; one that takes too long is killed and restarted."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers, self._processes = peers, {}
@@ -134,17 +134,17 @@ class StandingPeers:
 
     def _answer(self, method: str, request: str) -> dict[str, object]:
         process = self._process(method)
-        watch = Timer(PATIENCE, process.kill)
+        watch = Timer(TIMEOUT, process.kill)
         watch.start()
         try:
-            line = _asked(process, request)
+            line = _send_request(process, request)
         finally:
             late = not watch.is_alive()
             watch.cancel()
         if line is None:
             del self._processes[method]
-            ended = f"it ended with code {process.wait()}"
-            raise PeerTimeoutError(f"took more than {PATIENCE:.0f} s") if late else PeerError(ended)
+            ended = f"it exited with code {process.wait()}"
+            raise PeerTimeoutError(f"took more than {TIMEOUT:.0f} s") if late else PeerError(ended)
         return json.loads(line)
 
     def _process(self, method: str) -> "subprocess.Popen[str]":
@@ -156,8 +156,8 @@ class StandingPeers:
         return self._processes[method]
 
 
-def _asked(process: "subprocess.Popen[str]", request: str) -> str | None:
-    """The line that answers, whatever else a peer may print; None where the process has ended."""
+def _send_request(process: "subprocess.Popen[str]", request: str) -> str | None:
+    """Return the line with the answer, ignoring other output of the peer; None if the process has ended."""
     try:
         process.stdin.write(request)
         process.stdin.flush()

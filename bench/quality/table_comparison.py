@@ -1,4 +1,4 @@
-"""The paper's tables through ours and other rule miners: how many rules, how good on unseen rows, how redundant."""
+"""Our methods and other rule miners on the paper's tables: number of rules, precision on unseen rows, redundancy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -6,50 +6,50 @@ from itertools import combinations
 from math import isnan
 
 from bench.quality import methods
+from bench.quality.estimates import Estimate, group_by, mean, values
 from bench.quality.experiment import Experiment, Page, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.methods import Method, Table
 from bench.quality.paper_tables import HELD_OUT, TARGET, PaperTable, absent, paper_tables
-from bench.quality.peer_calls import PATIENCE, ROOT, PeerError, PeerTimeoutError
+from bench.quality.peer_client import ROOT, TIMEOUT, PeerError, PeerTimeoutError
 from bench.quality.rule_sets import SAME_ROWS, RuleSet, figures
 from bench.quality.stability import GAP, dice
-from bench.quality.statistics import Estimate, column, grouped, mean
 
-USUAL_SEEDS = 10
+DEFAULT_SEEDS = 10
 METHODS = ("auto", "paper", "FIGS", "RuleFit", "SkopeRules", "subgroups", "RuleKit", "SIRUS", "RIPPER", "IREP")
-SHOWN = {"auto": "ours, `auto`", "paper": "ours, `paper`", "subgroups": "pysubgroup"}
+LABELS = {"auto": "ours, `auto`", "paper": "ours, `paper`", "subgroups": "pysubgroup"}
 
 
 def measure(run: Run) -> Iterator[Record]:
-    """Draw by draw and table by table, all methods one after the other: what disturbs the machine disturbs all."""
-    lacking = _lacking(run)
-    yield from ({"method": name, "failed": f"not measured: {lack}"} for name, lack in lacking.items())
+    """Run all methods in turn for each draw and table, so that disturbances of the machine affect all of them."""
+    unavailable = _lacking(run)
+    yield from ({"method": name, "failed": f"not measured: {lack}"} for name, lack in unavailable.items())
     yield from ({"table": lack.split()[0], "failed": f"left out: {lack}"} for lack in absent(run))
     tables = list(paper_tables(run))
-    with run.peers.standing() if run.peers else nullcontext() as peers:
-        who = {name: methods.method(name, peers) for name in METHODS if run.takes(name) and name not in lacking}
-        courses = [_course(table, who, run) for table in tables]
-        for seed in run.seeds_of(USUAL_SEEDS, quick=2):
-            for course in courses:
-                yield from course(seed)
+    with run.peers.processes() if run.peers else nullcontext() as peers:
+        who = {name: methods.method(name, peers) for name in METHODS if run.includes(name) and name not in unavailable}
+        comparisons = [_compare_on(table, who, run) for table in tables]
+        for seed in run.seed_range(DEFAULT_SEEDS, quick=2):
+            for compare in comparisons:
+                yield from compare(seed)
 
 
 def _lacking(run: Run) -> dict[str, str]:
-    """Methods that were asked for and cannot be had, with the reason."""
-    wanted = {name: methods.PEERS[name] for name in METHODS if name in methods.PEERS and run.takes(name)}
+    """Requested methods that are not available, with the reason."""
+    peers = {name: methods.PEERS[name] for name in METHODS if name in methods.PEERS and run.includes(name)}
     if run.peers is None:
-        return dict.fromkeys(wanted, "the peers' environment is not there")
-    lacks = run.peers.lacking()
-    return {name: lacks[miner] for name, miner in wanted.items() if miner in lacks}
+        return dict.fromkeys(peers, "the peers' environment is missing")
+    reasons = run.peers.unavailable()
+    return {name: reasons[miner] for name, miner in peers.items() if miner in reasons}
 
 
-def _course(table: PaperTable, who: dict[str, Method], run: Run) -> Callable[[int], Iterator[Record]]:
-    """What yields the records of one draw after another; a method that took too long is not tried again."""
+def _compare_on(table: PaperTable, who: dict[str, Method], run: Run) -> Callable[[int], Iterator[Record]]:
+    """Return a function that yields the records of a draw; a method that took too long is not tried again."""
     before: dict[str, RuleSet] = {}
     waiting = dict(who)
     _warm_up(table, run)
 
-    def drawn(seed: int) -> Iterator[Record]:
+    def compare(seed: int) -> Iterator[Record]:
         train, held = table.draw(seed)
         for name, method in list(waiting.items()):
             record: Record = {"table": table.name, "method": name, "seed": seed, "failed": None}
@@ -66,13 +66,13 @@ def _course(table: PaperTable, who: dict[str, Method], run: Run) -> Callable[[in
             times = {"seconds": mined.seconds, "cpu": mined.cpu}
             yield {**record, **figures(mined.rules, train, held), "returning": again, **times}
 
-    return drawn
+    return compare
 
 
 def _warm_up(table: PaperTable, run: Run) -> None:
-    """Compile, so that the first draw is timed like the others."""
+    """Compile the kernels, so that the first draw is timed like the others."""
     for name in methods.OURS:
-        if not run.quick and run.takes(name):
+        if not run.quick and run.includes(name):
             methods.method(name, None)(Table(table.draw(0)[0], TARGET, 0, run.jobs))
 
 
@@ -80,13 +80,13 @@ def agreement(records: Sequence[Record]) -> float | None:
     """The mean over all pairs of draws of the Dice coefficient between the feature sets of their rules."""
     texts = ["" if record["features"] is None else str(record["features"]) for record in records]
     sets = [set(filter(None, text.split(GAP))) for text in texts]
-    found = [each for each in (dice(one, other) for one, other in combinations(sets, 2)) if each is not None]
-    return mean(found).value if found else None
+    coefficients = [each for each in (dice(one, other) for one, other in combinations(sets, 2)) if each is not None]
+    return mean(coefficients).value if coefficients else None
 
 
 def summarise(records: Sequence[Record]) -> Summary:
     done = [record for record in records if not record.get("failed")]
-    cases = grouped(done, lambda record: (record["table"], record["method"]))
+    cases = group_by(done, lambda record: (record["table"], record["method"]))
     rows = [_row(*case, chosen) for case, chosen in cases.items()]
     columns = ["", "draws", "rules", "reliable", "width", "precision: training", "held out", "lift", "covered %"]
     columns += ["overlap", "nearest", "same features", "same rows %", "wall s", "CPU s"]
@@ -94,51 +94,51 @@ def summarise(records: Sequence[Record]) -> Summary:
 
 
 def _row(table: str, method: str, done: Sequence[Record]) -> list[str]:
-    def shown(name: str, spec: str, scale: float = 1.0) -> str:
-        return Estimate(mean(column(done, name)).value, float("nan")).shown(spec, scale)
+    def format_mean(name: str, spec: str, scale: float = 1.0) -> str:
+        return Estimate(mean(values(done, name)).value, float("nan")).format(spec, scale)
 
     same = agreement(done)
     return [
-        f"{table}: {SHOWN.get(method, method)}",
+        f"{table}: {LABELS.get(method, method)}",
         str(len(done)),
-        mean(column(done, "rules")).shown(".1f"),
-        shown("reliable", ".1f"),
-        shown("width", ".1f"),
-        shown("train_precision", ".3f"),
-        mean(column(done, "held_precision")).shown(".3f"),
-        shown("held_lift", ".2f"),
-        shown("held_coverage", ".0f", 100),
-        shown("overlap", ".2f"),
-        shown("nearest", ".2f"),
+        mean(values(done, "rules")).format(".1f"),
+        format_mean("reliable", ".1f"),
+        format_mean("width", ".1f"),
+        format_mean("train_precision", ".3f"),
+        mean(values(done, "held_precision")).format(".3f"),
+        format_mean("held_lift", ".2f"),
+        format_mean("held_coverage", ".0f", 100),
+        format_mean("overlap", ".2f"),
+        format_mean("nearest", ".2f"),
         "–" if same is None else f"{same:.2f}",
-        shown("returning", ".0f", 100),
-        shown("seconds", ".2f"),
-        shown("cpu", ".2f"),
+        format_mean("returning", ".0f", 100),
+        format_mean("seconds", ".2f"),
+        format_mean("cpu", ".2f"),
     ]
 
 
 def _failures(records: Sequence[Record]) -> list[str]:
-    """One line for each reason, with all that it holds for."""
-    by_reason = grouped([record for record in records if record.get("failed")], "failed")
+    """One line for each reason, with all failures that have it."""
+    by_reason = group_by([record for record in records if record.get("failed")], "failed")
     return [f"{'; '.join(map(_where, those))}: {reason}." for reason, those in by_reason.items()]
 
 
 def _where(record: Record) -> str:
-    named = [SHOWN.get(str(record["method"]), record["method"]) if record.get("method") else None, record.get("table")]
+    names = [LABELS.get(str(record["method"]), record["method"]) if record.get("method") else None, record.get("table")]
     seed = f"draw {record['seed']}" if record.get("seed") is not None else None
-    return ", ".join(str(each) for each in (*named, seed) if each)
+    return ", ".join(str(each) for each in (*names, seed) if each)
 
 
 def panels(records: Sequence[Record]) -> list[Panel]:
-    """Means over the tables, of the tables' means; a table that gives none is left out."""
+    """Means of the tables' means; a table without a value is left out."""
     done = [record for record in records if not record.get("failed")]
 
     def bars(name: str) -> list[Series]:
         series = []
-        for method, chosen in grouped(done, "method").items():
-            means = [mean(column(each, name)).value for each in grouped(chosen, "table").values()]
+        for method, chosen in group_by(done, "method").items():
+            means = [mean(values(each, name)).value for each in group_by(chosen, "table").values()]
             estimate = mean(value for value in means if not isnan(value))
-            label = SHOWN.get(str(method), str(method)).replace("`", "")
+            label = LABELS.get(str(method), str(method)).replace("`", "")
             series.append(Series(label, [estimate.value], [estimate.error], ours=method in methods.OURS))
         return series
 
@@ -150,10 +150,10 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 
 ABOUT = f"""\
-Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {USUAL_SEEDS} times unless *draws* says
+Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {DEFAULT_SEEDS} times unless *draws* says
 otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps
 filled) and run with their defaults (what differs is told in `bench/quality/peers`) on all cores they can use,
-at most {PATIENCE:.0f} s a call. One scorer judges all: a rule is its conditions and, of a peer, the class most
+at most {TIMEOUT:.0f} s a call. One scorer judges all: a rule is its conditions and, of a peer, the class most
 over-represented among the training rows it covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class
 and run once for each; of FIGS every leaf of every tree is a rule. Ours keep 30 % of the drawn rows for
 validation; the others mine on all of them.
@@ -170,7 +170,7 @@ validation; the others mine on all of them.
 - *same rows*: rules whose rows (Jaccard ≥ {SAME_ROWS}) and class a rule of the draw before had too
 - *wall*, *CPU*: without imports, and of ours without compilation; Java compiles while RuleKit runs"""
 
-BESIDE = Experiment(
+TABLES = Experiment(
     name="tables",
     title="The same draws of the paper's tables",
     about=ABOUT,

@@ -1,4 +1,4 @@
-"""The peer of the HTTP bench: FastAPI on the same server, returning a constant."""
+"""The baseline of the HTTP benchmark: FastAPI on the same server, returning a constant."""
 
 import socket
 import sys
@@ -15,7 +15,7 @@ def constant() -> dict[str, str]:
 
 
 @app.post("/")
-def taken(document: dict) -> dict[str, str]:
+def accept(document: dict) -> dict[str, str]:
     return {"state": "queued"} if document else {"state": "empty"}
 
 

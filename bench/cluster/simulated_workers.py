@@ -1,7 +1,7 @@
-"""Simulated workers: they take messages as Celery's do, sleep as long as the work would take, and answer with trees
-that were grown beforehand. One process plays hundreds.
+"""Simulated workers, hundreds in one process. They take messages like Celery's workers, sleep for the time of the work,
+and answer with trees that were grown before.
 
-    python -m bench.cluster.simulated WORKERS SECONDS_A_SUBSET SIZE
+    python -m bench.cluster.simulated_workers WORKERS SECONDS_A_SUBSET SIZE
 """
 
 import heapq
@@ -63,7 +63,7 @@ def _answer(message: bytes, seconds: float) -> tuple[EvaluationAnswer, float]:
 
 @cache
 def _trees(count: int, size: int) -> bytes:
-    """Any trees will do: what is sent of a tree does not name its features."""
+    """Any trees will do: the encoding of a tree does not contain its features."""
     columns = tables.generated(300, 40)
     return pack_forest(depth_search(tables.training(columns), tables.random_subsets(40, size, count), 5))
 

@@ -1,11 +1,11 @@
-"""The memory of one host: four worker processes on one large table."""
+"""The memory of one host with four worker processes on one large table."""
 
 from pathlib import Path
 
 import numpy as np
 
-from bench import show
-from bench.cluster.world import children, proportional_bytes, world
+from bench import printing
+from bench.cluster.local_cluster import children, proportional_bytes, start_cluster
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 
 PROCESSES = 4
@@ -14,24 +14,24 @@ PROCESSES = 4
 def run(options) -> None:
     features = 300 if options.quick else 3000
     columns = _columns(100_000, features)
-    with world() as place:
-        place.start_scheduler()
-        worker = place.start_worker("-c", str(PROCESSES))
+    with start_cluster() as cluster:
+        cluster.start_scheduler()
+        worker = cluster.start_worker("-c", str(PROCESSES))
         before = _bytes(worker)
-        job = place.submit(columns, strategy="random", trees=20_000, batch=500, in_flight=8, subset_size=3)
+        job = cluster.submit(columns, strategy="random", trees=20_000, batch=500, in_flight=8, subset_size=3)
         del columns
-        place.wait_for_trees(job, 16 * features // 3)  # every process has met every column by then
+        cluster.wait_for_trees(job, 16 * features // 3)  # every process has used every column by then
         after = _bytes(worker)
-        (laid_out,) = Path(place.settings.cache_dir).glob("*.training")
-        size = laid_out.stat().st_size
+        (mapped,) = Path(cluster.settings.cache_dir).glob("*.training")
+        size = mapped.stat().st_size
     copies = (after - before) / size
-    show.table(
+    printing.print_table(
         f"Memory of a host: {PROCESSES} worker processes on one table of {size / 1e9:.2f} GB as the kernels use it",
         ["", "figure", "goal", ""],
         [
             ("before the job", f"{before / 1e6:,.0f} MB", "", ""),
             ("with the table", f"{after / 1e6:,.0f} MB", "", ""),
-            ("copies of the table", f"{copies:.2f}", *show.verdict(copies, show.Goal(most=1.3))),
+            ("copies of the table", f"{copies:.2f}", *printing.format_verdict(copies, printing.Goal(maximum=1.3))),
         ],
         ["Proportional set size: memory that processes share is counted once."],
     )

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.quality import beside, results
+from bench.quality import results, table_comparison
 from bench.quality.__main__ import main
 from bench.quality.experiment import Experiment, Page, Run, Summary
 from bench.quality.paper_tables import TARGET, PaperTable
-from bench.quality.peer_calls import PeerError, PeerMined, Peers, PeerTimeoutError
+from bench.quality.peer_client import PeerError, PeerMined, Peers, PeerTimeoutError
 from bench.quality.peers.inducers import _of_bin, _of_interval, _strict
-from bench.quality.peers.miners import MINERS, lacking
+from bench.quality.peers.miners import MINERS, unavailable
 from bench.quality.rule_sets import RuleSet, feature_sets, figures
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.research.synthetic.scoring import MinedRule
@@ -31,15 +31,15 @@ def interval(low, high, holds):
 
 
 class Neighbours:
-    """Peers of which one lacks Java, one is too slow and the others find one rule."""
+    """Peers of which one missing Java, one is too slow and the others find one rule."""
 
     def __init__(self):
         self.calls = []
 
-    def standing(self):
+    def processes(self):
         return nullcontext(self)
 
-    def lacking(self):
+    def unavailable(self):
         return {"rulekit": "it needs Java"}
 
     def mine(self, method, frame, labels, seed, jobs):
@@ -98,7 +98,7 @@ def test_a_miner_whose_package_is_not_there_is_named_with_what_it_lacks(monkeypa
     monkeypatch.setattr("bench.quality.peers.miners.find_spec", lambda name: None if name == "wittgenstein" else name)
     monkeypatch.setattr("bench.quality.peers.miners.which", lambda _: None)
 
-    found = lacking()
+    found = unavailable()
 
     assert list(found) == ["rulekit", "ripper", "irep"]
     assert "Java" in found["rulekit"]
@@ -155,11 +155,11 @@ def test_sets_of_features_are_told_by_number_and_once():
 
 def test_every_method_gets_the_same_draws_and_a_slow_one_is_not_waited_for_again(monkeypatch):
     peers = Neighbours()
-    monkeypatch.setattr(beside, "paper_tables", lambda _: [PaperTable("toy", table())])
+    monkeypatch.setattr(table_comparison, "paper_tables", lambda _: [PaperTable("toy", table())])
     run = Run(seeds=3, quick=True, peers=peers, methods=("figs", "rulekit", "irep"))
 
-    records = list(beside.measure(run))
-    summary = beside.summarise(records)
+    records = list(table_comparison.measure(run))
+    summary = table_comparison.summarise(records)
 
     assert peers.calls == [("figs", 0), ("irep", 0), ("figs", 1), ("figs", 2)]
     assert [(row[0], row[1]) for row in summary.rows] == [("toy: FIGS", "3")]
@@ -186,16 +186,16 @@ def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_
     monkeypatch.setattr(Peers, "command", lambda *_: [sys.executable, "-S", "-c", SERVING])
     cells, labels = pd.DataFrame({"a": [1.0, 2.0]}), np.array([0, 1])
 
-    with Peers(sys.executable).standing() as peers:
-        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
+    with Peers(sys.executable).processes() as peers:
+        monkeypatch.setattr("bench.quality.peer_client.TIMEOUT", 60)
         assert peers.mine("figs", cells, labels, 0, 1) == PeerMined([], 1.0, 0.5)
         with pytest.raises(PeerError, match="ValueError: no"):
             peers.mine("figs", cells, labels, 1, 1)
-        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 0.1)
+        monkeypatch.setattr("bench.quality.peer_client.TIMEOUT", 0.1)
         with pytest.raises(PeerTimeoutError):
             peers.mine("figs", cells, labels, 2, 1)
-        monkeypatch.setattr("bench.quality.peer_calls.PATIENCE", 60)
-        with pytest.raises(PeerError, match="ended with code 7"):
+        monkeypatch.setattr("bench.quality.peer_client.TIMEOUT", 60)
+        with pytest.raises(PeerError, match="exited with code 7"):
             peers.mine("figs", cells, labels, 3, 1)
         assert peers.mine("figs", cells, labels, 0, 1).cpu == 0.5
 
@@ -203,8 +203,8 @@ def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_
 def test_draws_agree_by_the_feature_sets_they_share_also_where_a_file_made_a_number_of_one():
     records = [{"features": features} for features in (0, "0; 1+2", "0; 1+2", None)]
 
-    assert beside.agreement(records) == pytest.approx((2 / 3 + 2 / 3 + 0 + 1 + 0 + 0) / 6)
-    assert beside.agreement(records[:1]) is None
+    assert table_comparison.agreement(records) == pytest.approx((2 / 3 + 2 / 3 + 0 + 1 + 0 + 0) / 6)
+    assert table_comparison.agreement(records[:1]) is None
 
 
 def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():
