@@ -53,7 +53,7 @@ def best_share(scores: Mapping[Subset, float], part: float) -> set[Subset]:
 
 
 def run_searcher(searcher: Searcher, scores: Mapping[Subset, float], best: set[Subset]) -> Found:
-    """Ask for proposals until there are enough distinct subsets; one with a repeated feature scores 0 and is not grown."""
+    """Ask for proposals until there are enough distinct subsets; one with a repeated feature scores 0."""
     proposed: list[Subset] = []
     while len(set(proposed) - {()}) < TREES and len(proposed) < MAX_PROPOSALS:
         subset = tuple(sorted(set(searcher.ask())))
