@@ -47,7 +47,7 @@ class Screen:
 def main(everything: Path | None) -> None:
     """Start a cluster, do something on it, and take pictures."""
     with TemporaryDirectory(prefix="maabo-gallery-") as folder, _cluster(Path(folder)) as url, _chromium() as browser:
-        empty = Screen("jobs-empty", "#/", "text=No job yet")
+        empty = Screen("jobs-empty", "#/", "text=No jobs yet")
         if everything is not None:
             _take_all(browser, url, [empty], everything)
         screens = _screens(httpx.Client(base_url=url, timeout=60))
@@ -119,7 +119,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
     return [
         Screen("job-running", f"#/jobs/{running}", ".rule", _await_trees),
         Screen("jobs", "#/", ".jobs .name"),
-        Screen("new-table", "#/new", ".before li"),
+        Screen("new-table", "#/new", ".recent-tables li"),
         Screen("new-settings", f"#/new?table={small}", ".plan .figure:not(:text-is('–'))"),
         Screen("new-wide", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _open_everything),
         Screen("new-wrong", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _be_wrong),
@@ -160,7 +160,7 @@ def _be_wrong(page: Any) -> None:
 
 def _sign_out(page: Any) -> None:
     """As the page looks when a token was refused; this cluster needs none."""
-    said = "The token is not valid: it is unknown, was revoked or has expired."
+    said = "The token is not valid: it is unknown, revoked or expired."
     page.evaluate("why => dispatchEvent(new CustomEvent('maabo:signed-out', { detail: why }))", said)
     page.wait_for_selector("#token")
 

@@ -213,13 +213,16 @@ def test_an_id_that_is_none_is_refused(client, job):
 
 
 def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
-    """Subscribers come while events are written as fast as can be: each sees a rise without a gap."""
+    """Subscribers connect while events are written as fast as possible: each sees an increase without gaps."""
     job.grow(0)
+    connected = asyncio.Semaphore(0)
 
     async def follow(port):
         reader, writer = await open_stream(port, job.id)
         seen = []
         while (event := await read_event_stream(reader)).kind != "end":
+            if not seen:
+                connected.release()
             seen.append(event.data["trees"])
         writer.close()
         return seen
@@ -227,6 +230,8 @@ def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
     async def write():
         for count in range(1, 151):
             await asyncio.to_thread(job.grow, count)
+        for _ in range(20):  # the ledger, which a later subscriber would see, has no trees
+            await connected.acquire()
         await asyncio.to_thread(job.end)
 
     async def both():

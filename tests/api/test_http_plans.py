@@ -97,7 +97,7 @@ def test_a_place_of_flower_that_a_browser_would_run_is_refused():
 
 
 def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, resources):
-    counted = metrics.Meters()
+    counted = metrics.Metrics()
     counted.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 0.25, "rules")

@@ -165,11 +165,11 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
     page.fill("#set-batch", "5")
     page.click("text=Start mining")
 
-    page.wait_for_selector(".found h2:has-text('so far')")
+    page.wait_for_selector(".rule-section h2:has-text('so far')")
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".found h2:not(:has-text('so far'))")  # the final rules are read after the end is told
+    page.wait_for_selector(".rule-section h2:not(:has-text('so far'))")  # the final rules are loaded after the end
     assert number_of(page, "Trees") == 400 > first
     assert page.locator(".rule").count() == number_of(page, "Rules") > 0
     assert "worst_area" not in page.inner_text(".rules")
@@ -217,7 +217,7 @@ def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     page.set_input_files("#file", {"name": "<b>bold</b> 😀.csv", "mimeType": "text/csv", "buffer": text})
     page.wait_for_selector(".plan .figure:not(:text-is('–'))")
     listed = page.inner_text(".columns")
-    page.check(f"[aria-label={f'Explain {HOSTILE[0]}'!r}]")
+    page.check(f"[aria-label={f'Use {HOSTILE[0]} as target'!r}]")
     page.fill("#set-subset_size", "2")
     page.click("text=Start mining")
     page.wait_for_selector(".rule")
@@ -276,7 +276,7 @@ def test_a_page_that_is_opened_late_shows_the_whole_search(cluster, show, frame)
     page.wait_for_selector(".chart .tree", state="attached")
 
     places = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
-    first, last = min(places), page.eval_on_selector(".chart .now", "dot => dot.cx.baseVal.value")
+    first, last = min(places), page.eval_on_selector(".chart .current", "dot => dot.cx.baseVal.value")
     assert 900 < len(places) <= 1000
     for part in range(10):
         assert any(part <= 10 * (place - first) / (last - first) <= part + 1 for place in places)
@@ -327,11 +327,11 @@ def test_a_restarted_server_is_found_again_in_mid_run(cluster, show, frame):
     page = show(f"{cluster.url}/#/jobs/{job}", expecting="Failed to load resource|ERR_")
     wait_for_trees(page, 10)
     cluster.process.send_signal(signal.SIGKILL)
-    page.wait_for_selector(".line.lost:has-text('Connection lost')")
+    page.wait_for_selector(".connection.lost:has-text('Connection lost')")
     cluster.stop()
     before = number_of(page, "Trees")
     cluster.start()
-    page.wait_for_selector(".line:has-text('Connected again')")
+    page.wait_for_selector(".connection:has-text('Connected again')")
     wait_for_trees(page, before + 10)
 
     assert page.locator(".state.large[data-state=running]").count() == 1
@@ -416,10 +416,10 @@ def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tm
         page.wait_for_selector("#token-error:has-text('not valid')")
         page.fill("#token", token)
         page.click("button:has-text('Sign in')")
-        page.wait_for_selector("text=No job yet")
+        page.wait_for_selector("text=No jobs yet")
         page.wait_for_selector("#tenant:text-is('default')")
         page.reload()
-        page.wait_for_selector("text=No job yet")
+        page.wait_for_selector("text=No jobs yet")
         assert page.evaluate("Object.values(localStorage).length") == 0
 
         resources.ledger.tokens.revoke(token.split("_")[1], resources.clock())

@@ -19,10 +19,21 @@ router = APIRouter(include_in_schema=False)
 ASSETS = files(__package__).joinpath("assets")
 START = "index.html"
 MODULES = (
-    *("api", "chart", "columns", "controls", "dom", "events", "fields", "files", "history", "job", "jobs", "main"),
-    *("load", "plan", "rules", "session", "settings", "signin", "submit", "text", "theme", "upload"),
+    *("api", "cluster-load", "column-picker", "dom", "event-stream", "form-fields", "format", "job-actions"),
+    *(
+        "job-page",
+        "jobs-page",
+        "main",
+        "new-job-page",
+        "plan-panel",
+        "rule-list",
+        "score-history",
+        "session",
+        "settings",
+    ),
+    *("sign-in", "table-picker", "theme"),
 )
-NAMES = (START, "page.css", "icon.svg", "early.js", *(f"{module}.js" for module in MODULES))
+NAMES = (START, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
 _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
 
 

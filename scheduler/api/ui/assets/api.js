@@ -1,33 +1,33 @@
-// Requests to the server, with the token; what is refused becomes a `Problem`.
+// Requests to the HTTP API, with the token. Error responses become a `Problem`.
 
 import { signOut, token } from "./session.js";
 
-/** What the server says is wrong (RFC 9457). */
+/** An error response of the server (RFC 9457). */
 export class Problem extends Error {
-  /** @param {{detail?: string, title?: string, status?: number, field?: string, remedy?: string, type?: string}} told */
-  constructor(told) {
-    super(told.detail || told.title || "Something went wrong.");
-    this.status = told.status ?? 0;
-    this.field = told.field ?? null;
-    this.remedy = told.remedy ?? null;
-    this.kind = (told.type ?? "").split("/").pop();
+  /** @param {{detail?: string, title?: string, status?: number, field?: string, remedy?: string, type?: string}} document */
+  constructor(document) {
+    super(document.detail || document.title || "Something went wrong.");
+    this.status = document.status ?? 0;
+    this.field = document.field ?? null;
+    this.remedy = document.remedy ?? null;
+    this.kind = (document.type ?? "").split("/").pop();
   }
 }
 
-/** @returns {Promise<any>} the JSON of an answer; null if there is none */
-export async function call(method, path, body, more = {}) {
-  const headers = { ...more.headers };
+/** @returns {Promise<any>} the JSON of the response; null if it is empty */
+export async function call(method, path, body, options = {}) {
+  const headers = { ...options.headers };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const response = await send(path, { ...more, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const response = await send(path, { ...options, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   return response.status === 204 ? null : response.json();
 }
 
-export const get = (path, more) => call("GET", path, undefined, more);
-export const post = (path, body, more) => call("POST", path, body, more);
+export const get = (path, options) => call("GET", path, undefined, options);
+export const post = (path, body, options) => call("POST", path, body, options);
 
-/** The answer itself, if it is a success. Addresses are relative, so that the page may lie below any path. */
+/** Return the response if it is a success. Paths are relative, so the page can be served below any path. */
 export async function send(path, options = {}) {
-  const sent = token();
+  const sentToken = token();
   let response;
   try {
     response = await fetch(path, { ...options, headers: withToken(options.headers), cache: "no-store" });
@@ -36,22 +36,22 @@ export async function send(path, options = {}) {
     throw new Problem({ title: "The server cannot be reached.", type: "unreachable" });
   }
   if (response.ok) return response;
-  throw refused(response.status, await response.text(), sent);
+  throw readProblem(response.status, await response.text(), sentToken);
 }
 
 /**
- * The problem that an answer tells of. One that asks for a token ends the session, unless that went meanwhile: of several
- * requests with a token that was revoked, the first one says so.
+ * Return the problem of an error response. A 401 ends the session, unless the token has changed since the request: of
+ * several requests with a revoked token, only the first one signs out.
  */
-export function refused(status, text, sent) {
-  let told = { title: `The server answered with ${status}.` };
+export function readProblem(status, text, sentToken) {
+  let document = { title: `The server answered with status ${status}.` };
   try {
-    told = JSON.parse(text);
+    document = JSON.parse(text);
   } catch {
-    // A proxy's own words are not for people.
+    // Not one of our responses, for example an error page of a proxy.
   }
-  const problem = new Problem({ ...told, status });
-  if (status === 401 && sent === token()) signOut(sent ? problem.message : "");
+  const problem = new Problem({ ...document, status });
+  if (status === 401 && sentToken === token()) signOut(sentToken ? problem.message : "");
   return problem;
 }
 

@@ -1,79 +1,79 @@
-// Which page is shown: `#/`, `#/new`, `#/jobs/<id>`; and whether somebody has to sign in first.
+// The router: `#/`, `#/new`, `#/jobs/<id>`, and the sign-in page where a token is needed.
 
 import { get, path } from "./api.js";
-import { el, fill } from "./dom.js";
-import { showJob } from "./job.js";
-import { showJobs } from "./jobs.js";
+import { el, setChildren } from "./dom.js";
+import { showJob } from "./job-page.js";
+import { showJobs } from "./jobs-page.js";
+import { showNewJob } from "./new-job-page.js";
 import { about, signOut, token } from "./session.js";
-import { showSignIn } from "./signin.js";
-import { showSubmit } from "./submit.js";
+import { showSignIn } from "./sign-in.js";
 import { setUpTheme } from "./theme.js";
 
 const main = document.getElementById("main");
 const signOutButton = document.getElementById("sign-out");
+const RETRY_INTERVAL = 3000;
 let leave = new AbortController();
 let first = true;
-const MEET_EVERY = 3000;
 
 const ROUTES = [
   [/^#\/?$/, "jobs", "Jobs", showJobs],
-  [/^#\/new(?:\?table=([\w-]{1,64}))?$/, "new", "New job", showSubmit],
+  [/^#\/new(?:\?table=([\w-]{1,64}))?$/, "new", "New job", showNewJob],
   [/^#\/jobs\/([0-9a-f]{32})$/, "job", "Job", showJob],
 ];
 
-/** Show the page that the address names. Each gets a signal that says when it is left. */
-function show(why = "") {
+/** Show the page of the current address. Each page gets a signal that is aborted when the page is left. */
+function show(reason = "") {
   leave.abort();
   leave = new AbortController();
-  const needed = about.needs_token && !token();
+  const needsToken = about.needs_token && !token();
   showTenant();
-  const [, name, title, page, match] = needed ? [null, "sign-in", "Sign in", showSignIn] : found();
+  const [, name, title, page, match] = needsToken ? [null, "sign-in", "Sign in", showSignIn] : findRoute();
   document.title = `${title} · maabo`;
   for (const link of document.querySelectorAll("[data-route]")) {
     if (link.dataset.route === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  fill(main);
+  setChildren(main);
   main.dataset.page = name;
-  page(main, leave.signal, needed ? { why, done: show } : match?.[1]);
+  page(main, leave.signal, needsToken ? { reason, done: show } : match?.[1]);
   if (!first) (main.querySelector("[autofocus], h1") ?? main).focus({ preventScroll: true });
   if (!first) scrollTo(0, 0);
   first = false;
 }
 
-/** Whose jobs these are, where there are several to be. */
+/** Show the tenant of the token. */
 async function showTenant() {
-  const place = document.getElementById("tenant");
+  const element = document.getElementById("tenant");
   signOutButton.hidden = !token();
-  if (!token()) return Object.assign(place, { hidden: true, textContent: "" });
-  if (place.textContent) return;
+  if (!token()) return Object.assign(element, { hidden: true, textContent: "" });
+  if (element.textContent) return;
   const quota = await get(path("quota")).catch(() => null);
-  if (quota && token()) Object.assign(place, { hidden: false, textContent: quota.tenant });
+  if (quota && token()) Object.assign(element, { hidden: false, textContent: quota.tenant });
 }
 
-function found() {
+function findRoute() {
   for (const route of ROUTES) {
     const match = (location.hash || "#/").match(route[0]);
     if (match) return [...route, match];
   }
-  return [null, "none", "Nothing here", showNothing];
+  return [null, "none", "Page not found", showNotFound];
 }
 
-function showNothing(root) {
+function showNotFound(root) {
   root.append(
-    el("h1", { tabIndex: -1 }, "Nothing here"),
-    el("p", {}, "This address names no page. ", el("a", { href: "#/" }, "To the jobs"), "."),
+    el("h1", { tabIndex: -1 }, "Page not found"),
+    el("p", {}, "There is no page at this address. ", el("a", { href: "#/" }, "Back to the jobs"), "."),
   );
 }
 
-/** Ask the server who it is, until it answers. */
-async function meet() {
+/** Load information about the server, and try again until it answers. */
+async function loadAbout() {
   for (;;) {
     try {
       return Object.assign(about, await get(path("about")));
     } catch {
-      fill(main, el("h1", {}, "The server cannot be reached"), el("p", {}, "Trying again…"));
-      await new Promise((resolve) => setTimeout(resolve, MEET_EVERY));
+      setChildren(main, el("h1", {}, "The server cannot be reached"), el("p", {}, "Trying again…"));
+      await new Promise((resolve) => setTimeout(resolve, RETRY_INTERVAL));
     }
   }
 }
@@ -86,7 +86,7 @@ async function start() {
     show();
   });
   addEventListener("maabo:signed-out", (event) => ((about.needs_token = true), show(event.detail)));
-  await meet();
+  await loadAbout();
   const flower = document.getElementById("flower");
   if (about.flower) Object.assign(flower, { href: about.flower, hidden: false });
   show();

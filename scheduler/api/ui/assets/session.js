@@ -1,36 +1,36 @@
-// Who is signed in: a token, kept for as long as the tab is. And what the server says of itself.
+// The access token, stored for as long as the tab is open, and public information about the server.
 
 const KEY = "maabo.token";
-let held = read();
+let current = load();
 
 /** @type {{version: string, needs_token: boolean, flower: string|null}} */
 export const about = { version: "", needs_token: false, flower: null };
 
 export function token() {
-  return held;
+  return current;
 }
 
 export function signIn(text) {
-  held = text;
+  current = text;
   try {
     sessionStorage.setItem(KEY, text);
   } catch {
-    // Then it is known until the page is left.
+    // Storage is blocked: the token lasts until the page is left.
   }
 }
 
-/** Forget the token; `why` is shown where one is asked for. */
-export function signOut(why = "") {
-  held = null;
+/** Forget the token; the sign-in form shows `reason`. */
+export function signOut(reason = "") {
+  current = null;
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // Nothing was kept.
+    // Nothing was stored.
   }
-  dispatchEvent(new CustomEvent("maabo:signed-out", { detail: why }));
+  dispatchEvent(new CustomEvent("maabo:signed-out", { detail: reason }));
 }
 
-function read() {
+function load() {
   try {
     return sessionStorage.getItem(KEY);
   } catch {

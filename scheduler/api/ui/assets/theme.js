@@ -1,37 +1,36 @@
-// The button that goes from the system's theme to the other one and back.
+// The button that switches between the light and the dark theme.
 
 const KEY = "maabo.theme";
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
 /** @param {HTMLButtonElement} button */
 export function setUpTheme(button) {
   button.addEventListener("click", () => {
-    choose(current() === "dark" ? "light" : "dark");
-    label(button);
+    setTheme(currentTheme() === "dark" ? "light" : "dark");
+    updateLabel(button);
   });
-  dark.addEventListener("change", () => label(button));
-  label(button);
+  systemDark.addEventListener("change", () => updateLabel(button));
+  updateLabel(button);
 }
 
-function current() {
-  return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
-}
+const systemTheme = () => (systemDark.matches ? "dark" : "light");
+const currentTheme = () => document.documentElement.dataset.theme ?? systemTheme();
 
-/** The system's own theme is followed again when it is chosen. */
-function choose(theme) {
-  const own = theme === (dark.matches ? "dark" : "light");
-  if (own) delete document.documentElement.dataset.theme;
+/** Choosing the theme of the system makes the page follow the system again. */
+function setTheme(theme) {
+  const followSystem = theme === systemTheme();
+  if (followSystem) delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   try {
-    if (own) localStorage.removeItem(KEY);
+    if (followSystem) localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // It lasts as long as the page, then.
+    // Storage is blocked: the choice lasts until the page is closed.
   }
 }
 
-function label(button) {
-  const other = current() === "dark" ? "Light" : "Dark";
+function updateLabel(button) {
+  const other = currentTheme() === "dark" ? "Light" : "Dark";
   button.textContent = other;
   button.setAttribute("aria-label", `${other} theme`);
 }

@@ -1,11 +1,11 @@
-// The list of jobs, which keeps itself up to date.
+// The list of jobs, refreshed periodically.
 
 import { get, path } from "./api.js";
-import { el, fill, say } from "./dom.js";
-import { STATES, ago, count, hasEnded, percent, plural, score } from "./text.js";
+import { el, setChildren, setText, updateChildren } from "./dom.js";
+import { STATES, ago, count, hasEnded, percent, plural, score } from "./format.js";
 
-const EVERY = 2500;
-const PAGE = 50;
+const INTERVAL = 2500;
+const PAGE_SIZE = 50;
 
 export function showJobs(root, signal) {
   const list = el("ul", { class: "jobs" });
@@ -14,9 +14,9 @@ export function showJobs(root, signal) {
   const rows = new Map();
   let pages = 1;
 
-  const fresh = el("a", { class: "button main", href: "#/new" }, "New job");
+  const newJob = el("a", { class: "button main", href: "#/new" }, "New job");
   root.append(
-    el("div", { class: "heading" }, el("h1", { tabIndex: -1 }, "Jobs"), fresh),
+    el("div", { class: "heading" }, el("h1", { tabIndex: -1 }, "Jobs"), newJob),
     notice,
     list,
     more,
@@ -25,57 +25,55 @@ export function showJobs(root, signal) {
 
   async function refresh() {
     try {
-      const { jobs, next } = await read(pages, signal);
+      const { jobs, next } = await loadJobs(pages, signal);
       if (signal.aborted) return;
-      say(notice, "");
+      setText(notice, "");
       more.hidden = !next;
-      fresh.hidden = !jobs.length; // an empty list has one of its own
-      arrange(list, rows, jobs);
+      newJob.hidden = !jobs.length; // an empty list has a button of its own
+      updateList(list, rows, jobs);
     } catch (problem) {
-      if (!signal.aborted) say(notice, `${problem.message} Trying again…`);
+      if (!signal.aborted) setText(notice, `${problem.message} Trying again…`);
     }
   }
 
-  const timer = setInterval(() => document.hidden || refresh(), EVERY);
+  const timer = setInterval(() => document.hidden || refresh(), INTERVAL);
   signal.addEventListener("abort", () => clearInterval(timer));
   refresh();
 }
 
-/** So many pages of jobs, the newest first. */
-async function read(pages, signal) {
+/** Load this many pages of jobs, newest first. */
+async function loadJobs(pages, signal) {
   const jobs = [];
   let next = null;
   for (let page = 0; page < pages && (page === 0 || next); page += 1) {
-    const found = await get(`${path("jobs")}?limit=${PAGE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
-    jobs.push(...found.items);
-    next = found.next;
+    const answer = await get(`${path("jobs")}?limit=${PAGE_SIZE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
+    jobs.push(...answer.items);
+    next = answer.next;
   }
   return { jobs, next };
 }
 
-function arrange(list, rows, jobs) {
-  if (!jobs.length) return rows.clear(), fill(list, empty());
-  const wanted = jobs.map((job) => {
-    if (!rows.has(job.id)) rows.set(job.id, row(job.id));
-    const known = rows.get(job.id);
-    known.show(job);
-    return known.element;
-  });
-  const same = wanted.length === list.children.length && wanted.every((element, place) => list.children[place] === element);
-  if (!same) fill(list, ...wanted);
+function updateList(list, rows, jobs) {
+  if (!jobs.length) return rows.clear(), setChildren(list, emptyList());
+  updateChildren(list, jobs.map((job) => {
+    if (!rows.has(job.id)) rows.set(job.id, jobRow(job.id));
+    const row = rows.get(job.id);
+    row.show(job);
+    return row.element;
+  }));
 }
 
-function empty() {
+function emptyList() {
   return el(
     "li",
     { class: "empty" },
-    el("h2", {}, "No job yet"),
-    el("p", {}, "Give a table, name the column to explain, and the first rules are here in seconds."),
+    el("h2", {}, "No jobs yet"),
+    el("p", {}, "Upload a table and choose its target column; the first rules appear within seconds."),
     el("a", { class: "button main", href: "#/new" }, "Mine a table"),
   );
 }
 
-function row(id) {
+function jobRow(id) {
   const name = el("span", { class: "name" });
   const state = el("span", { class: "state" });
   const bar = progressBar("Progress");
@@ -84,27 +82,27 @@ function row(id) {
   const age = el("time");
   const element = el("li", {}, el("a", { href: `#/jobs/${id}` }, name, state, bar.element, facts, el("span", { class: "age" }, tenant, age)));
   const show = (job) => {
-    say(name, job.name);
-    say(state, STATES[job.state]);
+    setText(name, job.name);
+    setText(state, STATES[job.state]);
     state.dataset.state = job.state;
     bar.show(job);
-    say(facts, factsOf(job));
-    say(tenant, job.tenant);
+    setText(facts, factsText(job));
+    setText(tenant, job.tenant);
     age.dateTime = new Date(job.created * 1000).toISOString();
-    say(age, ago(job.created));
+    setText(age, ago(job.created));
   };
   return { element, show };
 }
 
-function factsOf(job) {
+function factsText(job) {
   const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
-  if (job.state === "queued") return "waits for a scheduler";
+  if (job.state === "queued") return "waiting for a scheduler";
   if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} screened`;
   const rules = job.rules === null ? null : plural(job.rules, "rule");
   return [trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`, rules?.replace(" ", "\u00a0")].filter(Boolean).join(" · ");
 }
 
-/** A bar that shows how far a job is. */
+/** A progress bar of a job. */
 export function progressBar(label) {
   const inner = el("span", { class: "done" });
   const element = el("span", { class: "progress", role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 }, inner);

@@ -1,4 +1,4 @@
-// Numbers, times and rules as words for people.
+// Formats numbers, times and rules as text.
 
 const grouped = new Intl.NumberFormat("en");
 
@@ -11,7 +11,7 @@ export const hasEnded = (state) => ["done", "failed", "cancelled"].includes(stat
 export const count = (number) => grouped.format(number);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 export const score = (number) => (number === null || number === undefined ? "–" : number.toFixed(3));
-/** With a decimal where a whole number would hide that it is not nothing, or not all. */
+/** With a decimal near 0 % and 100 %, so that these are shown only for exact values. */
 export const percent = (share) => `${(100 * share).toFixed((share > 0 && share < 0.1) || (share > 0.99 && share < 1) ? 1 : 0)} %`;
 
 /** `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
@@ -42,18 +42,18 @@ export function bytes(size) {
   return `${step ? (size / 1000 ** step).toPrecision(3) : size} ${units[step]}`;
 }
 
-/** In six significant digits, or more where asked; large ones in full, as columns of years and sums show them. */
+/** With six significant digits by default; large numbers in full, as years and sums are usually written. */
 export function number(value, digits = 6) {
   const isLarge = Math.abs(value) >= 1e6 && Math.abs(value) < 1e15;
   return String(Number(isLarge ? value.toFixed(digits - 5) : value.toPrecision(digits)));
 }
 
-/** The conditions of a rule as texts, bounds of one column merged: `3 < x ≤ 7`. */
+/** Return the conditions of a rule as texts, with the bounds of each column merged: `3 < x ≤ 7`. */
 export function conditionTexts(conditions) {
   const groups = new Map();
-  conditions.forEach((condition, place) => {
+  conditions.forEach((condition, index) => {
     const bound = condition.op === "<=" || condition.op === ">";
-    const key = bound ? `column ${condition.feature}` : `${place}`;
+    const key = bound ? `column ${condition.feature}` : `${index}`;
     groups.set(key, [...(groups.get(key) ?? []), condition]);
   });
   return [...groups.values()].map(groupText);
@@ -70,7 +70,7 @@ function groupText(group) {
 
 const bounds = (group, op) => group.filter((each) => each.op === op).map((each) => each.value);
 
-/** The tightest bounds, in as many digits as it takes to tell them apart. */
+/** The tightest bounds, with enough digits to distinguish them. */
 function interval(feature, above, atMost) {
   const [low, high] = [Math.max(...above), Math.min(...atMost)];
   if (!atMost.length) return `${feature} > ${number(low)}`;
@@ -80,10 +80,10 @@ function interval(feature, above, atMost) {
   return `${number(low, digits)} < ${feature} ≤ ${number(high, digits)}`;
 }
 
-/** What a rule predicts; classes that were cut from a number are statements by themselves. */
+/** The prediction of a rule; the names of classes that were made from a number are conditions themselves. */
 export function classText(name, { classes, target }) {
-  const cut = classes[0].lastIndexOf(" ≤ ");
-  const stem = classes[0].slice(0, cut);
-  const statements = cut > 0 && classes.at(-1).startsWith(`${stem} > `) && target.startsWith(`${stem} `);
-  return statements ? name : `${target} = ${name}`;
+  const split = classes[0].lastIndexOf(" ≤ ");
+  const stem = classes[0].slice(0, split);
+  const areConditions = split > 0 && classes.at(-1).startsWith(`${stem} > `) && target.startsWith(`${stem} `);
+  return areConditions ? name : `${target} = ${name}`;
 }

@@ -1,0 +1,98 @@
+// The rules of a job, and the funnel from leaves to rules.
+
+import { copyText, el, setText, updateChildren } from "./dom.js";
+import { classText, conditionTexts, count, percent, plural, score } from "./format.js";
+
+const COLOURS = 8;
+
+/** A list that keeps the elements of rules that have not changed. */
+export function ruleList() {
+  const list = el("ol", { class: "rules" });
+  const cards = new Map();
+  let first = true;
+
+  /** @param {any} document  the result, preliminary or final */
+  function show(document) {
+    const elements = document.rules.map((rule) => {
+      const existing = cards.get(rule.text);
+      if (existing?.content === JSON.stringify(rule)) return existing.element;
+      const element = ruleCard(rule, document);
+      if (!existing && !first) element.classList.add("added");
+      cards.set(rule.text, { element, content: JSON.stringify(rule) });
+      return element;
+    });
+    const texts = new Set(document.rules.map((rule) => rule.text));
+    for (const text of cards.keys()) if (!texts.has(text)) cards.delete(text);
+    updateChildren(list, elements);
+    first = false;
+  }
+  return { element: list, show };
+}
+
+function ruleCard(rule, document) {
+  const { classes } = document.dataset;
+  const colour = classes.indexOf(rule.class) % COLOURS;
+  return el(
+    "li",
+    { class: "rule" },
+    el("p", { class: "sentence" }, ...sentence(rule, document.dataset, colour)),
+    el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
+  );
+}
+
+/** IF … AND … THEN …, with the keywords set apart from the data. */
+function sentence(rule, dataset, colour) {
+  const keyword = (text) => el("span", { class: "keyword" }, text);
+  const texts = conditionTexts(rule.conditions);
+  const conditions = (texts.length ? texts : ["always"]).flatMap((text, index) => [index ? " " : "", keyword(index ? "and" : "if"), " ", el("span", { class: "condition" }, text)]);
+  return [...conditions, " ", keyword("then"), " ", el("span", { class: `consequence c${colour}` }, classText(rule.class, dataset))];
+}
+
+/** A bar of the rows that the rule covers, by class. */
+function countsBar(counts, classes) {
+  const total = Math.max(1, Object.values(counts).reduce((sum, each) => sum + each, 0));
+  const segments = classes.map((name, index) => ({ name, index, rows: counts[name] ?? 0 })).filter((segment) => segment.rows);
+  const label = segments.map((segment) => `${segment.name}: ${count(segment.rows)}`).join(", ");
+  return el("span", { class: "counts", role: "img", "aria-label": `Training rows: ${label}`, title: label }, ...segments.map((segment) => {
+    const element = el("span", { class: `segment c${segment.index % COLOURS}` });
+    element.style.flexGrow = String(segment.rows / total);
+    return element;
+  }));
+}
+
+function evidence(rule) {
+  const splits = [rule.train, rule.validation, rule.holdout].filter(Boolean);
+  const precision = splits.map((split) => (split.precision === null ? "–" : percent(split.precision))).join(" → ");
+  const facts = [["precision", precision], ["rows", count(rule.n)], ["Gini", score(rule.gini)]];
+  return facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+}
+
+/** Explains the numbers of each rule. */
+export const legend = (document) =>
+  `Precision on training and validation rows${document.rules.some((rule) => rule.holdout) ? ", and on holdout rows that the search never saw" : ""}; training rows covered, by class`;
+
+function copyButton(rule) {
+  const button = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${rule.text}` }, "Copy");
+  button.addEventListener("click", async () => {
+    await copyText(rule.text).then(() => setText(button, "Copied"), () => setText(button, "Copy failed"));
+    setTimeout(() => setText(button, "Copy"), 2000);
+  });
+  return button;
+}
+
+const FUNNEL_STEPS = [
+  ["leaves", "leaves of all trees"], ["large", "with enough rows"], ["pure", "pure enough"],
+  ["distinct", "distinct"], ["supported", "supported by the data"], ["rules", "dissimilar: the rules"],
+];
+
+/** The number of leaves after each selection step, with bars on a logarithmic scale. */
+export function funnel(counts) {
+  const length = (number) => Math.log10(1 + number) / Math.log10(1 + Math.max(1, counts.leaves));
+  return el("ol", { class: "funnel" }, ...FUNNEL_STEPS.filter(([key]) => counts[key] !== undefined).map(([key, label]) => {
+    const bar = el("span", { class: "bar" });
+    bar.style.width = `${100 * length(counts[key])}%`;
+    return el("li", { "data-step": key }, el("span", { class: "number" }, count(counts[key])), el("span", { class: "track" }, bar), el("span", { class: "muted" }, label));
+  }));
+}
+
+export const rulesTitle = (document) => (document.partial ? `${plural(document.rules.length, "rule")} so far` : plural(document.rules.length, "rule"));
