@@ -4,7 +4,8 @@ import numpy as np
 
 from bench import printing, tables
 from bench.timing import time_interleaved
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import best_of_each, select_by_logic
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.depth_search import depth_search

@@ -37,6 +37,7 @@ from maabo_dist.report.notebook import MinedRule, rules_html
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.report.summary import no_rules_reason, search_text
 from maabo_dist.report.wording import rule_text
+from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 TABLE_PARAMETERS = ("impute", "missing_indicator", "max_levels")
@@ -217,11 +218,10 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """The mean class shares of the rules that cover a row; the base rates where none does."""
-        covered = self._covered(X).T.astype(np.float64)
-        shares = np.array([rule.counts for rule in self.rules_]).reshape(-1, len(self.classes_))
-        shares = shares / shares.sum(axis=1, keepdims=True)
-        firing = covered.sum(axis=1, keepdims=True)
-        return np.where(firing > 0, covered @ shares / np.maximum(firing, 1), np.array(self.result_.base_rates))
+        covered = self._covered(X)
+        counts = np.array([rule.counts for rule in self.rules_]).reshape(-1, len(self.classes_))
+        shares = mean_class_shares(covered, counts)
+        return np.where(np.isnan(shares), np.array(self.result_.base_rates), shares)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class of greatest probability; the first of equals."""
@@ -298,12 +298,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         """(rules, rows): which rule covers which row."""
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
-        values = self._encoder.encode(frame)
-        covered = np.ones((len(self.rules_), len(frame)), np.bool_)
-        for number, rule in enumerate(self.rules_):
-            for (feature, large), bound in zip(rule.logic, rule.bounds, strict=True):
-                covered[number] &= (values[feature] > bound) == large
-        return covered
+        return covered_values(self._encoder.encode(frame), *logic_arrays(self.rules_))
 
     def _summary(self, number: int) -> dict[str, Any]:
         rule, result = self.rules_[number], self.result_

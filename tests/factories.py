@@ -6,8 +6,9 @@ import numpy as np
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.split import Split
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves, weighted_gini
+from maabo_dist.rules.leaves import Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study

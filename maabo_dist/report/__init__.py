@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from maabo_dist.report.document import Document, dump_document, load_schema, result_document
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
     from maabo_dist.report.figures import Exhibits, dump_exhibits, exhibits_of, make_exhibits
-    from maabo_dist.report.firing import fired, needed_columns
     from maabo_dist.report.html import report_page
     from maabo_dist.report.plan_summary import explained
     from maabo_dist.report.run_folder import make_folder, read_run, write_folder
@@ -25,11 +24,9 @@ _HOMES = {
     "dump_exhibits": "figures",
     "exhibits_of": "figures",
     "explained": "plan_summary",
-    "fired": "firing",
     "load_schema": "document",
     "make_exhibits": "figures",
     "make_folder": "run_folder",
-    "needed_columns": "firing",
     "print_report": "terminal",
     "read_run": "run_folder",
     "report_console": "terminal",
@@ -53,11 +50,9 @@ __all__ = [
     "dump_exhibits",
     "exhibits_of",
     "explained",
-    "fired",
     "load_schema",
     "make_exhibits",
     "make_folder",
-    "needed_columns",
     "print_report",
     "read_run",
     "report_console",

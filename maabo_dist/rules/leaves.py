@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.growth import LEAF
-
-NO_LITERAL = np.iinfo(np.int32).max
-"""Fills the end of a logic row; sorts behind every literal."""
 
 
 @dataclass(frozen=True, slots=True)

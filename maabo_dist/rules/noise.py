@@ -26,7 +26,8 @@ from math import ceil, floor
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.leaves import Leaves
+from maabo_dist.rules.rule import NO_LITERAL
 
 TAIL = 0.025
 

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, heaviest_classes, leaf_gini
-from maabo_dist.rules.rule import ConditionTest, Rule, conditions_of
+from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
+from maabo_dist.rules.rule import NO_LITERAL, ConditionTest, Rule, conditions_of
 from maabo_dist.rules.statistics import (
     benjamini_hochberg,
     combine_p_values,

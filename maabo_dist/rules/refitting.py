@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, heaviest_classes, leaf_gini
+from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.study import Study
 
 MAX_ROUNDS = 8

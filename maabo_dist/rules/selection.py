@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.leaves import Leaves
+from maabo_dist.rules.rule import NO_LITERAL
 
 Similarity = Callable[[int, npt.NDArray[np.int64]], npt.NDArray[np.float64]]
 """similarity(chosen, others): v between one leaf and each of the others, by their places."""

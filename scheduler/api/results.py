@@ -10,9 +10,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
-from maabo_dist.report import diff_documents, dump_document, fired, report_page, to_csv, to_markdown, to_sql
-from maabo_dist.report.firing import predicted
+from maabo_dist.report import diff_documents, dump_document, report_page, to_csv, to_markdown, to_sql
+from maabo_dist.report.document import conditions_of
 from maabo_dist.report.html import content_policy
+from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
 from scheduler.api.models import Cursor, Limit, Page, RowsToExplain, ScoreHistory, decode_cursor, encode_cursor
@@ -136,20 +137,24 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
     row = find_job(caller, job)
     result = _get_result(caller, row)
     table, document = row.spec.dataset.settings, result.document
-    matches = fired(document, body.rows, frozenset(table.na_values if table else ()))
-    rules = [document["rules"][index] for index in sorted({index for indexes in matches for index in indexes})]
+    rules, classes = document["rules"], document["dataset"]["classes"]
+    missing = frozenset(table.na_values if table else ())
+    covered = match_cells([conditions_of(rule) for rule in rules], body.rows, missing)
+    predictions = predicted_classes(covered, [[rule["counts"][name] for name in classes] for rule in rules])
     return Explanation(
         partial=not result.final,
         digest=document["digest"],
         rules={
             rule["id"]: MatchingRule(text=rule["text"], predicts=rule["class"], n=rule["n"], gini=rule["gini"])
-            for rule in rules
+            for rule, matches in zip(rules, covered, strict=True)
+            if matches.any()
         },
         rows=tuple(
             ExplainedRow(
-                rules=tuple(document["rules"][index]["id"] for index in indexes), predicts=predicted(document, indexes)
+                rules=tuple(rules[index]["id"] for index in matches.nonzero()[0]),
+                predicts=None if label is None else classes[label],
             )
-            for indexes in matches
+            for matches, label in zip(covered.T, predictions, strict=True)
         ),
     )
 

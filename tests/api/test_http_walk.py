@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.problem import KINDS
-from maabo_dist.report.firing import fired
+from maabo_dist.report.document import conditions_of
+from maabo_dist.rules.matching import match_cells
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
@@ -92,14 +93,14 @@ def _check_rows(settings, folder):
     rows = (
         pd.read_csv(folder / "titanic.csv").astype(object).where(lambda frame: frame.notna(), None).to_dict("records")
     )
-    expected = fired(document, rows)
+    expected = match_cells([conditions_of(rule) for rule in document["rules"]], rows)
     queries = (folder / "rules.sql").read_text().split(";")[:-1]
     assert len(queries) == len(document["rules"])
     with closing(sqlite3.connect(folder / "titanic.db")) as database:
         for place, (rule, query) in enumerate(zip(document["rules"], queries, strict=True)):
             numbered = query.replace("AS rule, *", "AS rule, rowid - 1", 1)
             found = {number for _, number in database.execute(numbered)}
-            assert found == {number for number, rules in enumerate(expected) if place in rules}
+            assert found == set(expected[place].nonzero()[0].tolist())
             assert len(found) == sum(rule[part]["n"] for part in ("train", "validation", "holdout"))
 
 

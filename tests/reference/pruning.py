@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import chi2, false_discovery_control, hypergeom
 
-from maabo_dist.rules.leaves import NO_LITERAL
+from maabo_dist.rules.rule import NO_LITERAL
 
 
 def rules_of(leaves):

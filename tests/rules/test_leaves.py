@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, literal_width, reliable_leaves, weighted_gini
+from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves, weighted_gini
 from maabo_dist.rules.pool import LeafPool
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import best_of_each
 from maabo_dist.trees.forest import Forest
 from tests import factories

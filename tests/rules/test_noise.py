@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from maabo_dist.rules.leaves import NO_LITERAL, Leaves
+from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import TAIL, estimate_noise, greatest_count, least_count, probe_free, probes_used
+from maabo_dist.rules.rule import NO_LITERAL
 
 PROBES = np.array([False] * 6 + [True] * 4)
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, reliable_leaves
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, feature_q_values, prune
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.depth_search import depth_search

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.split import Split
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, Leaves, weighted_gini
+from maabo_dist.rules.leaves import LeafFilter, Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.refitting import refit
+from maabo_dist.rules.rule import NO_LITERAL
 from tests import factories
 from tests.reference import pruning, refitting
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from maabo_dist.rules.leaves import NO_LITERAL, LeafFilter, reliable_leaves
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
+from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import best_of_each, by_logic, by_rows, select_by_logic, select_rules
 from tests import factories
 from tests.reference import gs_mrm

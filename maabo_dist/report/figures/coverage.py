@@ -10,8 +10,7 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
-from maabo_dist.rules.leaves import NO_LITERAL
-from maabo_dist.rules.matching import covered_rows
+from maabo_dist.rules.matching import covered_rows, logic_arrays
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import Similarity, by_logic, by_rows
 
@@ -20,8 +19,6 @@ PARTS = ("train", "validation", "holdout")
 
 _SAMPLE = 200
 """What the draw of rows is for; the search and the probes number their own purposes below this."""
-
-Logic = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]
 
 
 class Covering:
@@ -37,12 +34,12 @@ class Covering:
     @classmethod
     def of(cls, columns: Columns, split: Split, rules: Sequence[Rule]) -> "Covering":
         """Of the rules' conditions on all rows."""
-        return cls(columns, split, covered_rows(columns, _rows(split), *_logic_of(rules)))
+        return cls(columns, split, covered_rows(columns, _rows(split), *logic_arrays(rules)))
 
     def similarity(self, rules: Sequence[Rule]) -> dict[str, str]:
         """Simpson coefficients in percent, rounded, rule by rule: `logic` and `rows` (of training), base64 bytes."""
         return {
-            "logic": _square(by_logic(_logic_of(rules)[0]), len(rules)),
+            "logic": _square(by_logic(logic_arrays(rules)[0]), len(rules)),
             "rows": _square(by_rows(self._covered[:, : self._train]), len(rules)),
         }
 
@@ -86,16 +83,6 @@ class Covering:
 
 def _rows(split: Split) -> npt.NDArray[np.int64]:
     return np.concatenate([getattr(split, part) for part in PARTS])
-
-
-def _logic_of(rules: Sequence[Rule]) -> Logic:
-    """The rules' literals and thresholds, as leaves have them."""
-    width = max((len(rule.logic) for rule in rules), default=0)
-    logic, bounds = np.full((len(rules), width), NO_LITERAL, np.int32), np.zeros((len(rules), width))
-    for number, rule in enumerate(rules):
-        logic[number, : len(rule.logic)] = [2 * feature + large for feature, large in rule.logic]
-        bounds[number, : len(rule.logic)] = rule.bounds
-    return logic, bounds
 
 
 def _square(similarity: Similarity, count: int) -> str:

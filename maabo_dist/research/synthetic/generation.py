@@ -20,7 +20,8 @@ import pandas as pd
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.layout import ColumnPlan, Kind, Latent, Layout, Planting, lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import Mask, PlantedRule, Truth, covered
+from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered
+from maabo_dist.rules.matching import Mask
 
 TARGET = "y"
 

@@ -18,6 +18,7 @@ from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.cells import levels
 from maabo_dist.errors import FormatError
 from maabo_dist.research.synthetic.recipe import Recipe
+from maabo_dist.rules.matching import Mask, condition_holds
 
 FORMAT: Final = "maabo-truth/1"
 
@@ -125,9 +126,6 @@ def read_json(path: Path) -> object:
     return data
 
 
-Mask = npt.NDArray[np.bool_]
-
-
 def covered(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
     """(rows): whether all conditions hold."""
     mask = np.ones(len(frame), np.bool_)
@@ -137,18 +135,11 @@ def covered(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
 
 
 def _holds(cells: pd.Series, condition: Condition) -> Mask:
-    missing: Mask = cells.isna().to_numpy()
-    match condition.op:
-        case Op.IS_MISSING:
-            return missing
-        case Op.IS_PRESENT:
-            return ~missing
-        case Op.AT_MOST | Op.ABOVE:
-            values = cells.to_numpy(dtype=np.float64, na_value=np.nan)
-            holds = values <= condition.value if condition.op is Op.AT_MOST else values > condition.value
-        case _:
-            coded = levels(cells)
-            is_level = np.array([*(text == condition.value for text in coded.texts), False])[coded.codes]
-            holds = is_level if condition.op is Op.IS else ~is_level & ~missing
-    joined: Mask = holds | missing if condition.or_missing else holds
-    return joined
+    def numbers() -> npt.NDArray[np.float64]:
+        return cells.to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def level_texts() -> npt.NDArray[np.object_]:
+        coded = levels(cells)
+        return np.array([*coded.texts, None], object)[coded.codes]
+
+    return condition_holds(condition, cells.isna().to_numpy(), numbers, level_texts)

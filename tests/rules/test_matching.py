@@ -1,11 +1,12 @@
-"""Rules that fire for raw rows are those whose SQL selects them."""
+"""Raw cells match the rules whose SQL selects them; covering rules predict the class of the greatest mean share."""
 
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import make_document, make_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,9 +14,10 @@ from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
-from maabo_dist.report import fired, needed_columns, result_document, to_sql
-from maabo_dist.report.firing import predicted
+from maabo_dist.report.exports import to_sql
+from maabo_dist.rules.matching import match_cells, mean_class_shares, predicted_classes
 from maabo_dist.settings import MiningSettings, TableSettings
+from tests.report.handmade import make_document, make_rule
 
 LEVELS = ["C", "o'clock", "true", "3", "", "-0.5"]
 numbers = st.floats(-1e6, 1e6) | st.integers(-5, 5).map(float)
@@ -32,26 +34,25 @@ row = st.fixed_dictionaries(
 )
 
 
-def fired_by_sql(document, rows):
+def matches_by_sql(conditions, rows):
     """The slow twin: the rules' own SQL, in SQLite."""
-    found = [[] for _ in rows]
+    document = make_document(*(make_rule(*each, number=place + 1) for place, each in enumerate(conditions)))
+    covered = np.zeros((len(conditions), len(rows)), bool)
     with sqlite3.connect(":memory:") as database:
         database.execute("CREATE TABLE data (place INTEGER, x REAL, y REAL, a TEXT, b TEXT)")
         cells = [(place, *(each[name] for name in "xyab")) for place, each in enumerate(rows)]
         database.executemany("INSERT INTO data VALUES (?, ?, ?, ?, ?)", cells)
         for number, statement in enumerate(filter(str.strip, to_sql(document).split(";\n"))):
             for _, place, *_ in database.execute(statement):
-                found[place].append(number)
+                covered[number, place] = True
     database.close()
-    return found
+    return covered.tolist()
 
 
 @settings(max_examples=60)
 @given(st.lists(premises, min_size=1, max_size=4), st.lists(row, min_size=1, max_size=8))
-def test_a_rule_fires_for_the_rows_that_its_sql_selects(conditions, rows):
-    document = make_document(*(make_rule(*each, number=place + 1) for place, each in enumerate(conditions)))
-
-    assert fired(document, rows) == fired_by_sql(document, rows)
+def test_a_rule_matches_the_rows_that_its_sql_selects(conditions, rows):
+    assert match_cells(conditions, rows).tolist() == matches_by_sql(conditions, rows)
 
 
 @pytest.fixture(scope="module")
@@ -73,51 +74,66 @@ def mined():
     return frame, mine(table.columns, settings)
 
 
-def test_on_its_own_table_a_rule_fires_for_exactly_the_rows_that_it_covers(mined):
+def test_on_its_own_table_a_rule_matches_exactly_the_rows_that_it_covers(mined):
     frame, result = mined
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    found = fired(result_document(result, {"name": "table"}), rows)
 
-    counts = [sum(place in places for places in found) for place in range(len(result.rules))]
+    counts = match_cells([rule.conditions for rule in result.rules], rows).sum(axis=1)
+
     assert len(result.rules) > 5
-    assert counts == [rule.train.n + rule.validation.n for rule in result.rules]
+    assert counts.tolist() == [rule.train.n + rule.validation.n for rule in result.rules]
 
 
-def test_levels_are_found_however_they_are_spelled():
-    document = make_document(make_rule(Condition("flag", Op.IS, "true"), Condition("code", Op.IS, "3")))
+def test_levels_match_however_they_are_spelled():
+    rule = (Condition("flag", Op.IS, "true"), Condition("code", Op.IS, "3"))
 
     for flag, code in [(True, 3), ("true", "3"), (True, 3.0)]:
-        assert fired(document, [{"flag": flag, "code": code}]) == [[0]]
-    assert fired(document, [{"flag": False, "code": 3}, {"flag": "True", "code": 3}]) == [[], []]
+        assert match_cells([rule], [{"flag": flag, "code": code}]).tolist() == [[True]]
+    assert not match_cells([rule], [{"flag": False, "code": 3}, {"flag": "True", "code": 3}]).any()
 
 
 def test_texts_that_mean_a_missing_cell_can_be_named():
-    document = make_document(make_rule(Condition("port", Op.IS_NOT, "C")))
+    rules = [[Condition("port", Op.IS_NOT, "C")]]
 
-    assert fired(document, [{"port": "?"}, {"port": float("nan")}], frozenset({"?"})) == [[], []]
-    assert fired(document, [{"port": "?"}]) == [[0]]
+    assert not match_cells(rules, [{"port": "?"}, {"port": float("nan")}], frozenset({"?"})).any()
+    assert match_cells(rules, [{"port": "?"}]).all()
+
+
+def test_whole_numbers_of_any_size_compare_exactly():
+    rules = [[Condition("x", Op.ABOVE, 2.0**53)]]
+
+    assert match_cells(rules, [{"x": 2**53}, {"x": 2**53 + 1}]).tolist() == [[False, True]]
 
 
 def test_columns_that_a_row_lacks_are_named():
-    document = make_document(make_rule(Condition("x", Op.ABOVE, 1.0), Condition("a", Op.IS, "C")))
+    rules = [[Condition("x", Op.ABOVE, 1.0), Condition("a", Op.IS, "C")]]
 
-    assert needed_columns(document) == ("x", "a")
     with pytest.raises(DatasetError, match="Row 1 lacks 'a', which") as caught:
-        fired(document, [{"x": 1, "a": "C"}, {"x": 1}])
+        match_cells(rules, [{"x": 1, "a": "C"}, {"x": 1}])
     assert caught.value.field == "rows.1"
 
 
 @pytest.mark.parametrize("cell", ["abc", "1", True])
-def test_what_is_no_number_is_not_compared_with_one(cell):
-    document = make_document(make_rule(Condition("x", Op.ABOVE, 1.0)))
-
+def test_a_cell_that_is_no_number_is_not_compared_with_one(cell):
     with pytest.raises(DatasetError, match="where rules compare numbers"):
-        fired(document, [{"x": cell}])
+        match_cells([[Condition("x", Op.ABOVE, 1.0)]], [{"x": cell}])
 
 
-def test_rules_speak_for_the_class_of_the_greatest_mean_share():
-    document = make_document(
-        make_rule(counts=(2, 8)), make_rule(number=2, counts=(90, 10), label=0), make_rule(number=3, counts=(6, 4))
-    )
+def test_without_rules_no_row_is_covered():
+    assert match_cells([], [{"x": 1}, {}]).shape == (0, 2)
+    assert predicted_classes(match_cells([], [{"x": 1}, {}]), []) == [None, None]
 
-    assert [predicted(document, places) for places in ([], [0], [0, 1], [0, 2])] == [None, "1", "0", "1"]
+
+def test_covering_rules_predict_the_class_of_the_greatest_mean_share():
+    counts = [(2, 8), (90, 10), (6, 4)]
+    covered = np.array([[0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 1]], bool)
+
+    assert predicted_classes(covered, counts) == [None, 1, 0, 1]
+    assert mean_class_shares(covered, counts)[2] == pytest.approx([0.55, 0.45])
+    assert np.isnan(mean_class_shares(covered, counts)[0]).all()
+
+
+def test_matching_loads_neither_pandas_nor_numba():
+    program = "import sys, maabo_dist.rules.matching; print(*{'pandas', 'numba'} & set(sys.modules))"
+
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
