@@ -7,6 +7,7 @@ Each subset has one such row, so that equal rows are equal subsets. Whoever pass
 need not know; a tree on a repeated feature is the tree on the feature once.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.int32]
 """(subsets, width): feature indices that ascend, the last one repeated to the end of the row."""
+Selection = npt.NDArray[np.int64] | slice
+"""Indices of rows, or all of them."""
 
 
 def widened(subsets: Rows, width: int) -> Rows:
@@ -28,6 +31,17 @@ def sizes_of(rows: Rows) -> npt.NDArray[np.int64]:
     """(subsets): how many features each has."""
     sizes: npt.NDArray[np.int64] = 1 + (np.diff(rows, axis=1) > 0).sum(axis=1)
     return sizes
+
+
+def rows_by_size(rows: Rows, sizes: Sequence[int]) -> Iterator[tuple[int, Selection, Rows]]:
+    """Yield each of the sizes that occurs, which rows have it, and these rows without their repeated features."""
+    if len(sizes) == 1:
+        yield sizes[0], slice(None), rows
+        return
+    row_sizes = sizes_of(rows)
+    for size in np.unique(row_sizes).tolist():
+        selection = np.flatnonzero(row_sizes == size)
+        yield size, selection, np.ascontiguousarray(rows[selection, :size])
 
 
 def members(row: Any) -> tuple[int, ...]:

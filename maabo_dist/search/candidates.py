@@ -51,12 +51,11 @@ class CandidateSampler:
             own_stream = draws.substream(stream, size, parts=len(self._samplers))
             return self._samplers[size].blocks(share, order, proposed.of_size(size), own_stream)
 
-        blocks = (
-            self._shared(count, proposed, draw_size)
-            if count is not None
-            else chain.from_iterable(draw_size(size, None) for size in self._samplers)
-        )
-        for block in blocks:
+        if count is None or len(self._samplers) == 1:
+            blocks = [draw_size(size, count) for size in self._samplers]
+        else:
+            blocks = [iter(self._shared(count, proposed, draw_size))]
+        for block in chain.from_iterable(blocks):
             yield widened(block, self._space.width)
 
     def _shared(self, count: int, proposed: ProposedSubsets, draw_size: _DrawSize) -> list[Subsets]:

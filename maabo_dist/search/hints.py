@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
-from maabo_dist._util.subset_rows import sizes_of, widened
+from maabo_dist._util.subset_rows import rows_by_size, widened
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
 
@@ -54,12 +54,11 @@ class HintSampler:
 
     def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
         """Return high-scoring subsets with one feature changed, added or left out; each equally likely."""
-        sizes = sizes_of(high)
+        if not len(high):
+            return np.empty((0, self._width), np.int32)
         neighbours: list[Subsets] = []
-        for size in self._samplers:
-            own = np.ascontiguousarray(high[sizes == size, :size])
-            if len(own):
-                neighbours += self._near(own, round(count * len(own) / len(high)), self._substream(stream, size))
+        for size, _, own in rows_by_size(high, tuple(self._samplers)):
+            neighbours += self._near(own, round(count * len(own) / len(high)), self._substream(stream, size))
         return self._take_turns(neighbours)
 
     def _near(self, own: Subsets, count: int, stream: int) -> Iterator[Subsets]:
@@ -82,7 +81,7 @@ class HintSampler:
 
     def _take_turns(self, parts: Sequence[Subsets]) -> Subsets:
         """The first of each part, then the second of each, and so on."""
-        return _interleave([np.empty((0, self._width), np.int32), *(widened(part, self._width) for part in parts)])
+        return _interleave([widened(part, self._width) for part in parts])
 
 
 class SizeHints:
@@ -141,6 +140,8 @@ def _with_one_less(own: Subsets, count: int, stream: int) -> Subsets:
 
 
 def _interleave(parts: Sequence[Subsets]) -> Subsets:
+    if len(parts) == 1:
+        return parts[0]
     turns = np.concatenate([np.arange(len(part)) for part in parts])
     return np.concatenate(parts)[np.argsort(turns, kind="stable")]
 

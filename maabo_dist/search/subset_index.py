@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist._util.subset_rows import sizes_of, widened
+from maabo_dist._util.subset_rows import rows_by_size, widened
 from maabo_dist.search.space import Subsets
 
 EMPTY = -1
@@ -75,16 +75,18 @@ class ProposedSubsets(SubsetIndex):
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes[-1])
-        self._by_size = np.zeros(sizes[-1] + 1, np.int64)
+        self._sizes = sizes
+        self._by_size = dict.fromkeys(sizes, 0)
 
     def add(self, subsets: Subsets) -> None:
         """Append subsets that are not in the list; this is not checked."""
         super().add(subsets)
-        self._by_size += np.bincount(sizes_of(subsets), minlength=len(self._by_size))
+        for size, _, rows in rows_by_size(subsets, self._sizes):
+            self._by_size[size] += len(rows)
 
     def of_size(self, size: int) -> "ProposedOfSize":
         """Return the subsets of one size."""
-        return ProposedOfSize(self, size, int(self._by_size[size]))
+        return ProposedOfSize(self, size, self._by_size[size])
 
 
 @dataclass(frozen=True, slots=True)

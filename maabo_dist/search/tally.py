@@ -23,7 +23,7 @@ Counts are returned as `maa` expects them, with the largest size W for D′: col
 subsets that mismatch a candidate in m features.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import comb
 from typing import Any
@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist._util.subset_rows import sizes_of
+from maabo_dist._util.subset_rows import Selection, rows_by_size
 from maabo_dist.search.maa import Overlaps
 from maabo_dist.search.space import Subsets
 
@@ -42,14 +42,12 @@ even with a pass over the history at 120 subsets for D′ = 4, 1,600 for 8, 4,70
 ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
 """Codes of a subset's moves."""
 
-_Selection = npt.NDArray[np.int64] | slice
-
 
 class ContainmentTally:
     """N(S) for the high and the low subsets, for every S that occurs in one; a table for each size of subsets."""
 
     def __init__(self, features: int, sizes: Sequence[int], room: int = 4096) -> None:
-        self._sizes = sizes
+        self._features, self._sizes = features, sizes
         # Any subset but those of the largest size may be part of a candidate as a whole.
         self._tallies = {size: _SizeTally(features, size, room, whole=size < sizes[-1]) for size in sizes}
 
@@ -66,18 +64,22 @@ class ContainmentTally:
     @property
     def high_frequencies(self) -> npt.NDArray[np.int64]:
         """(D): the number of high subsets in which each feature occurs."""
-        frequencies: npt.NDArray[np.int64] = np.sum([tally.singles[:, 0] for tally in self._tallies.values()], axis=0)
+        frequencies = np.zeros(self._features, np.int64)
+        for tally in self._tallies.values():
+            frequencies += tally.singles[:, 0]
         return frequencies
 
     def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
         """Count subsets in and out, by the codes above."""
-        for size, selection, rows in _rows_by_size(subsets, self._sizes):
+        for size, selection, rows in rows_by_size(subsets, self._sizes):
             self._tallies[size].update(rows, moves[selection])
 
     def overlaps(self, candidates: Subsets) -> tuple[Overlaps, Overlaps]:
         """Return O for the high and the low subsets. No candidate may be an observed subset."""
+        if len(self._sizes) == 1:
+            return self._tallies[self._sizes[0]].overlaps(candidates)
         high, low = (np.zeros((len(candidates), candidates.shape[1] + 1), np.int64) for _ in range(2))
-        for size, selection, rows in _rows_by_size(candidates, self._sizes):
+        for size, selection, rows in rows_by_size(candidates, self._sizes):
             for other, tally in self._tallies.items():
                 for total, counts in zip((high, low), tally.overlaps(rows), strict=True):
                     _add(total, selection, counts, size, other)
@@ -87,9 +89,9 @@ class ContainmentTally:
 def direct_overlaps(candidates: Subsets, observed: Subsets, features: int, sizes: Sequence[int]) -> Overlaps:
     """Return O for one list of observed subsets, by comparing every candidate with every one of them."""
     total = np.zeros((len(candidates), candidates.shape[1] + 1), np.int64)
-    observed_by_size = [(other, rows) for other, _, rows in _rows_by_size(observed, sizes)]
+    observed_by_size = [(other, rows) for other, _, rows in rows_by_size(observed, sizes)]
     member = np.zeros(features, np.bool_)
-    for size, selection, rows in _rows_by_size(candidates, sizes):
+    for size, selection, rows in rows_by_size(candidates, sizes):
         for other, observed_rows in observed_by_size:
             counts = np.zeros((len(rows), size + 1), np.int64)
             _compare(rows, observed_rows, member, counts)
@@ -97,18 +99,7 @@ def direct_overlaps(candidates: Subsets, observed: Subsets, features: int, sizes
     return total
 
 
-def _rows_by_size(rows: Subsets, sizes: Sequence[int]) -> Iterator[tuple[int, _Selection, Subsets]]:
-    """Yield each size that occurs, which rows have it, and these rows without their repeated features."""
-    if len(sizes) == 1:
-        yield sizes[0], slice(None), rows
-        return
-    row_sizes = sizes_of(rows)
-    for size in np.unique(row_sizes).tolist():
-        selection = np.flatnonzero(row_sizes == size)
-        yield size, selection, np.ascontiguousarray(rows[selection, :size])
-
-
-def _add(total: Overlaps, selection: _Selection, counts: Overlaps, size: int, other: int) -> None:
+def _add(total: Overlaps, selection: Selection, counts: Overlaps, size: int, other: int) -> None:
     """Add counts by shared features to the total, which has the mismatches from its right end."""
     first, most = total.shape[1] - 1 - max(size, other), min(size, other)
     total[selection, first : first + most + 1] += counts[:, : most + 1]
