@@ -1,13 +1,13 @@
-"""`TableCache`: tables on this host's disk, fetched once, verified, memory-mapped by every process of the host.
+"""`TableCache`: tables on the disk of one host, fetched once, verified, and memory-mapped by every process.
 
-    <fingerprint>.columns                    a table as the store has it
-    <fingerprint>-<probes>-<seed>.probed     the same with probes, made here
-    <fingerprint>-<split>.training           either laid out for the kernels under one split
+    <fingerprint>.columns                    a table from the store
+    <fingerprint>-<probes>-<seed>.probed     the table with probes, built here
+    <fingerprint>-<split>.training           either of them, laid out for the kernels under one split
     <fingerprint>-<split>.bits               its training rows as bits, for screens
     <digest>.segment                         trees of a job
 
-Files are made under a lock and renamed into place. The least recently used go when the cache is over its limit; who has
-one mapped keeps it until it lets go.
+Files are written under a lock and renamed into place. When the cache exceeds its limit, the least recently used files
+are removed; a process that has one mapped can use it until it closes it.
 """
 
 import fcntl
@@ -15,7 +15,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -37,11 +36,11 @@ from maabo_dist.trees.wire import file_digest
 Table = TypeVar("Table", Columns, TrainingTable, BitTable)
 
 OPEN_TABLES = 4
-"""Tables that a process keeps mapped."""
+"""Tables of each kind that a process keeps mapped."""
 
 
 class TableCache:
-    """Tables of one host, by fingerprint."""
+    """The tables of one host, by fingerprint. `limit` is the maximum size of all files, in bytes."""
 
     def __init__(self, directory: Path, store: ArtifactStore, limit: int) -> None:
         self._directory, self._store, self._limit = directory, store, limit
@@ -52,113 +51,97 @@ class TableCache:
 
     @property
     def store(self) -> ArtifactStore:
-        """Where the tables come from."""
+        """The store that tables are fetched from."""
         return self._store
 
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
-        """The table, verified when this process first opens it; with the probes that `split` asks for, if it does."""
-        if split is not None and split.probes:
-            return self._probed(fingerprint, split)
-        with self._lock:
-            if fingerprint not in self._columns:
-                path = self._file(f"{fingerprint}.columns", lambda target: self._fetch(fingerprint, target))
-                _remember(self._columns, fingerprint, self._opened(path, fingerprint))
-            self._columns.move_to_end(fingerprint)
-            return self._columns[fingerprint]
-
-    def columns_file(self, fingerprint: str) -> Path:
-        """The file of a table."""
-        self.columns(fingerprint)
-        return self._file(f"{fingerprint}.columns", lambda target: self._fetch(fingerprint, target))
-
-    def segment_file(self, digest: str) -> Path:
-        """The file of a segment of trees, verified when it is fetched."""
-        return self._file(f"{digest}.segment", lambda target: self._fetch_segment(digest, target))
+        """Return a table, with the probes of `split` if it has any."""
+        if split is None or not split.probes:
+            return self._open(
+                self._columns,
+                f"{fingerprint}.columns",
+                lambda target: self._fetch_columns(fingerprint, target),
+                lambda path: _load_columns(path, fingerprint),
+            )
+        probes, seed = split.probes, split.probe_seed
+        return self._open(
+            self._columns,
+            f"{fingerprint}-{probes}-{seed}.probed",
+            lambda target: with_probes(self.columns(fingerprint), probes, seed).save(target),
+            Columns.load,
+        )
 
     def training(self, fingerprint: str, split: TableSplit) -> TrainingTable:
-        """The table laid out for the kernels."""
-        key = _layout_key(fingerprint, split)
-        with self._lock:
-            if key not in self._training:
-                build = partial(self._lay_out, fingerprint, split, _training_table)
-                _remember(self._training, key, self._made(f"{key}.training", build, TrainingTable.load))
-            self._training.move_to_end(key)
-            return self._training[key]
+        """Return a table laid out for the kernels."""
+        return self._open(
+            self._training,
+            f"{_layout_key(fingerprint, split)}.training",
+            lambda target: _training_table(self.columns(fingerprint, split), split).save(target),
+            TrainingTable.load,
+        )
+
+    def bits(self, fingerprint: str, split: TableSplit) -> BitTable:
+        """Return a table laid out for screens."""
+        return self._open(
+            self._bits,
+            f"{_layout_key(fingerprint, split)}.bits",
+            lambda target: _bit_table(self.columns(fingerprint, split), split).save(target),
+            BitTable.load,
+        )
 
     def study(self, fingerprint: str, settings: MiningSettings) -> Study:
-        """The table made ready for mining with these settings."""
+        """Return a table prepared for mining with these settings."""
         layout = TableSplit.of(settings)
         columns = self.columns(fingerprint, layout)
         plan = SearchPlan.settle(settings, columns.count)
         return Study(columns, make_split(columns, layout), self.training(fingerprint, layout), settings, plan)
 
-    def _probed(self, fingerprint: str, split: TableSplit) -> Columns:
-        key = f"{fingerprint}-{split.probes}-{split.probe_seed}"
+    def segment_file(self, digest: str) -> Path:
+        """Return the file of a segment of trees, which is verified when it is fetched."""
+        return self._file(f"{digest}.segment", lambda target: self._fetch_segment(digest, target))
 
-        def make(target: Path) -> None:
-            with_probes(self.columns(fingerprint), split.probes, split.probe_seed).save(target)
-
-        with self._lock:
-            if key not in self._columns:
-                _remember(self._columns, key, self._made(f"{key}.probed", make, Columns.load))
-            self._columns.move_to_end(key)
-            return self._columns[key]
-
-    def bits(self, fingerprint: str, split: TableSplit) -> BitTable:
-        """The table laid out for screens."""
-        key = _layout_key(fingerprint, split)
-        with self._lock:
-            if key not in self._bits:
-                build = partial(self._lay_out, fingerprint, split, _bit_table)
-                _remember(self._bits, key, self._made(f"{key}.bits", build, BitTable.load))
-            self._bits.move_to_end(key)
-            return self._bits[key]
-
-    def _lay_out(
+    def _open(
         self,
-        fingerprint: str,
-        split: TableSplit,
-        build: Callable[[Columns, TableSplit], TrainingTable | BitTable],
-        target: Path,
-    ) -> None:
-        build(self.columns(fingerprint, split), split).save(target)
+        cache: OrderedDict[str, Table],
+        name: str,
+        make: Callable[[Path], None],
+        load: Callable[[Path], Table],
+    ) -> Table:
+        """Return the table of a file, loaded once per process. A damaged file is made again, once."""
+        with self._lock:
+            if name not in cache:
+                try:
+                    table = load(self._file(name, make))
+                except FormatError:
+                    (self._directory / name).unlink(missing_ok=True)
+                    table = load(self._file(name, make))
+                cache[name] = table
+                while len(cache) > OPEN_TABLES:
+                    cache.popitem(last=False)
+            cache.move_to_end(name)
+            return cache[name]
 
-    def _made(self, name: str, make: Callable[[Path], None], load: Callable[[Path], Table]) -> Table:
-        """A damaged file is made anew, once."""
-        try:
-            return load(self._file(name, make))
-        except FormatError:
-            (self._directory / name).unlink(missing_ok=True)
-            return load(self._file(name, make))
-
-    def _opened(self, path: Path, fingerprint: str) -> Columns:
-        """A damaged file is fetched anew, once."""
-        try:
-            return _verified(path, fingerprint)
-        except FormatError:
-            path.unlink(missing_ok=True)
-            return _verified(self._file(path.name, lambda target: self._fetch(fingerprint, target)), fingerprint)
-
-    def _fetch(self, fingerprint: str, target: Path) -> None:
+    def _fetch_columns(self, fingerprint: str, target: Path) -> None:
         name = f"columns/{fingerprint}"
         self._store.get(name, target)
         try:
-            _verified(target, fingerprint)
-        except FormatError as error:  # taken away, so that whoever has the table can put it there again
+            _load_columns(target, fingerprint)
+        except FormatError as error:  # removed, so that a client or scheduler can upload it again
             self._store.delete(name)
-            raise StoreError(f"The store's table {fingerprint[:12]}… was damaged: {error}") from error
+            raise StoreError(f"The table {fingerprint[:12]}… in the store is damaged: {error}") from error
 
     def _fetch_segment(self, digest: str, target: Path) -> None:
         self._store.get(f"trees/{digest}", target)
         if file_digest(target) != digest:
             self._store.delete(f"trees/{digest}")
-            raise StoreError(f"The store's segment {digest[:12]}… of trees was damaged.")
+            raise StoreError(f"The segment {digest[:12]}… of trees in the store is damaged.")
 
     def _file(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return a file of the cache, and make it first if it is missing."""
         path = self._directory / name
         if not path.exists():
             self._directory.mkdir(parents=True, exist_ok=True)
-            with _locked(self._directory / _lock_name(name)):
+            with _lock_file(self._directory / _lock_name(name)):
                 if not path.exists():
                     temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
                     try:
@@ -183,7 +166,7 @@ class TableCache:
 
 
 def make_split(columns: Columns, split: TableSplit) -> Split:
-    """The rows of each part."""
+    """Return the rows of each part of the split."""
     return split_rows(
         columns.labels,
         test_size=split.test_size,
@@ -211,26 +194,23 @@ def _training_table(columns: Columns, split: TableSplit) -> TrainingTable:
     )
 
 
-def _verified(path: Path, fingerprint: str) -> Columns:
+def _load_columns(path: Path, fingerprint: str) -> Columns:
     columns = Columns.load(path)
     if columns.fingerprint != fingerprint:
-        raise FormatError(f"{path.name} holds table {columns.fingerprint[:12]}…, not {fingerprint[:12]}….")
+        raise FormatError(f"{path.name} contains table {columns.fingerprint[:12]}…, not {fingerprint[:12]}….")
     return columns
 
 
-def _remember(cache: OrderedDict[str, Table], key: str, value: Table) -> None:
-    cache[key] = value
-    while len(cache) > OPEN_TABLES:
-        cache.popitem(last=False)
-
-
 def _lock_name(name: str) -> str:
-    """Files share 256 locks of each kind, so that locks do not pile up. Who makes one kind may need another."""
+    """Return one of 256 locks of each kind of file, so that their number is bounded.
+
+    Kinds have locks of their own because making one may need another.
+    """
     return f".{name[:2]}{Path(name).suffix}.lock"
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock_file(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -169,7 +169,7 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
         (["jobs", "--token", "a", "--token-file", "b"], "--token and --token-file are both given"),
         (["jobs", "--token-file", "nowhere"], "--token-file nowhere cannot be read"),
         (["jobs", "--token", "two words"], "The token is empty or contains"),
-        (["jobs", "--token", "maabo_wrong"], "The token is not valid: it is unknown, was revoked or has expired."),
+        (["jobs", "--token", "maabo_wrong"], "The token is not valid: it is unknown, revoked or expired."),
         (["jobs", "--token", "READER", "--server", "http://maabo.example"], "over plain http"),
         (["jobs", "--server", "localhost"], "'localhost' does not begin with http"),
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
@@ -179,7 +179,7 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
             ["token", "create", "--scopes", "root", "--token", "ADMIN"],
             "'read', 'submit' or 'admin' (got 'root')",
         ),
-        (["token", "revoke", "0" * 12, "--token", "ADMIN"], "There is no token 000000000000 that is valid"),
+        (["token", "revoke", "0" * 12, "--token", "ADMIN"], "There is no valid token 000000000000"),
         (["status", "abcdef", "--token", "READER"], "There is no job abcdef"),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_missing_scope_and_a_missing_token_have_different_messages(maabo, clus
     nobody = maabo("jobs", "--server", address)
 
     assert reader[2] == (
-        "maabo: This needs the scope 'submit'; the token has read. Use a token made with --scopes submit.\n"
+        "maabo: This needs the scope 'submit'; the token has read. Use a token created with --scopes submit.\n"
     )
     assert nobody[2] == (
         "maabo: No token came with the request. Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on "

@@ -1,4 +1,4 @@
-"""Tables on a host's disk: fetched once, verified, made anew when damaged, bounded."""
+"""The table cache of a host: tables are fetched once, verified, made again when damaged, and evicted."""
 
 from threading import Thread
 
@@ -70,9 +70,10 @@ def test_threads_that_want_the_same_table_fetch_it_once(store, tmp_path):
     assert len(store.fetched) == 1
 
 
-def test_a_damaged_table_in_the_cache_is_fetched_anew(store, tmp_path):
+def test_a_damaged_table_in_the_cache_is_fetched_again(store, tmp_path):
     columns = stored(store, tmp_path)
-    damage(a_cache(store, tmp_path).columns_file(columns.fingerprint))
+    a_cache(store, tmp_path).columns(columns.fingerprint)
+    damage(tmp_path / "cache" / f"{columns.fingerprint}.columns")
 
     found = a_cache(store, tmp_path).columns(columns.fingerprint)
 
@@ -80,7 +81,7 @@ def test_a_damaged_table_in_the_cache_is_fetched_anew(store, tmp_path):
     assert len(store.fetched) == 2
 
 
-def test_a_damaged_layout_in_the_cache_is_made_anew(store, tmp_path):
+def test_a_damaged_layout_in_the_cache_is_made_again(store, tmp_path):
     columns = stored(store, tmp_path)
     expected = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT).entries.copy()
     (path,) = (tmp_path / "cache").glob("*.training")
@@ -91,7 +92,7 @@ def test_a_damaged_layout_in_the_cache_is_made_anew(store, tmp_path):
     assert np.array_equal(found.entries, expected)
 
 
-def test_bits_for_screens_are_made_once_for_all_processes_of_a_host_and_anew_when_damaged(store, tmp_path):
+def test_bits_for_screens_are_made_once_per_host_and_again_when_damaged(store, tmp_path):
     columns = stored(store, tmp_path)
     first = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
     expected = first.bits.copy()
@@ -110,26 +111,29 @@ def test_bits_for_screens_are_made_once_for_all_processes_of_a_host_and_anew_whe
 
 def test_a_process_keeps_few_tables_of_bits_mapped(store, tmp_path):
     cache = a_cache(store, tmp_path)
-    for seed in range(OPEN_TABLES + 2):
-        cache.bits(stored(store, tmp_path, seed).fingerprint, SPLIT)
+    prints = [stored(store, tmp_path, seed).fingerprint for seed in range(OPEN_TABLES + 2)]
+    tables = [cache.bits(fingerprint, SPLIT) for fingerprint in prints]
 
-    assert len(cache._bits) == OPEN_TABLES
+    latest = [cache.bits(fingerprint, SPLIT) for fingerprint in prints[2:]]
+
+    assert all(table is again for table, again in zip(tables[2:], latest, strict=True))
+    assert cache.bits(prints[0], SPLIT) is not tables[0]
 
 
-def test_a_damaged_table_in_the_store_is_taken_away_so_that_it_can_be_put_there_again(store, tmp_path):
+def test_a_damaged_table_in_the_store_is_deleted_so_that_it_can_be_uploaded_again(store, tmp_path):
     columns = stored(store, tmp_path)
     name = f"columns/{columns.fingerprint}"
     store.delete(name)
     (tmp_path / "table").write_bytes(b"not a table")
     store.put(name, tmp_path / "table")
 
-    with pytest.raises(StoreError, match="was damaged"):
+    with pytest.raises(StoreError, match="is damaged"):
         a_cache(store, tmp_path).columns(columns.fingerprint)
 
     assert not store.has(name)
 
 
-def test_a_table_that_is_nowhere_is_said_to_be_missing(store, tmp_path):
+def test_a_table_that_the_store_lacks_is_reported_as_missing(store, tmp_path):
     with pytest.raises(MissingArtifactError, match="columns/aaaa"):
         a_cache(store, tmp_path).columns("a" * 64)
 
@@ -154,7 +158,7 @@ def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):
     store.put(f"trees/{'b' * 64}", tmp_path / "segment")
 
     assert a_cache(store, tmp_path).segment_file(digest).read_bytes() == (tmp_path / "segment").read_bytes()
-    with pytest.raises(StoreError, match="was damaged"):
+    with pytest.raises(StoreError, match="is damaged"):
         a_cache(store, tmp_path).segment_file("b" * 64)
 
 
@@ -173,7 +177,7 @@ def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_pat
     assert a_cache(store, tmp_path).columns(columns.fingerprint, SPLIT).fingerprint == columns.fingerprint
 
 
-def test_a_damaged_table_with_probes_is_made_anew(store, tmp_path):
+def test_a_damaged_table_with_probes_is_made_again(store, tmp_path):
     columns = stored(store, tmp_path)
     expected = a_cache(store, tmp_path).columns(columns.fingerprint, PROBED).fingerprint
     (path,) = (tmp_path / "cache").glob("*.probed")
