@@ -1,4 +1,4 @@
-"""What the processes of a cluster share: settings, the Celery configuration, Redis streams and records.
+"""The parts that the processes of a cluster share: settings, broker, Redis streams, artifact store, logging, tracing.
 
-The only part of the library that imports Celery and Redis; it needs the extra `service`.
+The only package of the library that imports Celery and Redis; it needs the extra `service`.
 """

@@ -1,4 +1,4 @@
-"""Spans that are recorded, by OpenTelemetry. Imported only where MAABO_TRACES asks for it (extra `tracing`)."""
+"""Tracing with OpenTelemetry. Imported only if MAABO_TRACES is set; needs the extra `tracing`."""
 
 import json
 import os
@@ -23,24 +23,24 @@ _HEADERS = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryTracing(Tracing):
-    """Tracing that is on. Each process has a provider of its own: threads that send spans do not survive a fork."""
+    """Tracing that is on. Each process has its own provider, because threads that send spans do not survive a fork."""
 
-    def __init__(self, place: str, service: str) -> None:
-        self._place, self._service = place, service
+    def __init__(self, exporter: str, service: str) -> None:
+        self._exporter, self._service = exporter, service
         self._providers: dict[int, TracerProvider] = {}
-        _exporter(place)  # what cannot work is said at once
+        _make_exporter(exporter)  # reports errors now
 
-    def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **facts: object) -> Span:
-        """A span that begins now."""
-        known = valid_traceparent(parent)
-        context = _HEADERS.extract({} if known is None else {"traceparent": known})
+    def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **attributes: object) -> Span:
+        """Start a span."""
+        traceparent = valid_traceparent(parent)
+        context = _HEADERS.extract({} if traceparent is None else {"traceparent": traceparent})
         tracer = self._provider().get_tracer("maabo")
-        started = OpenTelemetrySpan(tracer.start_span(name, context, _KINDS[kind]))
-        started.annotate(**facts)
-        return started
+        span = OpenTelemetrySpan(tracer.start_span(name, context, _KINDS[kind]))
+        span.annotate(**attributes)
+        return span
 
     def close(self) -> None:
-        """Send what is not sent yet; what comes after begins anew."""
+        """Send all spans that are not sent yet. Later spans get a new provider."""
         provider = self._providers.pop(os.getpid(), None)
         if provider is not None:
             provider.shutdown()
@@ -49,7 +49,7 @@ class OpenTelemetryTracing(Tracing):
         process = os.getpid()
         if process not in self._providers:
             provider = TracerProvider(resource=Resource.create({SERVICE_NAME: self._service}))
-            exporter = _exporter(self._place)
+            exporter = _make_exporter(self._exporter)
             in_file = isinstance(exporter, LineExporter)
             provider.add_span_processor((SimpleSpanProcessor if in_file else BatchSpanProcessor)(exporter))
             self._providers = {process: provider}
@@ -65,29 +65,29 @@ class OpenTelemetrySpan(Span):
         super().__init__(headers.get("traceparent"))
         self._span = span
 
-    def annotate(self, **facts: object) -> None:
-        """Say more about it."""
-        for name, value in facts.items():
+    def annotate(self, **attributes: object) -> None:
+        """Set attributes of the span; `error` marks it as failed."""
+        for name, value in attributes.items():
             if value is not None:
-                said = value if isinstance(value, bool | int | float) else str(value)
-                self._span.set_attribute(name if "." in name else f"maabo.{name}", said)
+                plain = value if isinstance(value, bool | int | float) else str(value)
+                self._span.set_attribute(name if "." in name else f"maabo.{name}", plain)
             if name == "error":
                 self._span.set_status(trace.StatusCode.ERROR)
 
     def end(self) -> None:
-        """It is done."""
+        """End the span."""
         self._span.end()
 
 
 class LineExporter(SpanExporter):
-    """A line of JSON for each span, at the end of a file that processes may share."""
+    """Appends a line of JSON for each span to a file that processes may share."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write them."""
-        lines = "".join(f"{json.dumps(_plain(span))}\n" for span in spans)
+        """Write the spans."""
+        lines = "".join(f"{json.dumps(_to_json(span))}\n" for span in spans)
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(lines)
@@ -96,7 +96,7 @@ class LineExporter(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def _plain(span: ReadableSpan) -> dict[str, object]:
+def _to_json(span: ReadableSpan) -> dict[str, object]:
     context, parent = span.get_span_context(), span.parent
     return {
         "service": span.resource.attributes.get(SERVICE_NAME),
@@ -110,15 +110,15 @@ def _plain(span: ReadableSpan) -> dict[str, object]:
     }
 
 
-def _exporter(place: str) -> SpanExporter:
-    if place != "otlp":
-        return LineExporter(_writable(Path(place.removeprefix("file:"))))
+def _make_exporter(exporter: str) -> SpanExporter:
+    if exporter != "otlp":
+        return LineExporter(_check_writable(Path(exporter.removeprefix("file:"))))
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - 0.1 s
 
     return OTLPSpanExporter()
 
 
-def _writable(path: Path) -> Path:
+def _check_writable(path: Path) -> Path:
     try:
         with path.open("a"):
             return path

@@ -1,10 +1,10 @@
-"""Where a cluster's artifacts lie: `RedisStore` for small ones, `FallbackStore` for two places, `open_store` to choose.
+"""Artifact stores in Redis (`RedisStore`), of two stores (`FallbackStore`), and from the settings (`open_store`).
 
     <prefix>maabo:artifact:<name>        head: size, number of chunks, time and SHA-256, as JSON
     <prefix>maabo:artifact:<name>:<n>    chunk n, up to 1 MiB
 
-The head is written last, so that a reader sees all or nothing. Every key expires: Redis is no archive, and what a
-client left behind when it was killed goes by itself.
+The head is written last, so that a reader sees all or nothing. All keys expire, also those of a client that was
+killed while it wrote.
 """
 
 from collections.abc import Iterator
@@ -35,10 +35,10 @@ from maabo_dist.errors import SettingsError
 KEY = "maabo:artifact"
 
 CHUNK_BYTES = 1 << 20
-"""Redis serves nobody else while it moves a value, hence small ones."""
+"""Redis blocks while it transfers a value, so values are small."""
 
 LIMIT_BYTES = 50 << 20
-"""An artifact lies in Redis's memory, beside the queues."""
+"""Artifacts share the memory of Redis with the queues."""
 
 LIFETIME = 7 * 86400.0
 """Seconds after the last `put`."""
@@ -48,28 +48,28 @@ class RedisStore:
     """Artifacts in Redis, in chunks: for small tables, where the machines share no directory and no bucket."""
 
     def __init__(self, client: redis.Redis, prefix: str, limit: int = LIMIT_BYTES, lifetime: float = LIFETIME) -> None:
-        self._client: Any = client  # redis-py types an answer as what any client, set up in any way, might give
+        self._client: Any = client  # redis-py types results for sync and async clients alike
         self._prefix, self._limit, self._lifetime = prefix, limit, ceil(lifetime)
 
     def has(self, name: str) -> bool:
-        """Whether the head is there, and every chunk that it counts: a full Redis may have evicted some."""
+        """Return True if the head and all of its chunks exist; a full Redis may have evicted some."""
         key = self._key(name)
-        with _reached():
+        with _translate_errors():
             head = self._head(key)
             return head is not None and self._client.exists(key, *_chunk_keys(key, head)) == 1 + head.chunks
 
     def put(self, name: str, source: Path) -> None:
-        """Store a local file; what is there whole is only renewed."""
+        """Store a local file; one that is complete is only renewed."""
         key = self._key(name)
-        with _reached():
-            if not self._renewed(key):
-                self._refuse_large(name, source)
+        with _translate_errors():
+            if not self._renew(key):
+                self._check_size(name, source)
                 self._write(key, source)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file and verify its size and SHA-256."""
         key = self._key(name)
-        with _reached():
+        with _translate_errors():
             head = self._head(key)
             if head is None:
                 raise MissingArtifactError(f"Redis holds no {name}.")
@@ -79,14 +79,14 @@ class RedisStore:
     def delete(self, name: str) -> None:
         """Remove an artifact."""
         key = self._key(name)
-        with _reached():
+        with _translate_errors():
             head = self._head(key)
-            # One command: nobody finds the head without its chunks.
+            # One command, so that no reader finds the head without its chunks.
             self._client.delete(key, *(_chunk_keys(key, head) if head else ()))
 
     def list(self) -> Iterator[Artifact]:
-        """Everything that has a head."""
-        with _reached():
+        """Yield all artifacts that have a head."""
+        with _translate_errors():
             heads = {name: self._head(self._key(name)) for name in sorted(self._names())}
         for name, head in heads.items():
             if head is not None:
@@ -99,7 +99,7 @@ class RedisStore:
         text = self._client.get(key)
         try:
             return _Head.model_validate_json(text) if text else None
-        except ValidationError:  # as good as none: the next `put` writes it anew
+        except ValidationError:  # treated as missing: the next `put` writes it again
             return None
 
     def _names(self) -> set[str]:
@@ -108,13 +108,13 @@ class RedisStore:
         names = {key.decode(errors="replace")[len(start) :] for key in keys}
         return {name for name in names if ARTIFACT_NAME.fullmatch(name)}  # chunks are not names
 
-    def _renewed(self, key: str) -> bool:
+    def _renew(self, key: str) -> bool:
         head = self._head(key)
         if head is None:
             return False
-        return self._sealed(key, head.model_copy(update={"modified": self._now()}), existing=True)
+        return self._write_head(key, head.model_copy(update={"modified": self._now()}), existing=True)
 
-    def _refuse_large(self, name: str, source: Path) -> None:
+    def _check_size(self, name: str, source: Path) -> None:
         size = source.stat().st_size
         if size > self._limit:
             raise SettingsError(
@@ -133,16 +133,16 @@ class RedisStore:
                     digest.update(chunk)
                     size += len(chunk)
             head = _Head(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
-            if not self._sealed(key, head, existing=False):
+            if not self._write_head(key, head, existing=False):
                 raise StoreError(f"Redis lost a part of {source.name} while it was written; it may be short of memory.")
-        except redis.ResponseError:  # it answers, but refuses: out of memory, most likely
+        except redis.ResponseError:  # rejected, most likely out of memory
             with suppress(redis.RedisError):
-                if self._head(key) is None:  # else they are somebody's who was quicker
+                if self._head(key) is None:  # else they belong to another client that finished first
                     self._client.delete(*written)
             raise
 
-    def _sealed(self, key: str, head: "_Head", *, existing: bool) -> bool:
-        """Write the head and let all keys expire together; False if one of them was not there."""
+    def _write_head(self, key: str, head: "_Head", *, existing: bool) -> bool:
+        """Write the head and set the expiry of all keys; False if one of them is missing."""
         with self._client.pipeline(transaction=True) as pipe:
             for chunk_key in _chunk_keys(key, head):
                 pipe.expire(chunk_key, self._lifetime)
@@ -153,7 +153,7 @@ class RedisStore:
         digest, size = sha256(), 0
         for number, chunk_key in enumerate(_chunk_keys(self._key(name), head), 1):
             chunk = self._client.get(chunk_key)
-            if chunk is None:  # no second attempt finds it, a second `put` brings it back
+            if chunk is None:  # another `get` would fail too, until the next `put`
                 raise MissingArtifactError(
                     f"Redis no longer holds all of {name}: chunk {number} of {head.chunks} expired or was evicted."
                 )
@@ -166,22 +166,23 @@ class RedisStore:
             raise StoreError(f"{name} in Redis is damaged: its content does not match its SHA-256 {head.sha256[:12]}….")
 
     def _now(self) -> float:
-        """By the server's clock: garbage is judged by age, and clients' clocks differ."""
+        """Return the time of the server, because clients' clocks differ."""
         seconds, microseconds = self._client.time()
         return float(seconds + microseconds / 1e6)
 
 
 class FallbackStore:
-    """A store, and another where to look for what the first lacks.
+    """A store, and a second one for artifacts that the first lacks.
 
-    Workers and schedulers look into the cluster's store, then for what clients without access to it left in Redis.
+    Workers and schedulers look in the cluster's store, then in Redis, where clients without access to the store put
+    tables.
     """
 
     def __init__(self, first: ArtifactStore, second: ArtifactStore) -> None:
         self._first, self._second = first, second
 
     def has(self, name: str) -> bool:
-        """Whether one of the two has it."""
+        """Return True if one of the stores holds this artifact."""
         try:
             if self._first.has(name):
                 return True
@@ -192,7 +193,7 @@ class FallbackStore:
         return self._second.has(name)
 
     def put(self, name: str, source: Path) -> None:
-        """Store a local file in the first."""
+        """Store a local file in the first store."""
         self._first.put(name, source)
 
     def get(self, name: str, target: Path) -> None:
@@ -206,26 +207,26 @@ class FallbackStore:
                 raise error from None
 
     def delete(self, name: str) -> None:
-        """Remove an artifact from both, even if one of them fails."""
+        """Remove an artifact from both stores, even if one of them fails."""
         try:
             self._first.delete(name)
         finally:
             self._second.delete(name)
 
     def list(self) -> Iterator[Artifact]:
-        """Everything that is stored; what is in both once, as young as the younger."""
-        found: dict[str, Artifact] = {}
+        """Yield all artifacts; of one that is in both stores, the newer copy."""
+        newest: dict[str, Artifact] = {}
         for item in (*self._first.list(), *self._second.list()):
-            if item.name not in found or item.modified > found[item.name].modified:
-                found[item.name] = item
-        yield from found.values()
+            if item.name not in newest or item.modified > newest[item.name].modified:
+                newest[item.name] = item
+        yield from newest.values()
 
 
 def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
-    """The cluster's store; `client` reaches the cluster's Redis.
+    """Return the cluster's store; `client` is connected to the cluster's Redis.
 
-    `redis://` is that Redis itself. With anything else (a directory, a bucket, `redis://host:port/db` for another
-    server), what the store lacks is looked for there.
+    `redis://` means that Redis itself. Any other store (a directory, a bucket, `redis://host:port/db` for another
+    server) falls back to it for artifacts that it lacks.
     """
     own = _redis_store(settings, client)
     url = settings.store_url
@@ -246,7 +247,7 @@ class _Head(BaseModel):
 
 
 def _redis_store(settings: ClusterSettings, client: redis.Redis) -> RedisStore:
-    # A table must not go before the record of the job that it was for.
+    # A table must not expire before the record of its job.
     return RedisStore(client, settings.prefix, lifetime=max(LIFETIME, settings.retention))
 
 
@@ -256,10 +257,10 @@ def _open_other(settings: ClusterSettings) -> redis.Redis:
             return open_redis(settings.model_copy(update={"redis_url": settings.store_url}))
     except ValueError:
         pass
-    # The value may hold a password: it is not repeated, nor is what redis-py says of it.
+    # The value may contain a password: neither it nor the message of redis-py is repeated.
     raise SettingsError(
-        "MAABO_STORE is not the address of a Redis. It looks like redis://user:password@host:port/db; "
-        "redis:// alone means the cluster's own."
+        "MAABO_STORE is not the address of a Redis, such as redis://user:password@host:port/db; "
+        "redis:// alone means the Redis of the cluster."
     )
 
 
@@ -268,10 +269,10 @@ def _chunk_keys(key: str, head: _Head) -> Iterator[str]:
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except redis.RedisError as error:
         raise StoreError(f"Redis failed as artifact store: {error}.") from error
-    except OSError as error:  # of the local file
+    except OSError as error:  # from the local file
         raise StoreError(f"An artifact could not be copied: {error}.") from error

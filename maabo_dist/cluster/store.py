@@ -1,8 +1,7 @@
-"""`ArtifactStore`: files by name, in a directory, in a bucket or in memory. Tables and pooled trees lie in it.
+"""`ArtifactStore`: tables, trees and figure data by name, in a directory, in a bucket or in memory.
 
-A name says what the content must be (a table's fingerprint, a digest): a file is written once and never changed.
-Writing is all or nothing, and reading copies to a local file, whole or not at all, that the caller verifies before use.
-`maabo_dist.cluster.redis_store` has one more implementation, in Redis.
+A name identifies the content (a fingerprint or a digest), so a file never changes. Writes are atomic; reads copy to a
+local file, which the caller verifies. `maabo_dist.cluster.redis_store` has another implementation, in Redis.
 """
 
 import gzip
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 
 
 ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
-"""All of a name, as for `fullmatch`."""
+"""The form of a name, for `fullmatch`."""
 
 RENEWAL_SECONDS = 3600.0
-"""Seconds. A bucket cannot touch a file: what is older than this is sent again by `put`, to make it young."""
+"""A bucket cannot touch a file, so `put` uploads an older one again to renew its age."""
 
 ABANDONED_SECONDS = 86400.0
-"""Seconds without a write after which a temporary file belongs to a process that was killed."""
+"""A temporary file that was not written for this long belongs to a process that was killed."""
 
 
 class StoreError(MaaboError):
-    """The store cannot be reached or refuses; another attempt may do better."""
+    """The store cannot be reached or failed; another attempt may succeed."""
 
     kind = "unavailable"
 
@@ -58,33 +57,32 @@ class Artifact:
 
 
 class ArtifactStore(Protocol):
-    """Where artifacts lie."""
+    """A store of artifacts."""
 
     def has(self, name: str) -> bool:
-        """Whether an artifact of that name is there."""
+        """Return True if the store holds this artifact."""
 
     def put(self, name: str, source: Path) -> None:
-        """Store a local file, whole or not at all.
+        """Store a local file, atomically.
 
-        If the name is there already, its content stays and its age starts anew: garbage collection by age must not take
-        a table that somebody has just found present. So call this always, not only where `has` says no. (A bucket's
-        files get young again when they are older than `RENEWAL_SECONDS`.)
+        If the artifact exists, its content is kept and its age renewed, so that garbage collection does not remove it.
+        So call this even if `has` returns True. (A bucket renews files older than `RENEWAL_SECONDS`.)
         """
 
     def get(self, name: str, target: Path) -> None:
-        """Copy an artifact to a local file, whole or not at all; MissingArtifactError if there is none."""
+        """Copy an artifact to a local file, atomically; MissingArtifactError if there is none."""
 
     def delete(self, name: str) -> None:
         """Remove an artifact; no error if there is none."""
 
     def list(self) -> Iterator[Artifact]:
-        """Everything that is stored."""
+        """Yield all artifacts."""
 
 
 def check_name(name: str) -> str:
-    """Names never become paths unless they look like `columns/<hex digest>`."""
+    """Return the name if it has the form `columns/<hex digest>`, so that it is safe as a path."""
     if not ARTIFACT_NAME.fullmatch(name):
-        raise SettingsError(f"{name!r} is not the name of an artifact; names look like columns/<hex digest>.")
+        raise SettingsError(f"{name!r} is not the name of an artifact, which has the form columns/<hex digest>.")
     return name
 
 
@@ -96,25 +94,25 @@ class FileStore:
         self._open()
 
     def has(self, name: str) -> bool:
-        """Whether an artifact of that name is there."""
+        """Return True if the store holds this artifact."""
         return self._info(name) is not None
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file: copied under a temporary name, flushed, renamed."""
         path = self._path(name)
         if self._local:
-            self._reached(lambda: _put_in_directory(source, Path(path)))
+            self._translate_errors(lambda: _put_in_directory(source, Path(path)))
             return
         found = self._info(name)
         if found is None or time.time() - _modified(found) > RENEWAL_SECONDS:
             # An object store shows an upload when it is complete.
-            self._reached(lambda: self._files.put_file(str(source), path))
+            self._translate_errors(lambda: self._files.put_file(str(source), path))
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
         if not self.has(name):
             raise MissingArtifactError(f"The artifact store holds no {name}.")
-        self._reached(lambda: self._copy_to(target, self._path(name)))
+        self._translate_errors(lambda: self._copy_to(target, self._path(name)))
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
@@ -124,11 +122,11 @@ class FileStore:
             with suppress(FileNotFoundError):
                 self._files.rm_file(path)
 
-        self._reached(remove)
+        self._translate_errors(remove)
 
     def list(self) -> Iterator[Artifact]:
-        """Everything that is stored; temporary and foreign files are passed over."""
-        found = self._reached(lambda: self._files.find(self._root, detail=True)) or {}
+        """Yield all artifacts; temporary and other files are skipped."""
+        found = self._translate_errors(lambda: self._files.find(self._root, detail=True)) or {}
         for path, info in found.items():
             name = path[len(self._root) + 1 :]
             if ARTIFACT_NAME.fullmatch(name):
@@ -136,7 +134,7 @@ class FileStore:
 
     def _open(self) -> None:
         try:
-            # Listings are not kept: another process may have added or removed what they say.
+            # No cache of listings: other processes add and remove files.
             filesystem, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
             remedy = "s3:// needs the extra s3: pip install 'maabo-dist[s3]'"
@@ -147,12 +145,12 @@ class FileStore:
         self._process = os.getpid()
         self._root = root.rstrip("/")
         self._local = "file" in filesystem.protocol
-        # A bucket's client has errors of its own, which only the extra `s3` could name.
+        # The errors of a bucket's client cannot be imported without the extra `s3`.
         self._errors: type[Exception] = OSError if self._local else Exception
 
     @property
     def _files(self) -> Any:
-        if self._process != os.getpid():  # a bucket's connections do not survive a fork
+        if self._process != os.getpid():  # connections to a bucket do not survive a fork
             self._open()
         return self._opened
 
@@ -160,7 +158,7 @@ class FileStore:
         return f"{self._root}/{check_name(name)}"
 
     def _info(self, name: str) -> Any:
-        """What the file system says of the artifact; None if there is none."""
+        """Return the file system's information on an artifact; None if it does not exist."""
         path = self._path(name)
 
         def look() -> Any:
@@ -169,13 +167,13 @@ class FileStore:
             except FileNotFoundError:
                 return None
 
-        return self._reached(look)
+        return self._translate_errors(look)
 
     def _copy_to(self, target: Path, path: str) -> None:
         with replacing(target) as file:
             self._files.get_file(path, file.name)
 
-    def _reached(self, action: Callable[[], Any]) -> Any:
+    def _translate_errors(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
         except self._errors as error:
@@ -183,13 +181,13 @@ class FileStore:
 
 
 class MemoryStore:
-    """The in-memory twin, for tests."""
+    """A store in memory, for tests."""
 
     def __init__(self) -> None:
         self._content: dict[str, tuple[bytes, float]] = {}
 
     def has(self, name: str) -> bool:
-        """Whether an artifact of that name is there."""
+        """Return True if the store holds this artifact."""
         return check_name(name) in self._content
 
     def put(self, name: str, source: Path) -> None:
@@ -209,23 +207,23 @@ class MemoryStore:
         self._content.pop(check_name(name), None)
 
     def list(self) -> Iterator[Artifact]:
-        """Everything that is stored."""
+        """Yield all artifacts."""
         for name, (data, modified) in sorted(self._content.items()):
             yield Artifact(name, len(data), modified)
 
 
 def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now: float) -> list[str]:
-    """Remove what nobody refers to and is older than `older_than` seconds; returns the names removed."""
-    gone = [item.name for item in store.list() if item.name not in keep and now - item.modified > older_than]
-    for name in gone:
+    """Delete artifacts that are not in `keep` and older than `older_than` seconds, and return their names."""
+    garbage = [item.name for item in store.list() if item.name not in keep and now - item.modified > older_than]
+    for name in garbage:
         store.delete(name)
-    return gone
+    return garbage
 
 
 def _put_in_directory(source: Path, target: Path) -> None:
     try:
         os.utime(target)
-    except (FileNotFoundError, PermissionError):  # not there, or another user's: who may write beside it may replace it
+    except (FileNotFoundError, PermissionError):  # missing, or owned by another user and replaced
         make_directory(target.parent)
         _remove_abandoned(target.parent)
         with source.open("rb") as reading, replacing(target) as writing:
@@ -234,28 +232,28 @@ def _put_in_directory(source: Path, target: Path) -> None:
 
 def _remove_abandoned(directory: Path) -> None:
     for path in directory.glob(".*.tmp"):
-        with suppress(OSError):  # somebody else's, or somebody else was quicker
+        with suppress(OSError):  # owned by another user, or already removed
             if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 path.unlink()
 
 
 def _modified(info: dict[str, Any]) -> float:
     stated = info.get("mtime") or info.get("LastModified") or info.get("created")
-    value = stated or time.time()  # what has no known age is never garbage
+    value = stated or time.time()  # without a known age, an artifact is never garbage
     return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)
 
 
 MAX_FIGURE_BYTES = 64 << 20
-"""Bytes of text; exhibits are bounded far below it."""
+"""The maximum size of decompressed figure data, which is normally far smaller."""
 
 
 def figures_name(job: str) -> str:
-    """The name in the store."""
+    """Return the name of a job's figure data."""
     return f"exhibits/{job}"
 
 
 def store_figures(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
-    """Store what belongs to a job's final rules."""
+    """Store the figure data of a job's final rules."""
     from maabo_dist.report import dump_exhibits  # noqa: PLC0415 - pandas, which schedulers do not need
 
     with TemporaryDirectory(prefix="maabo-") as folder:
@@ -265,7 +263,7 @@ def store_figures(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
 
 
 def load_figures(store: ArtifactStore, job: str) -> "Exhibits | None":
-    """The exhibits of a job, if it has any."""
+    """Return the figure data of a job; None if it has none."""
     with TemporaryDirectory(prefix="maabo-") as folder:
         path = Path(folder) / "exhibits"
         try:

@@ -1,8 +1,8 @@
-"""`Tracing`: spans of what is done for a job, wherever it is done. Off unless MAABO_TRACES says where they go.
+"""`Tracing`: spans of the work on a job in all processes. Off unless MAABO_TRACES is set.
 
     request (HTTP) ─traceparent in JobSpec─► job (scheduler) ─traceparent in tasks─► evaluate, screen, rules (workers)
 
-When it is off, OpenTelemetry is not imported, spans do nothing, and a `traceparent` that comes in is passed on.
+When it is off, OpenTelemetry is not imported, spans do nothing, and an incoming `traceparent` is passed on.
 """
 
 import re
@@ -19,17 +19,17 @@ Kind = Literal["internal", "server", "consumer"]
 
 
 class Span:
-    """Something that is done, from when it is made until its end. This one is not recorded."""
+    """An operation from its start to `end`. This base class records nothing."""
 
     def __init__(self, traceparent: str | None) -> None:
         self.traceparent = traceparent
-        """For whoever goes on with it; None if there is nothing to go on with."""
+        """The parent of spans in other processes; None if there is no trace."""
 
-    def annotate(self, **facts: object) -> None:
-        """Say more about it."""
+    def annotate(self, **attributes: object) -> None:
+        """Set attributes of the span."""
 
     def end(self) -> None:
-        """It is done."""
+        """End the span."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,30 +43,30 @@ class Span:
 
 
 class Tracing:
-    """Opens spans. This one is off."""
+    """Creates spans. This base class is off."""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str], service_name: str) -> "Tracing":
-        """As MAABO_TRACES says: `otlp`, to where OTEL_… variables say, or `file:PATH`, as lines of JSON."""
-        wanted = environment.get(VARIABLE, "")
-        if not wanted:
+        """Read MAABO_TRACES: `otlp`, configured by OTEL_… variables, or `file:PATH` for lines of JSON."""
+        exporter = environment.get(VARIABLE, "")
+        if not exporter:
             return Tracing()
-        if wanted != "otlp" and not re.fullmatch(r"file:.+", wanted):
-            raise SettingsError(f"{VARIABLE} = {wanted!r}: give otlp or file:PATH, or leave it out.")
+        if exporter != "otlp" and not re.fullmatch(r"file:.+", exporter):
+            raise SettingsError(f"{VARIABLE} = {exporter!r} must be otlp or file:PATH.")
         try:
             from maabo_dist.cluster.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - optional
         except ImportError as error:
             raise SettingsError(f"{VARIABLE} needs the extra `tracing`: pip install 'maabo-dist[tracing]'.") from error
-        return OpenTelemetryTracing(wanted, environment.get("OTEL_SERVICE_NAME", service_name))
+        return OpenTelemetryTracing(exporter, environment.get("OTEL_SERVICE_NAME", service_name))
 
-    def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **facts: object) -> Span:  # noqa: ARG002
-        """A span that begins now, under a `traceparent` from elsewhere; without a parent it begins a trace."""
+    def span(self, name: str, parent: str | None = None, kind: Kind = "internal", **attributes: object) -> Span:  # noqa: ARG002
+        """Start a span under a `traceparent` from another process; without one, it starts a trace."""
         return Span(valid_traceparent(parent))
 
     def close(self) -> None:
-        """Send what is not sent yet."""
+        """Send all spans that are not sent yet."""
 
 
 def valid_traceparent(traceparent: str | None) -> str | None:
-    """A `traceparent` from outside if it is one; else nothing, as W3C asks."""
+    """Return a `traceparent` if it is valid, else None, as W3C requires."""
     return traceparent if traceparent is not None and _TRACEPARENT.fullmatch(traceparent) else None
