@@ -11,13 +11,11 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from maabo_dist._util.text import seconds_until
 from maabo_dist.cluster.address import redis_errors
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import open_redis
 from maabo_dist.console.commands import json_option
 from maabo_dist.console.tokens import (
     new_token_options,
@@ -163,7 +161,7 @@ def check_scheduler(settings: ClusterSettings) -> str:
     # Without retries: a Redis that is not there is an answer, too.
     with (
         redis_errors(settings.redis_url),
-        redis.Redis.from_url(settings.redis_url, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)) as client,
+        open_redis(settings, timeout=PATIENCE, retries=0) as client,
     ):
         found = _turning(client, settings)
     if not found:

@@ -9,10 +9,9 @@ from typing import Any
 import redis
 from celery import signals
 from celery.worker.state import active_requests
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.record import WorkerRecord
 
@@ -27,9 +26,7 @@ class Pulse:
 
     def __init__(self, settings: ClusterSettings, client: Any = None) -> None:
         self._settings = settings
-        self._redis = client or redis.Redis.from_url(
-            settings.redis_url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
-        )
+        self._redis = client or open_redis(settings, timeout=PATIENCE, retries=0)
         self._key: str | None = None
         self._processes = 0
         self._said = ""

@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from deploy.http_check import http_problem
 from deploy.local.plan import LOOPBACK, Component, Plan, worker_node
 from deploy.local.supervisor import Process
 from maabo_dist.cluster.broker import BROKER_ERRORS, make_celery
+from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 
 PING_SECONDS = 0.25
@@ -26,7 +23,7 @@ class HealthChecks:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         # Without retries, because the supervisor must not block.
-        self._redis: Any = redis.Redis.from_url(plan.settings.redis_url, socket_timeout=1, retry=Retry(NoBackoff(), 0))
+        self._redis: Any = open_redis(plan.settings, timeout=1, retries=0)
         self._celery = make_celery(plan.settings)
         self._scheduler_pid: int | None = None
 

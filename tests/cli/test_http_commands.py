@@ -204,7 +204,7 @@ def test_a_missing_scope_and_a_missing_token_have_different_messages(maabo, clus
         "maabo: This needs the scope 'submit'; the token has read. Use a token created with --scopes submit.\n"
     )
     assert nobody[2] == (
-        "maabo: No token came with the request. Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on "
+        "maabo: The request has no token. Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on "
         "the command line.\n"
     )
     assert (reader[0], nobody[0]) == (2, 2)
