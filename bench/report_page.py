@@ -59,8 +59,8 @@ def _report() -> str:
     chosen = MiningSettings(preset="paper", min_samples=20, gini=0.95, trees=1500, strategy="random", holdout=0.2)
     result = mine(columns, chosen, keep_records=True)
     document = result_document(result, {"name": "wide"})
-    document["rules"] = document["rules"][:RULES]
-    assert len(document["rules"]) == RULES
+    document = document.model_copy(update={"rules": document.rules[:RULES]})
+    assert len(document.rules) == RULES
     return report_page(document, exhibits_of(result, columns))
 
 

@@ -27,11 +27,12 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from maabo_dist._util.text import counted
+from maabo_dist.contract.result import ConsensusRecord, ResultDocument
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import FEWEST_ROWS, frame_from_arrays, prepare
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import Progress
-from maabo_dist.report.document import Document
 from maabo_dist.report.figures import Exhibits, exhibits_of
 from maabo_dist.report.notebook import MinedRule, rules_html
 from maabo_dist.report.stability import mine_with_repeats
@@ -158,16 +159,16 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
             columns, settings, wanted, jobs=effective_n_jobs(self.n_jobs), progress=progress, keep_records=True
         )
         self.rules_ = tuple(MinedRule.of(rule, columns.classes, columns.target) for rule in self.result_.rules)
-        self.repeats_ = document["repeats"]
-        self.stability_ = [rule["stability"] for rule in document["rules"]]
-        self.notes_ = (*table.notes, *document["notes"])
-        self._document = document | {"notes": list(self.notes_)}
+        self.repeats_ = document.repeats
+        self.stability_ = [rule.stability for rule in document.rules]
+        self.notes_ = (*table.notes, *document.notes)
+        self._document = document.model_copy(update={"notes": self.notes_})
         self._encoder = table.encoder
         self._columns: Columns | None = columns
         self._exhibits: Exhibits | None = None
         return self
 
-    def document(self) -> Document:
+    def document(self) -> ResultDocument:
         """The result document: what `maabo mine --format json` writes."""
         check_is_fitted(self)
         return self._document
@@ -196,7 +197,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         """One row per consensus rule of the repeats, the simplest first; `id` is None where `get_rules` has it not."""
         check_is_fitted(self)
         columns = ["id", "rule", "class", "rows", "stability", "precision"]
-        return pd.DataFrame(map(self._consensus_row, (self.repeats_ or {}).get("consensus", [])), columns=columns)
+        consensus = self.repeats_.consensus if self.repeats_ else ()
+        return pd.DataFrame(map(self._consensus_row, consensus), columns=columns)
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """(rows, rules): 1 where a rule covers a row, else 0."""
@@ -246,10 +248,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         """What a notebook shows: the rules, once there are some; before, scikit-learn's diagram."""
         if not hasattr(self, "rules_"):
             return str(estimator_html_repr(self))
-        document = self._document
-        said = search_text(document["search"], document["space"]["size"], document["settings"]["seed"])
-        count = f"{len(self.rules_):,} rule{'' if len(self.rules_) == 1 else 's'}"
-        return rules_html(self.rules_, f"RuleMiner: {count} from {said}", no_rules_reason(document))
+        title = f"RuleMiner: {counted(len(self.rules_), 'rule')} from {search_text(self._document)}"
+        return rules_html(self.rules_, title, no_rules_reason(self._document))
 
     def _repr_mimebundle_(self, **asked: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**asked)
@@ -258,15 +258,14 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _progress(self, _run: int, progress: Progress) -> bool | None:
         return None if self.progress is None else self.progress(progress)
 
-    def _consensus_row(self, entry: Document) -> dict[str, Any]:
-        stability = entry["stability"]
+    def _consensus_row(self, rule: ConsensusRecord) -> dict[str, Any]:
         return {
-            "id": entry["rule"],
-            "rule": entry["text"],
-            "class": self.classes_[self.result_.classes.index(entry["class"])],
-            "rows": entry["rows"],
-            "stability": stability["share"],
-            "precision": stability["precision"],
+            "id": rule.rule,
+            "rule": rule.text,
+            "class": self.classes_[self.result_.classes.index(rule.label)],
+            "rows": rule.rows,
+            "stability": rule.stability.share,
+            "precision": rule.stability.precision,
         }
 
     def _mining_settings(self) -> MiningSettings:
@@ -321,8 +320,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
                 "holdout_p": rule.holdout.p,
                 "holdout_q": rule.holdout.q,
             }
-        if self.repeats_ is not None:
-            row["stability"] = self.stability_[number]["share"]
+        if (stability := self.stability_[number]) is not None:
+            row["stability"] = stability.share
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from maabo_dist.contract.result import load_schema
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.probes import with_probes
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_document, load_schema, result_document, to_csv, to_markdown
+from maabo_dist.report import result_document, to_csv, to_markdown
 from maabo_dist.rules.publishing import rules_digest
 from maabo_dist.settings import MiningSettings
 from tests import factories
@@ -53,13 +54,13 @@ def test_no_probe_is_ever_shown(way):
     result = mined(columns, **WAYS[way])
 
     document = result_document(result, {"name": "table"})
-    Draft202012Validator(load_schema()).validate(json.loads(dump_document(document)))
+    Draft202012Validator(load_schema()).validate(json.loads(document.to_text()))
     assert result.rules
     assert result.noise.probes == WAYS[way].get("probes", 24)
     assert all(feature < columns.count for rule in result.rules for feature, _ in rule.logic)
-    assert "probe " not in dump_document(document["rules"]) + to_csv(document) + to_markdown(document)
-    assert document["dataset"]["fingerprint"] == columns.fingerprint
-    assert document["dataset"]["features"] == 12
+    assert "probe " not in json.dumps(document.to_json()["rules"]) + to_csv(document) + to_markdown(document)
+    assert document.dataset.fingerprint == columns.fingerprint
+    assert document.dataset.features == 12
 
 
 def test_the_search_sees_what_it_would_see_if_probes_were_columns():

@@ -9,16 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from maabo_dist.contract.conditions import Condition, Op, RuleKey
+from maabo_dist.contract.result import ResultDocument, StopReason, load_schema
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings
-from maabo_dist.report import dump_document, load_schema, result_document
-from maabo_dist.report.stability import mine_with_repeats, rule_key, with_repeats
+from maabo_dist.report import result_document
+from maabo_dist.report.stability import mine_with_repeats, with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings
 from maabo_dist.study import split_for
 from tests import factories
+from tests.documents import document_json, holdout_json, rule_json, support_json
 
 QUICK = MiningSettings(trees=30, min_samples=40)
 
@@ -32,34 +35,29 @@ def condition(feature, op="<=", value=1.0, **more):
     return {"feature": feature, "op": op, "value": value, **more}
 
 
-def part(n=10, right=9):
-    return {"n": n, "counts": {"no": n - right, "yes": right}}
-
-
 def a_rule(*conditions, name="R1", label="yes", train=10, held=(10, 9)):
-    return {
-        "id": name,
-        "class": label,
-        "conditions": list(conditions),
-        "train": part(train),
-        "validation": part(5),
-        "holdout": part(*held),
-    }
+    return rule_json(
+        *conditions,
+        id=name,
+        **{"class": label},
+        train=support_json(train),
+        validation=support_json(5, 4),
+        holdout=holdout_json(*held),
+    )
 
 
 def a_document(*rules, seed=0):
-    return {
-        "dataset": {"classes": ["no", "yes"], "target": "y", "parts": {"train": 7, "validation": 3, "holdout": 10}},
-        "settings": {"split_seed": seed},
-        "notes": [],
-        "rules": list(rules),
-        "repeats": None,
-    }
+    return document_json(*rules, settings={"split_seed": seed})
+
+
+def rule_key(rule):
+    conditions = [Condition(each["feature"], Op(each["op"]), each["value"]) for each in rule["conditions"]]
+    return RuleKey.of(rule["class"], conditions)
 
 
 def combined(document, repeated, threshold=0.5, asked=None):
     wanted = RepeatSettings(repeats=len(repeated) if asked is None else asked, consensus=threshold)
-    return with_repeats(document, repeated, wanted)
+    return with_repeats(ResultDocument.parse(document), list(map(ResultDocument.parse, repeated)), wanted).to_json()
 
 
 def consensus_of(document):
@@ -102,7 +100,10 @@ def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
 
 def test_a_rule_comes_back_with_the_same_class_columns_signs_and_levels_wherever_its_thresholds_are():
     rule = a_rule(condition("a"), condition("b", "=", "red"))
-    same = a_rule(condition("b", "=", "red", or_missing=True), condition("a", value=7.0, test={"p": 0.1}))
+    same = a_rule(
+        condition("b", "=", "red", or_missing=True),
+        condition("a", value=7.0),
+    )
     others = [
         a_rule(condition("a"), condition("b", "=", "red"), label="no"),
         a_rule(condition("a", ">"), condition("b", "=", "red")),
@@ -236,19 +237,21 @@ def test_the_document_follows_the_schema_and_has_the_digest_of_the_table_itself(
 
     result, document = mine_with_repeats(breast_cancer(), settings, RepeatSettings(repeats=3))
 
-    Draft202012Validator(load_schema()).validate(json.loads(dump_document(document)))
-    assert document["digest"] == result.digest == mine(breast_cancer(), settings).digest
-    assert document["repeats"]["done"] == 3
-    assert document["repeats"]["consensus"]
-    assert any(entry["rule"] is None for entry in document["repeats"]["consensus"])
+    Draft202012Validator(load_schema()).validate(json.loads(document.to_text()))
+    assert document.digest == result.digest == mine(breast_cancer(), settings).digest
+    assert document.repeats.done == 3
+    assert document.repeats.consensus
+    assert any(entry.rule is None for entry in document.repeats.consensus)
 
 
 def test_the_number_of_threads_changes_nothing():
     documents = [mine_with_repeats(breast_cancer(), QUICK, RepeatSettings(repeats=2), jobs=n)[1] for n in (1, 2)]
 
-    for document in documents:
-        document["search"]["seconds"] = 0
-    assert documents[0] == documents[1]
+    one, other = (
+        document.model_copy(update={"search": document.search.model_copy(update={"seconds": 0.0})})
+        for document in documents
+    )
+    assert one == other
 
 
 def test_a_stopped_repeat_does_not_count_and_ends_them():
@@ -267,12 +270,12 @@ def test_a_stop_of_the_table_itself_leaves_out_the_repeats():
         breast_cancer(), QUICK, RepeatSettings(repeats=2), progress=lambda run, progress: progress.trees > 10
     )
 
-    assert document["search"]["stopped"] == "asked"
-    assert document["repeats"]["done"] == 0
+    assert document.search.stopped is StopReason.REQUESTED
+    assert document.repeats.done == 0
 
 
 def test_without_repeats_the_document_is_that_of_the_result():
     result, document = mine_with_repeats(breast_cancer(), QUICK, RepeatSettings())
 
     assert document == result_document(result, {"name": "table"})
-    assert document["repeats"] is None
+    assert document.repeats is None

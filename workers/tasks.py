@@ -26,7 +26,7 @@ from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining.result import MiningResult, conclude
-from maabo_dist.report import Exhibits, dump_document, make_exhibits, result_document
+from maabo_dist.report import Exhibits, make_exhibits, result_document
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import count_pairs
@@ -151,7 +151,7 @@ class RulesTask(ClusterTask):
             return self._answer(message, "unavailable", str(error))
         try:
             result, exhibits = self._mined(task)
-            document = dump_document(result_document(result, _dataset(task)))
+            document = result_document(result, _dataset(task)).to_text()
         except (StoreError, OSError) as error:
             return self._answer(message, "unavailable", str(error))
         except MemoryError:

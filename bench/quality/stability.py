@@ -15,9 +15,10 @@ from bench.quality import methods
 from bench.quality.estimates import Estimate, group_by, mean, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
+from maabo_dist.contract.conditions import Op
+from maabo_dist.contract.result import ConsensusRecord, ResultDocument, RuleRecord
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
-from maabo_dist.report.document import Document
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
@@ -44,30 +45,30 @@ def measure(run: Run) -> Iterator[Record]:
                     yield record | {"rules": len(rules)} | _of_top(rules[:TOP], unseen, table.target)
 
 
-def _lists(document: Document) -> dict[str, list[Document]]:
-    rules = document["rules"]
-    simple = sorted(rules, key=lambda rule: (len(rule["conditions"]), -rule["train"]["n"] - rule["validation"]["n"]))
-    return {"as selected": rules, "simplest first": simple, "consensus": document["repeats"]["consensus"]}
+def _lists(document: ResultDocument) -> dict[str, Sequence[RuleRecord] | Sequence[ConsensusRecord]]:
+    rules, repeats = document.rules, document.repeats
+    simple = sorted(rules, key=lambda rule: (len(rule.conditions), -rule.train.n - rule.validation.n))
+    return {"as selected": rules, "simplest first": simple, "consensus": repeats.consensus if repeats else ()}
 
 
-def _of_top(rules: Sequence[Document], unseen: pd.DataFrame, target: str) -> Record:
-    precisions = [(unseen[target][_covered(rule, unseen)] == rule["class"]).mean() for rule in rules]
+def _of_top(rules: Sequence[RuleRecord | ConsensusRecord], unseen: pd.DataFrame, target: str) -> Record:
+    precisions = [(unseen[target][_covered(rule, unseen)] == rule.label).mean() for rule in rules]
     known = [float(value) for value in precisions if not np.isnan(value)]
-    sets = sorted({JOIN.join(sorted({each["feature"] for each in rule["conditions"]})) for rule in rules})
+    sets = sorted({JOIN.join(sorted({each.feature for each in rule.conditions})) for rule in rules})
     return {
         "top": len(rules),
-        "conditions": mean(len(rule["conditions"]) for rule in rules).value if rules else None,
+        "conditions": mean(len(rule.conditions) for rule in rules).value if rules else None,
         "feature_sets": len(sets),
         "features": GAP.join(sets),
         "unseen_precision": mean(known).value if known else None,
     }
 
 
-def _covered(rule: Document, frame: pd.DataFrame) -> pd.Series:
+def _covered(rule: RuleRecord | ConsensusRecord, frame: pd.DataFrame) -> pd.Series:
     covered = pd.Series(data=True, index=frame.index)
-    for condition in rule["conditions"]:
-        cells, bound = frame[condition["feature"]], condition["value"]
-        covered &= cells > bound if condition["op"] == ">" else cells <= bound
+    for condition in rule.conditions:
+        cells, bound = frame[condition.feature], condition.value
+        covered &= cells > bound if condition.op is Op.ABOVE else cells <= bound
     return covered
 
 

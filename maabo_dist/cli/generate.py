@@ -65,11 +65,12 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
     """Score RULES, the output of mine --json, against TRUTH, which generate wrote."""
+    from maabo_dist.contract.result import ResultDocument
     from maabo_dist.data.readers import read_table
-    from maabo_dist.research.synthetic.scoring import read_mined_rules, score
+    from maabo_dist.research.synthetic.scoring import score
     from maabo_dist.research.synthetic.truth import Truth, read_json
 
-    planted, mined = Truth.load(truth), read_mined_rules(read_json(rules), source=str(rules))
+    planted, mined = Truth.load(truth), ResultDocument.parse(read_json(rules), str(rules))
     result = score(mined, planted, None if data is None else read_table(data))
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))

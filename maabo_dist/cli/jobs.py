@@ -1,6 +1,5 @@
 """`maabo jobs`, `status`, `rules`, `pause`, `resume` and `cancel`."""
 
-import json
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from maabo_dist.console.tables import (
 from maabo_dist.contract.ids import SHORT_DIGITS, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobCommand, JobRecord
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError
 
 if TYPE_CHECKING:
@@ -96,22 +96,22 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     output = Output.from_options(values)
     cluster = connect(address, output.note)
     record = cluster.find(job)
-    document = json.loads(read_rules(cluster, record))
+    document = read_rules(cluster, record)
     output.print_rules(document)
-    if document["search"]["stopped"] == "running":
+    if document.running:
         output.note(f"job {short_id(record.id)} is {record.state.value}; these are the rules found so far.")
     return 0
 
 
-def read_rules(cluster: "Cluster", record: JobRecord) -> str:
-    """Return the rules of a job, final or so far; an error if there are none."""
+def read_rules(cluster: "Cluster", record: JobRecord) -> ResultDocument:
+    """Return the result document of a job, final or so far; an error if there is none."""
     if record.state is JobState.DONE:
-        return cluster.final_document(record.id)
+        return ResultDocument.parse_text(cluster.final_document(record.id))
     text = cluster.document(record.id)
     if text is None:
         check_not_failed(record)
         raise MaaboError(f"There are no rules yet: job {short_id(record.id)} is {record.state.value}.")
-    return text
+    return ResultDocument.parse_text(text)
 
 
 def _control_command(name: JobCommand, results: frozenset[JobState], help_text: str) -> click.Command:

@@ -13,12 +13,12 @@ from maabo_dist.cli.output import Output, explain_option, format_options, out_op
 from maabo_dist.cli.progress import graceful_interrupt, progress_display
 from maabo_dist.cli.source import Source, source_options
 from maabo_dist.console.commands import INTERRUPTED
-from maabo_dist.contract.result import StopReason
+from maabo_dist.contract.result import ResultDocument, StopReason
 from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.mining.result import MiningResult
-    from maabo_dist.report import Document, Exhibits
+    from maabo_dist.report import Exhibits
 
 _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 
@@ -51,11 +51,12 @@ def mine_command(jobs: int | None, **values: object) -> int:
     run = {"started": started.isoformat(timespec="seconds"), "jobs": threads}
     output.write_files(document, result.forest, run, figures)
     output.print_rules(document)
-    repeats = document["repeats"] or {"done": 0, "asked": 0}
-    return INTERRUPTED if result.search.stopped is StopReason.INTERRUPTED or repeats["done"] < repeats["asked"] else 0
+    repeats = document.repeats
+    unfinished = repeats is not None and repeats.done < repeats.asked
+    return INTERRUPTED if unfinished or result.search.stopped is StopReason.INTERRUPTED else 0
 
 
-def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits | None, MiningResult]":
+def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Exhibits | None, MiningResult]":
     with progress_display(quiet=output.quiet) as display:
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
@@ -66,7 +67,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[Document, Exhibits
         table, table_settings = source.prepare()
         output.explain(source.mining, table.columns.count)
         repeats = repeat_settings_of(source, table.columns)
-        repeat_documents: list[Document] = []
+        repeat_documents: list[ResultDocument] = []
         display.repeats = len(repeats)
         with graceful_interrupt(display):
             display.start_search()

@@ -12,11 +12,12 @@ import click
 from maabo_dist._util.files import replacing
 from maabo_dist.cli.options import section_option
 from maabo_dist.console.commands import Command, combine, print_note
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings
 
 if TYPE_CHECKING:
-    from maabo_dist.report import Document, Exhibits
+    from maabo_dist.report import Exhibits
     from maabo_dist.trees.forest import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
@@ -103,7 +104,7 @@ class Output:
 
     def write_files(
         self,
-        document: "Document",
+        document: ResultDocument,
         forest: "Forest | None",
         run: Mapping[str, Any],
         figures: "Exhibits | None" = None,
@@ -117,7 +118,7 @@ class Output:
         if self.report is not None:
             write_file(self.report, report_page(document, figures))
 
-    def print_rules(self, document: "Document") -> None:
+    def print_rules(self, document: ResultDocument) -> None:
         """Print the rules on stdout."""
         from maabo_dist import report  # noqa: PLC0415 - see write_files
 
@@ -126,7 +127,7 @@ class Output:
                 report.print_report(document, report.report_console(sys.stdout), only_rules=self.quiet)
                 return
             case "json":
-                text = report.dump_document(document)
+                text = document.to_text()
             case "csv":
                 text = report.to_csv(document)
             case "markdown":
@@ -136,7 +137,7 @@ class Output:
             case _:
                 text = report.to_pandas(document)
         click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system
-        for line in document["notes"]:
+        for line in document.notes:
             self.note(line)
 
 

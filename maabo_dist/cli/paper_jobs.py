@@ -1,6 +1,5 @@
 """Run the cases of an experiment as jobs of a cluster, several at a time."""
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from maabo_dist.cli.cluster import SubmitOptions, check_not_failed, leave_running
 from maabo_dist.cli.connection import ClusterAddress, connect
 from maabo_dist.cli.source import Source
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
@@ -89,4 +89,4 @@ def _wait_for_oldest(cluster: "Cluster", running: deque[str]) -> Outcome:
         for _ in cluster.follow(running[0]):
             pass
         check_not_failed(cluster.record(running[0]))
-        return Outcome.from_document(json.loads(cluster.final_document(running.popleft())))
+        return Outcome.from_document(ResultDocument.parse_text(cluster.final_document(running.popleft())))

@@ -1,10 +1,9 @@
 """`maabo report` and `maabo diff`: reports and comparisons of jobs and of saved runs."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +14,8 @@ from maabo_dist.cli.options import SectionedCommand
 from maabo_dist.cli.output import check_writable, write_file
 from maabo_dist.cli.watch import format_evidence
 from maabo_dist.console.commands import json_option, print_json, print_note
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
-
-if TYPE_CHECKING:
-    from maabo_dist.report import Document
 
 _HELP = """Write an HTML report of RESULT: a job, or the directory or rules.json of a run.
 
@@ -59,7 +56,7 @@ def _make_report(result: str, address: ClusterAddress) -> str:
     if _is_job(result):
         cluster = connect(address)
         record = cluster.find(result)
-        return report_page(json.loads(read_rules(cluster, record)), cluster.figures(record.id))
+        return report_page(read_rules(cluster, record), cluster.figures(record.id))
     document, figures = read_run(Path(result))
     try:
         return report_page(document, figures)
@@ -84,15 +81,14 @@ def diff_command(one: str, other: str, as_json: bool, address: ClusterAddress) -
     return 0
 
 
-def _read_document(result: str, address: ClusterAddress) -> "Document":
+def _read_document(result: str, address: ClusterAddress) -> ResultDocument:
     """Read the document of a file or directory with this name, or of the job with this id."""
     if not _is_job(result):
         from maabo_dist.report import read_run  # noqa: PLC0415 - see _make_report
 
         return read_run(Path(result))[0]
     cluster = connect(address)
-    document: Document = json.loads(read_rules(cluster, cluster.find(result)))
-    return document
+    return read_rules(cluster, cluster.find(result))
 
 
 def _is_job(result: str) -> bool:
@@ -128,4 +124,4 @@ def _unmatched_line(rule: dict[str, Any]) -> str:
 
 
 def _rule_line(rule: dict[str, Any]) -> str:
-    return f"  {rule['id']}  {printable(rule['text'])}  {format_evidence(rule)}"
+    return f"  {rule['id']}  {printable(rule['text'])}  {format_evidence(rule['n'], rule['validation']['precision'])}"

@@ -1,6 +1,5 @@
 """`maabo submit`: the same as `maabo mine`, on a cluster."""
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from maabo_dist.console.commands import combine
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState, Priority
 from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.settings import RepeatSettings
 
@@ -105,7 +105,7 @@ def _wait(cluster: "Cluster", jobs: list[JobRecord], repeating: RepeatSettings, 
     if record.state is not JobState.DONE and repeats:
         output.note(describe_running([each.id for each in repeats]))
     check_not_failed(record)
-    document = json.loads(cluster.final_document(first.id))
+    document = ResultDocument.parse_text(cluster.final_document(first.id))
     if repeats:
         # pandas and numba take half a second to import, and most jobs have no repeats.
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
@@ -117,14 +117,15 @@ def _wait(cluster: "Cluster", jobs: list[JobRecord], repeating: RepeatSettings, 
     output.print_rules(document)
 
 
-def _repeat_documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[Any]:
+def _repeat_documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[ResultDocument]:
     """Return the documents of the repeats that are done, and report the others."""
     for record in repeats:
         try:
             check_not_failed(record)
         except MaaboError as error:
             output.note(str(error))
-    return [json.loads(cluster.final_document(each.id)) for each in repeats if each.state is JobState.DONE]
+    done = [each.id for each in repeats if each.state is JobState.DONE]
+    return [ResultDocument.parse_text(cluster.final_document(job)) for job in done]
 
 
 def _print_job(record: JobRecord, output: Output) -> None:

@@ -1,9 +1,8 @@
 """`maabo watch`, and waiting for jobs to end."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +14,7 @@ from maabo_dist.console.tables import format_duration
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.result import ResultDocument
 
 if TYPE_CHECKING:
     from maabo_dist.cli.cluster import Cluster
@@ -81,19 +81,18 @@ class NewRules:
 
     def lines(self, document: str | None) -> Iterator[str]:
         """Yield a line for each new rule, up to `MAX_NEW_RULES`."""
-        rules = [] if document is None else json.loads(document)["rules"]
-        new = [rule for rule in rules if rule["text"] not in self._printed]
-        self._printed |= {rule["text"] for rule in new}
+        rules = () if document is None else ResultDocument.parse_text(document).rules
+        new = [rule for rule in rules if rule.text not in self._printed]
+        self._printed |= {rule.text for rule in new}
         for rule in new[:MAX_NEW_RULES]:
-            yield f"{printable(rule['text'])}  {format_evidence(rule)}"
+            yield f"{printable(rule.text)}  {format_evidence(rule.n, rule.validation.precision)}"
         if len(new) > MAX_NEW_RULES:
             yield f"… and {len(new) - MAX_NEW_RULES:,} more"
 
 
-def format_evidence(rule: dict[str, Any]) -> str:
+def format_evidence(n: int, precision: float | None) -> str:
     """Format the evidence of a rule: `(n 120, precision 0.83 on validation rows)`."""
-    precision = rule["validation"]["precision"]
-    return f"(n {rule['n']:,}" + ("" if precision is None else f", precision {precision:.2f} on validation rows") + ")"
+    return f"(n {n:,}" + ("" if precision is None else f", precision {precision:.2f} on validation rows") + ")"
 
 
 def _show(display: Display, record: JobRecord) -> None:

@@ -99,13 +99,15 @@ def _evidence(part: Mapping[str, Any]) -> Evidence:
 def exported(document: dict[str, Any], form: str, table_name: str = "data") -> str:
     """The rules in one of the formats of `maabo mine`: json, csv, markdown, sql or pandas."""
     from maabo_dist import report
+    from maabo_dist.contract.result import ResultDocument
 
+    parsed = ResultDocument.parse(document)
     forms: dict[str, Callable[[], str]] = {
-        "json": lambda: report.dump_document(document),
-        "csv": lambda: report.to_csv(document),
-        "markdown": lambda: report.to_markdown(document),
-        "sql": lambda: report.to_sql(document, table_name),
-        "pandas": lambda: report.to_pandas(document),
+        "json": parsed.to_text,
+        "csv": lambda: report.to_csv(parsed),
+        "markdown": lambda: report.to_markdown(parsed),
+        "sql": lambda: report.to_sql(parsed, table_name),
+        "pandas": lambda: report.to_pandas(parsed),
     }
     if form not in forms:
         raise SettingsError(f"Rules are not written as {form!r}. Known are {', '.join(forms)}.")

@@ -1,6 +1,5 @@
 """`QueueClient`: a client of a cluster that talks to its Redis, and the upload of tables."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from maabo_dist.contract.ids import DIGITS, NoSuchJobError, match_one, parse_pre
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import Request
 from maabo_dist.contract.record import PAST_TENSE, ClusterRecord, JobCommand, JobRecord, is_applied
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class QueueClient:
 
     def _read_final(self, job: str) -> str | None:
         text = self.document(job)
-        return None if text is None or json.loads(text)["search"]["stopped"] == "running" else text
+        return None if text is None or ResultDocument.parse_text(text).running else text
 
     def _cause(self) -> str:
         return "No scheduler is running." if self.cluster() is None else "The schedulers did not respond."

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.result import RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots.style import (
     LITERAL,
@@ -30,7 +31,6 @@ from maabo_dist.plots.style import (
     shortened,
     style_axes,
 )
-from maabo_dist.report.document import conditions_of
 from maabo_dist.report.wording import conditions_text, number_text
 
 WIDTH, HEIGHT = 3.3, 2.0
@@ -59,8 +59,8 @@ def plot_rule(shown: Shown, rule: RuleName, ax: Axes | Sequence[Axes] | None = N
     told, entry = rule_of(shown, rule)
     exhibits = exhibits_of(shown)
     marked = _marked(told, entry, exhibits["histograms"])
-    axes = _made(marked, told, exhibits["classes"]) if ax is None else _given(ax, len(marked), told["id"])
-    own = exhibits["classes"].index(told["class"]) if told["class"] in exhibits["classes"] else len(exhibits["classes"])
+    axes = _made(marked, told, exhibits["classes"]) if ax is None else _given(ax, len(marked), told.id)
+    own = exhibits["classes"].index(told.label) if told.label in exhibits["classes"] else len(exhibits["classes"])
     for place, each in zip(axes, marked, strict=True):
         levels = each.picture["kind"] == "levels"
         palette = style_axes(place, left=False, bottom=not levels)
@@ -77,24 +77,24 @@ def stacked(own: int, count: int, palette: Palette) -> Stack:
     return [(group, palette.of_class(group, own, count)) for group in order]
 
 
-def _marked(rule: Mapping[str, Any], entry: Mapping[str, Any], histograms: Sequence[Mapping[str, Any]]) -> list[Marked]:
+def _marked(rule: RuleRecord, entry: Mapping[str, Any], histograms: Sequence[Mapping[str, Any]]) -> list[Marked]:
     """Conditions on one column stand on one histogram."""
     found: dict[int, list[Condition]] = {}
-    for condition, place in zip(conditions_of(rule), entry["histograms"], strict=True):
+    for condition, place in zip(rule.premise, entry["histograms"], strict=True):
         found.setdefault(place, []).append(condition)
     return [Marked(histograms[place], tuple(conditions)) for place, conditions in found.items()]
 
 
-def _made(marked: Sequence[Marked], rule: Mapping[str, Any], classes: Sequence[str | None]) -> list[Axes]:
+def _made(marked: Sequence[Marked], rule: RuleRecord, classes: Sequence[str | None]) -> list[Axes]:
     most = max((len(each.picture.get("levels", ())) for each in marked), default=0)
     axes = new_row(len(marked), WIDTH, max(HEIGHT, 0.7 + 0.2 * most), most=3)
     if axes:
         across = min(3, len(axes))
-        text = fill(printable(rule["text"]), 46 * across, max_lines=3, placeholder=" …")
+        text = fill(printable(rule.text), 46 * across, max_lines=3, placeholder=" …")
         figure, palette = axes[0].figure.figure, palette_for(axes[0])
         names = [name or "others" for name in classes]
         class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
-        figure.suptitle(f"{rule['id']}: {text}", x=0.01, ha="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
+        figure.suptitle(f"{rule.id}: {text}", x=0.01, ha="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
     return axes
 
 

@@ -1,11 +1,11 @@
 """Precision against coverage: an arrow a rule, from training rows to rows that did not make it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import log10
-from typing import Any
 
 from matplotlib.axes import Axes
 
+from maabo_dist.contract.result import Part, ResultDocument, RuleRecord
 from maabo_dist.plots.style import (
     LITERAL,
     SMALL,
@@ -19,14 +19,13 @@ from maabo_dist.plots.style import (
     set_title,
     style_axes,
 )
-from maabo_dist.report.document import Document
 from maabo_dist.report.summary import funnel_steps
 
 MOST_NAMED = 24
 """Rules whose arrows have names; of more, names would hide arrows."""
 
 Spot = tuple[float, float]
-Drawn = tuple[Mapping[str, Any], Spot, Spot]
+Drawn = tuple[RuleRecord, Spot, Spot]
 """A rule, and where its arrow begins and ends."""
 
 
@@ -35,10 +34,10 @@ def plot_precision_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
     document = document_of(shown)
     ax = ax or new_axes(6.4, 4.2)
     palette = style_axes(ax)
-    classes = document["dataset"]["classes"]
-    later = "holdout" if document["dataset"]["parts"]["holdout"] else "validation"
-    rules = [(rule, *_ends(rule, later)) for rule in document["rules"] if rule["train"]["precision"] is not None]
-    colours = [_colour(rule, classes, palette) for rule, _, _ in rules]
+    classes = document.dataset.classes
+    later: Part = "holdout" if document.dataset.parts.holdout else "validation"
+    rules = [(rule, *_ends(rule, later)) for rule in document.rules if rule.train.precision is not None]
+    colours = [_colour(rule.label, classes, palette) for rule, _, _ in rules]
     for gid, place, size in (("train", 1, 13), ("later", 2, 5)):
         spots = [entry[place] for entry in rules]
         dots = ax.scatter([x for x, _ in spots], [y for _, y in spots], s=size, zorder=3, edgecolors=colours)
@@ -54,16 +53,15 @@ def plot_precision_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _ends(rule: Mapping[str, Any], later: str) -> tuple[Spot, Spot]:
+def _ends(rule: RuleRecord, later: Part) -> tuple[Spot, Spot]:
     """Coverage and precision on training rows and later; a rule that covers nothing later stays where it is."""
-    start, end = (
-        (part["n"] / max(1, part["rows"]), part["precision"]) for part in (rule["train"], rule[later] or rule["train"])
-    )
-    return start, start if end[1] is None else end
+    train, unseen = rule.train, rule.supports.get(later, rule.train)
+    start = train.n / max(1, train.rows), train.precision or 0.0
+    return start, start if unseen.precision is None else (unseen.n / max(1, unseen.rows), unseen.precision)
 
 
-def _colour(rule: Mapping[str, Any], classes: list[str], palette: Palette) -> str:
-    own = classes.index(rule["class"])
+def _colour(label: str, classes: Sequence[str], palette: Palette) -> str:
+    own = classes.index(label)
     return palette.of_class(own, own, len(classes))
 
 
@@ -89,7 +87,7 @@ def _names(rules: Sequence[Drawn]) -> Iterator[tuple[str, Spot, Spot]]:
             groups.append([drawn])
     for group in groups:
         _, start, end = group[0]
-        yield ", ".join(rule["id"] for rule, _, _ in group), start, end
+        yield ", ".join(rule.id for rule, _, _ in group), start, end
 
 
 def _name(ax: Axes, name: str, start: Spot, end: Spot, palette: Palette) -> None:
@@ -106,18 +104,17 @@ def _name(ax: Axes, name: str, start: Spot, end: Spot, palette: Palette) -> None
     )
 
 
-def _frame(ax: Axes, document: Document, spots: list[Spot], palette: Palette) -> None:
+def _frame(ax: Axes, document: ResultDocument, spots: list[Spot], palette: Palette) -> None:
     low = max(0.0, min([0.9, *(y for _, y in spots)]) - 0.05)
     ax.set_xlim(0, 1.08 * max([0.02, *(x for x, _ in spots)]))
     ax.set_ylim(low, 1 + 0.04 * (1 - low))
     ax.grid(axis="y", color=palette.grid, linewidth=0.8)
     ax.set_axisbelow(True)
     percent_axis(ax.xaxis)
-    classes = document["dataset"]["classes"]
-    for name in dict.fromkeys(rule["class"] for rule in document["rules"]):
-        rate = document["dataset"]["base_rates"][name]
+    for name in dict.fromkeys(rule.label for rule in document.rules):
+        rate = document.dataset.base_rates[name]
         if rate is not None and rate > low:
-            colour = _colour({"class": name}, classes, palette)
+            colour = _colour(name, document.dataset.classes, palette)
             ax.axhline(rate, color=colour, linewidth=1, linestyle=(0, (3, 4)), zorder=1)
 
 
@@ -125,7 +122,7 @@ def plot_funnel(shown: Shown, ax: Axes | None = None) -> Axes:
     """A bar a sieve, on a logarithmic scale: the first has all leaves, the last the rules."""
     document = document_of(shown)
     steps = funnel_steps(document)
-    counts = [document["funnel"][step.key] for step in steps]
+    counts = [step.leaves for step in steps]
     ax = ax or new_axes(6.4, 0.6 + 0.28 * len(steps))
     palette = style_axes(ax, left=False, bottom=False)
     colours = [*[palette.rest] * (len(steps) - 1), palette.accent]

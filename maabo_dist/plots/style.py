@@ -13,10 +13,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from maabo_dist._util.text import printable
+from maabo_dist.contract.result import ResultDocument, RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
-from maabo_dist.report.document import Document, result_document
+from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
 from maabo_dist.report.figures import Exhibits
 from maabo_dist.rules.rule import Rule
@@ -175,7 +175,7 @@ def percent(share: float) -> str:
 class Miner(Protocol):
     """A fitted `RuleMiner`."""
 
-    def document(self) -> Document:
+    def document(self) -> ResultDocument:
         """The result document."""
         ...
 
@@ -184,21 +184,21 @@ class Miner(Protocol):
         ...
 
 
-Shown = Miner | MiningResult | Mapping[str, Any] | tuple[Document, Exhibits | None]
+Shown = Miner | MiningResult | ResultDocument | Mapping[str, Any] | tuple[ResultDocument, Exhibits | None]
 """A fitted miner, a result, a document or exhibits, or the two together as `read_run` gives them."""
-RuleName = Rule | Mapping[str, Any] | str | int
+RuleName = Rule | RuleRecord | str | int
 """A rule, its id, or its place from 0."""
 
 
-def document_of(shown: Shown) -> Document:
+def document_of(shown: Shown) -> ResultDocument:
     """The result document."""
     match shown:
         case MiningResult():
             return result_document(shown, {"name": "table"})
-        case Mapping() if shown.get("format") == DOCUMENT_FORMAT:
-            return dict(shown)
-        case (Mapping() as document, _):
-            return document_of(document)
+        case ResultDocument():
+            return shown
+        case (ResultDocument() as document, _):
+            return document
         case _ if hasattr(shown, "document"):
             return shown.document()
     raise SettingsError(f"This picture needs a document, not {_named(shown)}. {_REMEDY}")
@@ -209,7 +209,7 @@ def exhibits_of(shown: Shown) -> Exhibits:
     match shown:
         case Mapping() if shown.get("format") == EXHIBITS_FORMAT:
             return dict(shown)
-        case (Mapping(), Mapping() as exhibits):
+        case (ResultDocument(), Mapping() as exhibits):
             return exhibits_of(exhibits)
         case MiningResult():
             raise SettingsError("A result alone has no exhibits. Pass maabo_dist.report.exhibits_of(result, columns).")
@@ -218,30 +218,30 @@ def exhibits_of(shown: Shown) -> Exhibits:
     raise SettingsError(f"This picture needs exhibits, not {_named(shown)}. {_REMEDY}")
 
 
-def rule_of(shown: Shown, rule: RuleName) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def rule_of(shown: Shown, rule: RuleName) -> tuple[RuleRecord, Mapping[str, Any]]:
     """A rule in the document, and what is exhibited of it."""
     document, exhibits = document_of(shown), exhibits_of(shown)
-    if exhibits["digest"] != document["digest"]:
+    if exhibits["digest"] != document.digest:
         raise SettingsError("These exhibits are of other rules than this document. Pass those of the same run.")
     found = _found(document, rule)
-    entry = next((entry for entry in exhibits["rules"] if entry["id"] == found["id"]), None)
+    entry = next((entry for entry in exhibits["rules"] if entry["id"] == found.id), None)
     if entry is None:
-        raise SettingsError(f"{found['id']} has no exhibits: only the first {len(exhibits['rules'])} rules have.")
+        raise SettingsError(f"{found.id} has no exhibits: only the first {len(exhibits['rules'])} rules have.")
     return found, entry
 
 
-def _found(document: Document, rule: RuleName) -> Mapping[str, Any]:
-    rules = document["rules"]
+def _found(document: ResultDocument, rule: RuleName) -> RuleRecord:
+    rules = document.rules
     if isinstance(rule, int):
         if not 0 <= rule < len(rules):
             raise SettingsError(f"There is no rule at place {rule}; there are {len(rules)} rules, the first is 0.")
-        return dict(rules[rule])
-    name = rule.id if isinstance(rule, Rule) else rule if isinstance(rule, str) else rule.get("id")
-    found = next((entry for entry in rules if entry["id"] == name), None)
+        return rules[rule]
+    name = rule if isinstance(rule, str) else rule.id
+    found = next((entry for entry in rules if entry.id == name), None)
     if found is None:
         last = f"they are R1 to R{len(rules)}" if rules else "there are none"
         raise SettingsError(f"There is no rule {name!r} among these rules; {last}.")
-    return dict(found)
+    return found
 
 
 _REMEDY = "Pass a fitted RuleMiner, or what maabo_dist.report.read_run gives of a run with --report."

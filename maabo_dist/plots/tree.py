@@ -62,14 +62,14 @@ def plot_tree(shown: Shown, rule: RuleName, ax: Axes | None = None) -> Axes:
     deep, rows = max(spot.depth for spot in spots), max(spot.row for spot in spots)
     ax = ax or new_axes(1.3 + _STEP * deep, 0.9 + 0.46 * rows)
     palette = style_axes(ax, left=False, bottom=False)
-    own = classes.index(told["class"]) if told["class"] in classes else len(classes)
+    own = classes.index(told.label) if told.label in classes else len(classes)
     for spot in spots:
         for number, child in enumerate(spot.children):
             _edge(ax, spot, child, palette, side="no" if number else "yes")
     for spot in spots:
         _draw(ax, spot, stacked(own, len(classes), palette), palette)
     ax.set(xticks=[], yticks=[], xlim=(-0.05, deep + 0.6), ylim=(rows + 0.5, -0.75))
-    set_title(ax, f"{told['id']}, from tree {told['source']['tree'] + 1:,}", palette)
+    set_title(ax, f"{told.id}, from tree {told.source.tree + 1:,}", palette)
     legend_above(ax, [name or "others" for name in classes], palette)
     return ax
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maabo_dist.report.diff import diff_documents
-    from maabo_dist.report.document import Document, dump_document, load_schema, result_document
+    from maabo_dist.report.document import result_document
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
     from maabo_dist.report.figures import Exhibits, dump_exhibits, exhibits_of, make_exhibits
     from maabo_dist.report.html import report_page
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
 
 _HOMES = {
-    "Document": "document",
     "Exhibits": "figures",
     "condition_text": "wording",
     "conditions_text": "wording",
     "diff_documents": "diff",
-    "dump_document": "document",
     "dump_exhibits": "figures",
     "exhibits_of": "figures",
     "explained": "plan_summary",
-    "load_schema": "document",
     "make_exhibits": "figures",
     "make_folder": "run_folder",
     "print_report": "terminal",
@@ -41,16 +38,13 @@ _HOMES = {
 }
 
 __all__ = [
-    "Document",
     "Exhibits",
     "condition_text",
     "conditions_text",
     "diff_documents",
-    "dump_document",
     "dump_exhibits",
     "exhibits_of",
     "explained",
-    "load_schema",
     "make_exhibits",
     "make_folder",
     "print_report",

@@ -7,13 +7,12 @@ carry the exact thresholds, so that they pick the very rows that the rule covers
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
-from maabo_dist.report.wording import conditions_text, dropped_texts
+from maabo_dist.contract.result import ConditionRecord, DatasetInfo, ResultDocument, RuleRecord
+from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -23,55 +22,52 @@ _STABILITY_CELLS = ("share", "returns", "repeats", "precision")
 _HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
 
 
-def to_csv(document: Document) -> str:
+def to_csv(document: ResultDocument) -> str:
     """One line a rule after a header (RFC 4180); cells that a spreadsheet would take for a formula are defused."""
-    rows = [_csv_cells(rule) for rule in document["rules"]]
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(_csv_header(document["dataset"]["classes"]))
-    writer.writerows(rows)
+    writer.writerow(_csv_header(document.dataset.classes))
+    writer.writerows(map(_csv_cells, document.rules))
     return text.getvalue()
 
 
-def to_markdown(document: Document) -> str:
+def to_markdown(document: ResultDocument) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
-    lost = any(rule.get("dropped") for rule in document["rules"])
-    repeated = bool(document.get("repeats"))
+    lost = any(rule.dropped for rule in document.rules)
+    repeated = document.repeats is not None
     lines = [
         "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |"
         + (" comes back |" if repeated else "")
         + (" dropped |" if lost else ""),
         "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if repeated else "") + ("---|" if lost else ""),
-        *(f"| {' | '.join(_markdown_cells(rule, document, lost=lost))} |" for rule in document["rules"]),
+        *(f"| {' | '.join(_markdown_cells(rule, document, lost=lost))} |" for rule in document.rules),
     ]
     return "\n".join(lines) + "\n"
 
 
-def to_sql(document: Document, table: str = "data") -> str:
+def to_sql(document: ResultDocument, table: str = "data") -> str:
     """One SELECT a rule, in SQL that every common database reads."""
     return "".join(
-        f"-- {_caption(rule, document)}\n"
-        f"SELECT {_sql_text(rule['id'])} AS rule, * FROM {_sql_name(table)}\nWHERE {_sql_where(conditions_of(rule))};\n"
-        for rule in document["rules"]
+        f"-- {_caption(rule, document.dataset)}\n"
+        f"SELECT {_sql_text(rule.id)} AS rule, * FROM {_sql_name(table)}\nWHERE {_sql_where(rule.premise)};\n"
+        for rule in document.rules
     )
 
 
-def to_pandas(document: Document) -> str:
+def to_pandas(document: ResultDocument) -> str:
     """One assignment a rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
     return "".join(
-        f"# {_caption(rule, document)}\n{rule['id']} = {_pandas_rows(conditions_of(rule))}\n"
-        for rule in document["rules"]
+        f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in document.rules
     )
 
 
-def _caption(rule: Mapping[str, Any], document: Document) -> str:
-    """A comment on one line, whatever the names hold."""
-    precision = rule["train"]["precision"]
-    shown = "" if precision is None else f", precision {precision:.3f}"
-    return printable(f"{rule['id']}: {predicted_text(rule, document)} (n {rule['n']}{shown})")
+def _caption(rule: RuleRecord, dataset: DatasetInfo) -> str:
+    """A comment on one line, whatever the names contain."""
+    precision = "" if rule.train.precision is None else f", precision {rule.train.precision:.3f}"
+    return printable(f"{rule.id}: {predicted_text(rule, dataset)} (n {rule.n}{precision})")
 
 
-def _csv_header(classes: list[str]) -> list[str]:
+def _csv_header(classes: Sequence[str]) -> list[str]:
     return [
         *("rule", "if", "then", "n", "gini"),
         *(f"n[{name}]" for name in classes),
@@ -84,50 +80,54 @@ def _csv_header(classes: list[str]) -> list[str]:
     ]
 
 
-def _csv_cells(rule: Mapping[str, Any]) -> list[object]:
-    similar, source, held = rule["most_similar"] or {}, rule["source"], rule["holdout"] or {}
+def _csv_cells(rule: RuleRecord) -> list[object]:
+    similar, source = rule.most_similar, rule.source
     return [
-        rule["id"],
-        *(_defused(conditions_text(conditions_of(rule), exact=True)), _defused(rule["class"])),
-        *(rule["n"], rule["gini"]),
-        *rule["counts"].values(),
-        *(rule["train"][cell] for cell in _SUPPORT_CELLS),
-        *(rule["validation"][cell] for cell in _SUPPORT_CELLS),
-        *(held.get(cell) for cell in _HELD_OUT_CELLS),
-        *(rule["unique"], similar.get("rule"), similar.get("similarity")),
-        *(source["tree"], source["depth"], source["score"], _defused("; ".join(source["subset"]))),
-        rule["displaced_total"],
-        _p_values(rule["conditions"]),
-        _defused("; ".join(conditions_text([condition], exact=True) for condition, _ in dropped_of(rule))),
-        _p_values(rule.get("dropped", [])),
-        *((rule.get("stability") or {}).get(cell) for cell in _STABILITY_CELLS),
+        rule.id,
+        *(_defuse(conditions_text(rule.premise, exact=True)), _defuse(rule.label)),
+        *(rule.n, rule.gini),
+        *rule.counts.values(),
+        *_cells(rule.train, _SUPPORT_CELLS),
+        *_cells(rule.validation, _SUPPORT_CELLS),
+        *_cells(rule.holdout, _HELD_OUT_CELLS),
+        *(rule.unique, *_cells(similar, ("rule", "similarity"))),
+        *(source.tree, source.depth, source.score, _defuse("; ".join(source.subset))),
+        rule.displaced_total,
+        _p_values(rule.conditions),
+        _defuse("; ".join(conditions_text([record.condition], exact=True) for record in rule.dropped)),
+        _p_values(rule.dropped),
+        *_cells(rule.stability, _STABILITY_CELLS),
     ]
 
 
-def _p_values(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """One for each condition of the document, in its order."""
-    return "; ".join(f"{condition['test']['p']:.3g}" for condition in conditions if condition.get("test"))
+def _cells(record: object, fields: Iterable[str]) -> list[object]:
+    """The fields of a record; empty cells where there is none."""
+    return [None if record is None else getattr(record, field) for field in fields]
 
 
-def _defused(text: str) -> str:
+def _p_values(conditions: Iterable[ConditionRecord]) -> str:
+    """One for each condition that was tested, in their order."""
+    return "; ".join(f"{each.test.p:.3g}" for each in conditions if each.test and each.test.p is not None)
+
+
+def _defuse(text: str) -> str:
     """The text with an apostrophe before what a spreadsheet would run; a plain number such as the class -1 is safe."""
     risky = text.startswith(_FORMULA_STARTS) and not _PLAIN_NUMBER.fullmatch(text)
     return f"'{text}" if risky else text
 
 
-def _markdown_cells(rule: Mapping[str, Any], document: Document, *, lost: bool) -> list[str]:
-    """`lost` adds what rules lost."""
-    parts = (rule["train"], rule["validation"], rule["holdout"] or {})
+def _markdown_cells(rule: RuleRecord, document: ResultDocument, *, lost: bool) -> list[str]:
+    """`lost` adds a column for dropped conditions."""
     return [
-        rule["id"],
-        _markdown_text(conditions_text(conditions_of(rule))),
-        _markdown_text(predicted_text(rule, document)),
-        f"{rule['n']:,}",
-        f"{rule['gini']:.3f}",
-        *(_rounded(part.get("precision")) for part in parts),
-        _rounded(rule["validation"]["lift"]),
-        *([_rounded(rule["stability"]["share"])] if document.get("repeats") else []),
-        *([_markdown_text(", ".join(dropped_texts(dropped_of(rule))))] if lost else []),
+        rule.id,
+        _markdown_text(conditions_text(rule.premise)),
+        _markdown_text(predicted_text(rule, document.dataset)),
+        f"{rule.n:,}",
+        f"{rule.gini:.3f}",
+        *(_rounded(part.precision if part else None) for part in (rule.train, rule.validation, rule.holdout)),
+        _rounded(rule.validation.lift),
+        *([_rounded(rule.stability.share if rule.stability else None)] if document.repeats else []),
+        *([_markdown_text(", ".join(dropped_texts(rule.dropped)))] if lost else []),
     ]
 
 

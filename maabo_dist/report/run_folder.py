@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from maabo_dist._util.files import replacing
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, SettingsError
-from maabo_dist.report.document import FORMAT as DOCUMENT_FORMAT
-from maabo_dist.report.document import Document, dump_document
 from maabo_dist.report.exports import to_csv
 from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
 from maabo_dist.report.figures import Exhibits, dump_exhibits
@@ -36,11 +35,15 @@ def make_folder(path: Path) -> None:
 
 
 def write_folder(
-    path: Path, document: Document, forest: Forest | None, run: Mapping[str, Any], exhibits: Exhibits | None = None
+    path: Path,
+    document: ResultDocument,
+    forest: Forest | None,
+    run: Mapping[str, Any],
+    exhibits: Exhibits | None = None,
 ) -> None:
     """Write the files, each whole or not at all; `run` is what only the caller knows, such as the start time."""
     try:
-        _write(path / RULES, dump_document(document))
+        _write(path / RULES, document.to_text())
         _write(path / "rules.csv", to_csv(document))
         if forest is not None:
             forest.save(path / "trees.bin")
@@ -52,41 +55,45 @@ def write_folder(
         raise SettingsError(f"--out {str(path)!r}: writing failed ({error.strerror}).") from error
 
 
-def read_run(path: Path) -> tuple[Document, Exhibits | None]:
+def read_run(path: Path) -> tuple[ResultDocument, Exhibits | None]:
     """The document of a run, by its folder or by the file itself, and the exhibits beside it, if there are any."""
     file = path / RULES if path.is_dir() else path
-    document = _read(file, DOCUMENT_FORMAT)
+    document = ResultDocument.parse(_read(file), repr(str(file)))
     beside = file.with_name(EXHIBITS)
-    return document, _read(beside, EXHIBITS_FORMAT) if beside.is_file() else None
+    return document, _read_exhibits(beside) if beside.is_file() else None
 
 
-def _read(path: Path, wanted: str) -> Document:
+def _read(path: Path) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FormatError(f"{str(path)!r} cannot be read ({error.strerror}). Give a run's folder or file.") from error
     except ValueError as error:
         raise FormatError(f"{str(path)!r} is not JSON in UTF-8. Give a run's folder, or its {RULES}.") from error
-    said = found.get("format") if isinstance(found, dict) else None
-    if not isinstance(found, dict) or said != wanted:
-        raise FormatError(f"{str(path)!r} says that its format is {said!r}; {wanted!r} is wanted.")
-    return found
 
 
-def run_record(document: Document, run: Mapping[str, Any]) -> Document:
-    """What it takes to repeat the run and to see that it came out the same."""
-    dataset = document["dataset"]
+def _read_exhibits(path: Path) -> Exhibits:
+    figures = _read(path)
+    stated = figures.get("format") if isinstance(figures, dict) else None
+    if not isinstance(figures, dict) or stated != EXHIBITS_FORMAT:
+        raise FormatError(f"{str(path)!r} has the format {stated!r}; {EXHIBITS_FORMAT!r} is required.")
+    return figures
+
+
+def run_record(document: ResultDocument, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is needed to repeat the run and to check that the repetition has the same result."""
+    dataset = document.dataset
     return {
         "format": FORMAT,
         **run,
         "versions": versions(),
-        "dataset": {"name": dataset["name"], "fingerprint": dataset["fingerprint"]},
-        "table_settings": dataset.get("settings"),
-        "settings": document["settings"],
-        "seed": document["settings"]["seed"],
-        "digest": document["digest"],
-        "seconds": document["search"]["seconds"],
-        "stopped": document["search"]["stopped"],
+        "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+        "table_settings": dataset.settings,
+        "settings": document.settings,
+        "seed": document.settings["seed"],
+        "digest": document.digest,
+        "seconds": document.search.seconds,
+        "stopped": document.search.stopped,
     }
 
 

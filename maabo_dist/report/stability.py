@@ -9,18 +9,24 @@ their thresholds are.
 
 from collections.abc import Iterator, Sequence
 from statistics import median_low
-from typing import Any
 
+from maabo_dist.contract.conditions import RuleKey
+from maabo_dist.contract.result import (
+    ConditionRecord,
+    ConsensusRecord,
+    RepeatsRecord,
+    ResultDocument,
+    RuleRecord,
+    StabilityRecord,
+)
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.document import Document, conditions_of, predicted_text, result_document
-from maabo_dist.report.wording import statement_text
+from maabo_dist.report.document import result_document
+from maabo_dist.report.wording import predicted_text, statement_text
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
-Key = tuple[str, frozenset[tuple[str, str, str | None]]]
-"""What is the same in a rule that comes back: its class, and of each condition the column, the sign and the level."""
 _ROUNDING = 1e-9  # 0.3 · 10 is not 3, quite
 
 
@@ -33,7 +39,7 @@ def mine_with_repeats(
     jobs: int = 1,
     progress: RepeatProgress | None = None,
     keep_records: bool = False,
-) -> tuple[MiningResult, Document]:
+) -> tuple[MiningResult, ResultDocument]:
     """Mine a table and its repeats: the result of the table itself, and the document with what came back.
 
     When `progress` or an interrupt stops a repeat, those before it count.
@@ -47,104 +53,98 @@ def mine_with_repeats(
     return result, with_repeats(document, repeated, wanted) if wanted.repeats else document
 
 
-def with_repeats(document: Document, repeated: Sequence[Document], wanted: RepeatSettings) -> Document:
+def with_repeats(
+    document: ResultDocument, repeated: Sequence[ResultDocument], wanted: RepeatSettings
+) -> ResultDocument:
     """The document with a stability for each rule, and the consensus rules of the repeats."""
-    found = _returns(repeated)
-    rules = [
-        rule | {"stability": _stability(found.get(rule_key(rule), []), len(repeated))} for rule in document["rules"]
-    ]
-    parts = repeated[0]["dataset"]["parts"] if repeated else None
-    record = {
-        "asked": wanted.repeats,
-        "done": len(repeated),
-        "seeds": [each["settings"]["split_seed"] for each in repeated],
-        "rows": None if parts is None else parts["train"] + parts["validation"],
-        "threshold": wanted.consensus,
-        "consensus": _consensus(document, found, len(repeated), wanted.consensus),
-    }
-    notes = [*document["notes"], *_notes(len(repeated), wanted.repeats)]
-    return document | {"rules": rules, "repeats": record, "notes": notes}
+    returned, repeats = _returned_rules(repeated), len(repeated)
+    parts = repeated[0].dataset.parts if repeated else None
+    record = RepeatsRecord(
+        asked=wanted.repeats,
+        done=repeats,
+        seeds=tuple(each.settings["split_seed"] for each in repeated),
+        rows=None if parts is None else parts.train + parts.validation,
+        threshold=wanted.consensus,
+        consensus=tuple(_consensus(document, returned, repeats, wanted.consensus)),
+    )
+    rules = tuple(
+        rule.model_copy(update={"stability": _stability(returned.get(rule.key, []), repeats)})
+        for rule in document.rules
+    )
+    notes = (*document.notes, *_notes(repeats, wanted.repeats))
+    return document.model_copy(update={"rules": rules, "repeats": record, "notes": notes})
 
 
-def rule_key(rule: Document) -> Key:
-    """What must be the same in a rule of a document for it to have come back."""
-    literals = ((each["feature"], each["op"], _level(each)) for each in rule["conditions"])
-    return rule["class"], frozenset(literals)
-
-
-def _level(condition: Document) -> str | None:
-    return condition["value"] if isinstance(condition["value"], str) else None
-
-
-def _returns(repeated: Sequence[Document]) -> dict[Key, list[Document]]:
-    """For each key, the rules of the repeats that have it; one a repeat."""
-    found: dict[Key, list[Document]] = {}
+def _returned_rules(repeated: Sequence[ResultDocument]) -> dict[RuleKey, list[RuleRecord]]:
+    """For each key, the rules of the repeats that have it; one per repeat."""
+    returned: dict[RuleKey, list[RuleRecord]] = {}
     for document in repeated:
-        # Where rules are told apart by their rows, several may have the same key: the first is the better one.
-        first = {rule_key(rule): rule for rule in reversed(document["rules"])}
+        # Where rules are distinguished by their rows, several may have the same key: the first is the better one.
+        first = {rule.key: rule for rule in reversed(document.rules)}
         for key, rule in first.items():
-            found.setdefault(key, []).append(rule)
-    return found
+            returned.setdefault(key, []).append(rule)
+    return returned
 
 
-def _stability(returned: Sequence[Document], repeats: int) -> Document:
-    held = [rule["holdout"] for rule in returned]
-    covered = sum(part["n"] for part in held)
-    right = sum(part["counts"][rule["class"]] for part, rule in zip(held, returned, strict=True))
-    return {
-        "share": len(returned) / repeats if repeats else None,
-        "returns": len(returned),
-        "repeats": repeats,
-        "precision": right / covered if covered else None,
-    }
+def _stability(returned: Sequence[RuleRecord], repeats: int) -> StabilityRecord:
+    unseen = [(rule.holdout, rule.label) for rule in returned if rule.holdout is not None]
+    covered = sum(holdout.n for holdout, _ in unseen)
+    right = sum(holdout.counts[label] for holdout, label in unseen)
+    return StabilityRecord(
+        share=len(returned) / repeats if repeats else None,
+        returns=len(returned),
+        repeats=repeats,
+        precision=right / covered if covered else None,
+    )
 
 
 def _consensus(
-    document: Document, found: dict[Key, list[Document]], repeats: int, threshold: float
-) -> list[dict[str, Any]]:
-    """Fewest conditions first; of equally many, what covers most rows over all repeats, none where it is not back."""
-    own = {rule_key(rule): rule for rule in reversed(document["rules"])}
-    enough = [key for key, returned in found.items() if len(returned) >= threshold * repeats - _ROUNDING]
-    entries = {key: _entry(own.get(key), found[key], repeats, document) for key in enough}
-    covered = {key: sum(map(_table_rows, found[key])) for key in enough}
-    order = sorted(enough, key=lambda key: (len(key[1]), -covered[key], key[0], sorted(map(str, key[1]))))
-    return [entries[key] for key in order]
+    document: ResultDocument, returned: dict[RuleKey, list[RuleRecord]], repeats: int, threshold: float
+) -> list[ConsensusRecord]:
+    """Fewest conditions first, then most rows covered over all repeats."""
+    own = {rule.key: rule for rule in reversed(document.rules)}
+    enough = [key for key, rules in returned.items() if len(rules) >= threshold * repeats - _ROUNDING]
+    covered = {key: sum(map(_table_rows, returned[key])) for key in enough}
+    order = sorted(enough, key=lambda key: (len(key.literals), -covered[key], key.label, _literal_texts(key)))
+    return [_consensus_rule(own.get(key), returned[key], repeats, document) for key in order]
 
 
-def _table_rows(rule: Document) -> int:
+def _literal_texts(key: RuleKey) -> list[str]:
+    """The literals as texts, to order keys by."""
+    return sorted(str((feature, op.value, level)) for feature, op, level in key.literals)
+
+
+def _table_rows(rule: RuleRecord) -> int:
     """Rows of the table that a rule of a repeat covers."""
-    return int(sum(rule[part]["n"] for part in ("train", "validation", "holdout")))
+    return sum(support.n for support in rule.supports.values())
 
 
-def _entry(own: Document | None, returned: Sequence[Document], repeats: int, document: Document) -> Document:
-    """A consensus rule, put together from those that came back; `own` is the table's own, if it has it."""
-    rule = {"class": returned[0]["class"], "conditions": _typical(returned)}
-    return {
-        "rule": None if own is None else own["id"],
-        "text": statement_text(conditions_of(rule), predicted_text(rule, document)),
-        **rule,
-        "rows": median_low(map(_table_rows, returned)),
-        "stability": _stability(returned, repeats),
-    }
+def _consensus_rule(
+    own: RuleRecord | None, returned: Sequence[RuleRecord], repeats: int, document: ResultDocument
+) -> ConsensusRecord:
+    """Build a consensus rule from those that came back; `own` is the table's own, if it has it."""
+    conditions = _typical_conditions(returned)
+    record = ConsensusRecord(
+        rule=None if own is None else own.id,
+        text="",
+        conditions=conditions,
+        label=returned[0].label,
+        rows=median_low(map(_table_rows, returned)),
+        stability=_stability(returned, repeats),
+    )
+    text = statement_text(record.premise, predicted_text(record, document.dataset))
+    return record.model_copy(update={"text": text})
 
 
-def _typical(returned: Sequence[Document]) -> list[Document]:
+def _typical_conditions(returned: Sequence[RuleRecord]) -> tuple[ConditionRecord, ...]:
     """The conditions, each with the lower median of its thresholds: one that a repeat has."""
     conditions = []
-    for first in returned[0]["conditions"]:
-        same = [each for rule in returned for each in rule["conditions"] if _same_literal(each, first)]
-        if _level(first) is None and first["value"] is not None:
-            same.sort(key=lambda each: each["value"])
-        conditions.append(_untested(same[(len(same) - 1) // 2]))
-    return conditions
-
-
-def _same_literal(one: Document, other: Document) -> bool:
-    return (one["feature"], one["op"], _level(one)) == (other["feature"], other["op"], _level(other))
-
-
-def _untested(condition: Document) -> Document:
-    return {name: value for name, value in condition.items() if name != "test"}
+    for first in returned[0].premise:
+        same = [each for rule in returned for each in rule.conditions if each.condition.literal == first.literal]
+        if isinstance(first.value, float):
+            same.sort(key=lambda each: each.value if isinstance(each.value, float) else 0.0)
+        conditions.append(same[(len(same) - 1) // 2].model_copy(update={"test": None}))
+    return tuple(conditions)
 
 
 def _notes(done: int, asked: int) -> Iterator[str]:

@@ -3,8 +3,8 @@
 Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import IO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist._util.text import printable
-from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.contract.result import DatasetInfo, RepeatsRecord, ResultDocument, RuleRecord
 from maabo_dist.report.summary import (
     dropping_text,
     funnel_texts,
@@ -27,8 +27,9 @@ from maabo_dist.report.summary import (
     rows_text,
     search_text,
     space_text,
+    two_decimals,
 )
-from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts
+from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 
 PIPE_WIDTH = 100
 """Columns of a report that goes to a file or a pipe."""
@@ -49,7 +50,7 @@ def report_console(stream: IO[str]) -> Console:
     return console
 
 
-def print_report(document: Document, console: Console, *, only_rules: bool = False) -> None:
+def print_report(document: ResultDocument, console: Console, *, only_rules: bool = False) -> None:
     """Print the report; `only_rules` leaves out everything around the table."""
     parts = list(_rules(document))
     if not only_rules:
@@ -102,40 +103,39 @@ def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = ""
     yield line
 
 
-def _header(document: Document) -> Iterator[RenderableType]:
-    dataset, search = document["dataset"], document["search"]
-    title = Text.assemble((printable(dataset["name"]), "bold"), "  ", (printable(dataset["target"]), "cyan"))
+def _header(document: ResultDocument) -> Iterator[RenderableType]:
+    dataset, settings = document.dataset, document.settings
+    title = Text.assemble((printable(dataset.name), "bold"), "  ", (printable(dataset.target), "cyan"))
     yield _padded(title)
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
     facts.add_row("rows", rows_text(dataset))
-    facts.add_row("space", space_text(document["space"], document["settings"].get("probes", 0)))
-    facts.add_row("search", search_text(search, document["space"]["size"], document["settings"]["seed"]))
-    if document.get("dropping"):
-        facts.add_row("dropped", dropping_text(document["dropping"], document["settings"]["significance"]))
-    if document.get("noise"):
-        facts.add_row("noise", noise_text(document["noise"]))
-    if document.get("repeats"):
-        facts.add_row("repeats", repeats_text(document["repeats"]))
+    facts.add_row("space", space_text(document.space, settings["probes"]))
+    facts.add_row("search", search_text(document))
+    if document.dropping:
+        facts.add_row("dropped", dropping_text(document.dropping, settings["significance"]))
+    if document.noise:
+        facts.add_row("noise", noise_text(document.noise))
+    if document.repeats:
+        facts.add_row("repeats", repeats_text(document.repeats))
     yield _padded(facts)
 
 
-def _funnel(document: Document) -> RenderableType:
-    *steps, rules = funnel_texts(document["funnel"])
+def _funnel(document: ResultDocument) -> RenderableType:
+    *steps, rules = funnel_texts(document.funnel)
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 
-def _rules(document: Document) -> Iterator[RenderableType]:
-    if document["rules"]:
+def _rules(document: ResultDocument) -> Iterator[RenderableType]:
+    if document.rules:
         yield _rules_table(document)
-        yield from _further(len(document["rules"]) - MOST_RULES, "csv or json")
+        yield from _further(len(document.rules) - MOST_RULES, "csv or json")
     else:
         yield _no_rules(document)
-    consensus = (document.get("repeats") or {}).get("consensus", [])
-    if consensus:
-        yield _consensus_table(document)
-        yield from _further(len(consensus) - MOST_CONSENSUS, "json")
+    if document.repeats and document.repeats.consensus:
+        yield _consensus_table(document.repeats, document.dataset)
+        yield from _further(len(document.repeats.consensus) - MOST_CONSENSUS, "json")
 
 
 def _further(count: int, formats: str) -> Iterator[RenderableType]:
@@ -154,7 +154,7 @@ def _empty_table(title: str | None = None) -> Table:
     )
 
 
-def _consensus_table(document: Document) -> Table:
+def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     """The rules that came back, the simplest first."""
     table = _empty_table("Consensus rules")
     table.add_column("", style="bold cyan", no_wrap=True)
@@ -162,20 +162,19 @@ def _consensus_table(document: Document) -> Table:
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("comes\nback", justify="right", no_wrap=True)
     table.add_column("precision\nunseen", justify="right", no_wrap=True)
-    for entry in document["repeats"]["consensus"][:MOST_CONSENSUS]:
-        premise = condition_texts(conditions_of(entry)) or [ALWAYS]
+    for rule in repeats.consensus[:MOST_CONSENSUS]:
         table.add_row(
-            entry["rule"] or "–",
-            _Statement(premise, predicted_text(entry, document), []),
-            f"{entry['rows']:,}",
-            returns_text(entry["stability"]),
-            _two_digits(entry["stability"]["precision"]),
+            rule.rule or "–",
+            _Statement(condition_texts(rule.premise) or [ALWAYS], predicted_text(rule, dataset), []),
+            f"{rule.rows:,}",
+            returns_text(rule.stability),
+            two_decimals(rule.stability.precision),
         )
     return table
 
 
-def _rules_table(document: Document) -> Table:
-    tested = bool(document["dataset"]["parts"]["holdout"])
+def _rules_table(document: ResultDocument) -> Table:
+    tested = bool(document.dataset.parts.holdout)
     table = _empty_table()
     table.add_column("", style="bold cyan", no_wrap=True)
     table.add_column("rule")
@@ -183,54 +182,49 @@ def _rules_table(document: Document) -> Table:
     table.add_column("Gini", justify="right", no_wrap=True)
     table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
     table.add_column("lift\nvalid.", justify="right", no_wrap=True)
-    if document.get("repeats"):
+    if document.repeats:
         table.add_column("comes\nback", justify="right", no_wrap=True)
-    for rule in document["rules"][:MOST_RULES]:
+    for rule in document.rules[:MOST_RULES]:
         table.add_row(*_cells(rule, document))
     return table
 
 
-def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[RenderableType]:
-    yield rule["id"]
-    premise, dropped = condition_texts(conditions_of(rule)) or [ALWAYS], dropped_texts(dropped_of(rule))
-    yield _Statement(premise, predicted_text(rule, document), dropped)
-    yield f"{rule['n']:,}"
-    yield f"{rule['gini']:.3f}"
+def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[RenderableType]:
+    yield rule.id
+    premise, dropped = condition_texts(rule.premise) or [ALWAYS], dropped_texts(rule.dropped)
+    yield _Statement(premise, predicted_text(rule, document.dataset), dropped)
+    yield f"{rule.n:,}"
+    yield f"{rule.gini:.3f}"
     yield _precisions(rule)
-    yield _two_digits(rule["validation"]["lift"])
-    if document.get("repeats"):
-        stable = (rule["stability"]["share"] or 0.0) >= document["repeats"]["threshold"]
-        yield Text(returns_text(rule["stability"]), style="bold" if stable else "dim")
+    yield two_decimals(rule.validation.lift)
+    if document.repeats and rule.stability:
+        stable = (rule.stability.share or 0.0) >= document.repeats.threshold
+        yield Text(returns_text(rule.stability), style="bold" if stable else "dim")
 
 
-def _precisions(rule: Mapping[str, Any]) -> Text:
+def _precisions(rule: RuleRecord) -> Text:
     """`0.97 → 0.93 → 0.91` and, below, how sure the last one is."""
-    held = rule["holdout"]
-    parts = [rule["train"], rule["validation"], *([held] if held else [])]
-    text = Text(" → ", style="dim").join(Text(_two_digits(part["precision"]), style="not dim") for part in parts)
-    if held and held["precision_low"] is not None:
-        low, high = held["precision_low"], held["precision_high"]
-        # A rule that chance explains as well is the one thing on this screen that should catch the eye.
-        text.append(f"\n{low:.2f}–{high:.2f}, q {q_text(held['q'])}", style="yellow" if held["q"] > 0.05 else "dim")
+    supports, holdout = rule.supports.values(), rule.holdout
+    text = Text(" → ", style="dim").join(Text(two_decimals(part.precision), style="not dim") for part in supports)
+    if holdout and holdout.precision_low is not None and holdout.q is not None:
+        interval = f"{two_decimals(holdout.precision_low)}–{two_decimals(holdout.precision_high)}"
+        # Highlight a rule that chance explains equally well.
+        text.append(f"\n{interval}, q {q_text(holdout.q)}", style="yellow" if holdout.q > 0.05 else "dim")
     return text
 
 
-def _two_digits(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _footer(document: Document) -> Iterator[RenderableType]:
-    if document["notes"]:
+def _footer(document: ResultDocument) -> Iterator[RenderableType]:
+    if document.notes:
         notes = Table.grid(padding=(0, 1))
         notes.add_column(style="yellow")
         notes.add_column(overflow="fold")
-        for note in document["notes"]:
+        for note in document.notes:
             notes.add_row("!", Text(printable(note)))
         yield _padded(notes)
-    yield Padding(Text(f"digest {document['digest'][:16]}", style="dim"), (0, 2))
+    yield Padding(Text(f"digest {document.digest[:16]}", style="dim"), (0, 2))
 
 
-def _no_rules(document: Document) -> RenderableType:
+def _no_rules(document: ResultDocument) -> RenderableType:
     return Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
 
 

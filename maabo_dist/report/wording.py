@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.result import ConditionRecord, ConsensusRecord, DatasetInfo, DisplacedRecord, RuleRecord
 from maabo_dist.rules.rule import Rule
 
 ALWAYS = "always"
@@ -52,10 +53,12 @@ def condition_texts(conditions: Iterable[Condition], *, exact: bool = False) -> 
     return [_group_text(group, exact=exact) for group in groups.values()]
 
 
-def dropped_texts(dropped: Iterable[tuple[Condition, float | None]], *, exact: bool = False) -> list[str]:
-    """Conditions that went, each with the p-value that speaks against it: `noise_7 > 0.31 (p = 0.4)`."""
+def dropped_texts(dropped: Iterable[ConditionRecord]) -> list[str]:
+    """Return dropped conditions, each with the p-value that it failed with: `noise_7 > 0.31 (p = 0.4)`."""
     return [
-        f"{_group_text([condition], exact=exact)}{'' if p is None else f' ({p_text(p)})'}" for condition, p in dropped
+        condition_text(record.condition)
+        + (f" ({p_text(record.test.p)})" if record.test and record.test.p is not None else "")
+        for record in dropped
     ]
 
 
@@ -77,6 +80,11 @@ def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
 def statement_text(conditions: Iterable[Condition], consequence: str) -> str:
     """`IF … THEN …`, from conditions and the text of a class."""
     return f"IF {' AND '.join(condition_texts(conditions)) or ALWAYS} THEN {consequence}"
+
+
+def predicted_text(rule: RuleRecord | ConsensusRecord | DisplacedRecord, dataset: DatasetInfo) -> str:
+    """Return what a rule of a document predicts: `survived = 1`, `progression > 152.1`."""
+    return class_text(rule.label, dataset.classes, dataset.target)
 
 
 def class_text(name: str, classes: Sequence[str], target: str) -> str:

@@ -18,6 +18,7 @@ from maabo_dist.contract.api import Job
 from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.search.plan import SearchPlan
 from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.datasets import find_dataset
@@ -148,7 +149,7 @@ def job_details(api: ApiState, row: JobRow) -> JobDetails:
         table=row.spec.dataset.settings,
         settings=row.spec.settings,
         correlation=row.spec.correlation,
-        funnel=None if result is None else result.document.get("funnel"),
+        funnel=None if result is None else result.document.funnel.to_json(),
     )
 
 
@@ -156,16 +157,16 @@ def job_details(api: ApiState, row: JobRow) -> JobDetails:
 class Result:
     """The result document of a job, as `maabo mine` writes it."""
 
-    document: dict[str, Any]
+    document: ResultDocument
     final: bool
 
 
 def find_result(resources: Resources, row: JobRow) -> Result | None:
     """Return the final result from the ledger or the preliminary one from Redis; None if there is none yet."""
     if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
-        return Result(json.loads(text), final=True)
+        return Result(ResultDocument.parse_text(text), final=True)
     preliminary = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
-    return None if preliminary is None else Result(json.loads(preliminary), final=False)
+    return None if preliminary is None else Result(ResultDocument.parse_text(preliminary), final=False)
 
 
 def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
-from maabo_dist.report import diff_documents, dump_document, report_page, to_csv, to_markdown, to_sql
-from maabo_dist.report.document import conditions_of
+from maabo_dist.report import diff_documents, report_page, to_csv, to_markdown, to_sql
 from maabo_dist.report.html import content_policy
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
@@ -137,21 +136,21 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
     row = find_job(caller, job)
     result = _get_result(caller, row)
     table, document = row.spec.dataset.settings, result.document
-    rules, classes = document["rules"], document["dataset"]["classes"]
+    rules, classes = document.rules, document.dataset.classes
     missing = frozenset(table.na_values if table else ())
-    covered = match_cells([conditions_of(rule) for rule in rules], body.rows, missing)
-    predictions = predicted_classes(covered, [[rule["counts"][name] for name in classes] for rule in rules])
+    covered = match_cells([rule.premise for rule in rules], body.rows, missing)
+    predictions = predicted_classes(covered, [[rule.counts[name] for name in classes] for rule in rules])
     return Explanation(
         partial=not result.final,
-        digest=document["digest"],
+        digest=document.digest,
         rules={
-            rule["id"]: MatchingRule(text=rule["text"], predicts=rule["class"], n=rule["n"], gini=rule["gini"])
+            rule.id: MatchingRule(text=rule.text, predicts=rule.label, n=rule.n, gini=rule.gini)
             for rule, matches in zip(rules, covered, strict=True)
             if matches.any()
         },
         rows=tuple(
             ExplainedRow(
-                rules=tuple(rules[index]["id"] for index in matches.nonzero()[0]),
+                rules=tuple(rules[index].id for index in matches.nonzero()[0]),
                 predicts=None if label is None else classes[label],
             )
             for matches, label in zip(covered.T, predictions, strict=True)
@@ -228,7 +227,7 @@ def _headers(result: Result, variant: str) -> dict[str, str]:
     headers = {"X-Content-Type-Options": "nosniff", PARTIAL: "false" if result.final else "true"}
     if not result.final:
         return headers | {"Cache-Control": "no-store"}
-    tag = sha256(f"{result.document['version']} {result.document['digest']} {variant}".encode()).hexdigest()[:32]
+    tag = sha256(f"{result.document.version} {result.document.digest} {variant}".encode()).hexdigest()[:32]
     return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
 
 
@@ -244,7 +243,7 @@ def _format_rules(result: Result, format_: RulesFormat, table_name: str) -> str:
     """Mark preliminary rules where the format allows it."""
     match format_:
         case RulesFormat.JSON:
-            return dump_document(result.document | {"partial": not result.final})
+            return result.document.model_copy(update={"partial": not result.final}).to_text()
         case RulesFormat.CSV:
             return to_csv(result.document)
         case RulesFormat.MARKDOWN:

@@ -23,6 +23,8 @@ from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.contract.record import ClusterRecord, JobRecord
+from maabo_dist.contract.result import ResultDocument, RuleRecord
+from maabo_dist.errors import FormatError
 from scheduler.core.job import HeldJob
 from scheduler.metrics import BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, MetricDefinition
 from scheduler.resources import Resources
@@ -69,16 +71,16 @@ class News:
     def of_document(self, job: str, document: str | bytes) -> Event | None:
         """The event that rules make, so far or final; none if they are of a form that only another version knows."""
         try:
-            return self._of_rules(job, json.loads(document))
-        except (KeyError, TypeError, ValueError):
+            return self._of_rules(job, ResultDocument.parse_text(document))
+        except FormatError:
             return None
 
-    def _of_rules(self, job: str, document: Mapping[str, Any]) -> Event | None:
-        known, digest, partial = self._known(job), document["digest"], is_partial(document)
+    def _of_rules(self, job: str, document: ResultDocument) -> Event | None:
+        known, digest, partial = self._known(job), document.digest, document.running
         if known.rules == (digest, partial):
             return None
-        texts = [hash(rule["text"]) for rule in document["rules"]]
-        fresh = [rule for rule, text in zip(document["rules"], texts, strict=True) if text not in known.texts]
+        texts = [hash(rule.text) for rule in document.rules]
+        fresh = [rule for rule, text in zip(document.rules, texts, strict=True) if text not in known.texts]
         said = {
             "rules": len(texts),
             "partial": partial,
@@ -112,19 +114,14 @@ class News:
         return self._found.get(job) or self._shown.get(job) or Shown()
 
 
-def is_partial(document: Mapping[str, Any]) -> bool:
-    """Whether a document has the rules of a search that was not over."""
-    return bool(document["search"]["stopped"] == "running")
-
-
-def _told(rule: Mapping[str, Any]) -> dict[str, Any]:
+def _told(rule: RuleRecord) -> dict[str, Any]:
     return {
-        "id": rule["id"],
-        "text": rule["text"][:LONGEST_TEXT],
-        "class": rule["class"][:LONGEST_TEXT],
-        "n": rule["n"],
-        "gini": rule["gini"],
-        "precision": rule["validation"]["precision"],
+        "id": rule.id,
+        "text": rule.text[:LONGEST_TEXT],
+        "class": rule.label[:LONGEST_TEXT],
+        "n": rule.n,
+        "gini": rule.gini,
+        "precision": rule.validation.precision,
     }
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from tests import servers
 from tests.api_data import token_for
 from tests.api_events import a_server, following, open_stream, read_event_stream
 from tests.cluster import cluster_settings
+from tests.documents import document_json, rule_json
 from tests.proxy import proxy
 
 
@@ -44,11 +46,10 @@ class FakeJob:
             self.show(state=JobState.RUNNING, trees=count, planned=1000, seconds=count / 10)
 
     def mine(self, *texts, stopped="running"):
-        rules = [
-            {"id": f"R{n + 1}", "text": text, "class": "1", "n": 9, "gini": 0.1, "validation": {"precision": 0.5}}
-            for n, text in enumerate(texts)
-        ]
-        document = {"digest": "".join(texts), "search": {"stopped": stopped}, "rules": rules}
+        rules = [rule_json(id=f"R{n + 1}", text=text) for n, text in enumerate(texts)]
+        document = document_json(
+            *rules, digest=sha256("".join(texts).encode()).hexdigest(), search={"stopped": stopped}
+        )
         self.mirror.show_document(self.id, json.dumps(document))
 
     def end(self, state=JobState.DONE, told=True):

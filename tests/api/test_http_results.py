@@ -16,10 +16,11 @@ from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.result import load_schema
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_exhibits, exhibits_of, load_schema, to_csv, to_markdown, to_sql
+from maabo_dist.report import dump_exhibits, exhibits_of, to_csv, to_markdown, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.depth_search import depth_search

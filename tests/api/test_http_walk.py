@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.problem import KINDS
-from maabo_dist.report.document import conditions_of
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.rules.matching import match_cells
 from scheduler.resources import Resources
 from tests import servers
@@ -93,7 +93,7 @@ def _check_rows(settings, folder):
     rows = (
         pd.read_csv(folder / "titanic.csv").astype(object).where(lambda frame: frame.notna(), None).to_dict("records")
     )
-    expected = match_cells([conditions_of(rule) for rule in document["rules"]], rows)
+    expected = match_cells([rule.premise for rule in ResultDocument.parse(document).rules], rows)
     queries = (folder / "rules.sql").read_text().split(";")[:-1]
     assert len(queries) == len(document["rules"])
     with closing(sqlite3.connect(folder / "titanic.db")) as database:

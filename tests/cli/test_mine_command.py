@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from maabo_dist.report import load_schema
+from maabo_dist.contract.result import load_schema
 from maabo_dist.trees.forest import Forest
 from tests.cli.tables import numbers, write_csv
 

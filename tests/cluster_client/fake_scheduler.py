@@ -15,7 +15,7 @@ from maabo_dist.contract.record import ClusterRecord, JobRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import MaaboError
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_document, result_document
+from maabo_dist.report import result_document
 
 _STATES = {"pause": JobState.PAUSED, "resume": JobState.RUNNING, "cancel": JobState.CANCELLED}
 
@@ -90,7 +90,7 @@ class FakeScheduler:
         document["notes"] = [*spec.dataset.notes, *document["notes"]]
         self.change(
             self.records[spec.id],
-            dump_document(document),
+            document.to_text(),
             state=JobState.DONE,
             trees=result.search.trees,
             planned=result.plan.trees,

@@ -115,13 +115,13 @@ def test_of_many_rules_the_first_are_shown_and_the_others_counted(miner):
 def test_without_rules_it_says_why():
     miner = RuleMiner(subset_size=2, min_samples=10_000).fit(*a_table())
 
-    assert "No leaf holds 10,000 training rows" in Parts(miner._repr_html_()).text
+    assert "No leaf has 10,000 training rows" in Parts(miner._repr_html_()).text
 
 
 def test_a_fitted_miner_has_what_a_report_is_made_from(miner):
     document, exhibits = miner.document(), miner.exhibits()
 
-    assert exhibits["digest"] == document["digest"] == miner.result_.digest
+    assert exhibits["digest"] == document.digest == miner.result_.digest
     assert [entry["id"] for entry in exhibits["rules"]] == [rule.id for rule in miner.rules_]
     assert "R1" in report_page(document, exhibits)
     assert miner.exhibits() is exhibits

@@ -152,13 +152,13 @@ def test_a_result_without_rules_can_be_drawn(name, barren):
 
 def test_arrows_lead_from_training_to_held_out_rows(cancer):
     ax = plots.plot_precision_coverage(cancer.document(), an_axes())
-    rules = cancer.document()["rules"]
+    rules = cancer.document().rules
 
     for gid, part in (("train", "train"), ("later", "holdout")):
         dots = next(dots for dots in ax.collections if dots.get_gid() == gid)
         expected = [(rule[part]["n"] / rule[part]["rows"], rule[part]["precision"]) for rule in rules]
         assert np.allclose(dots.get_offsets(), expected)
-    own = [cancer.document()["dataset"]["classes"].index(rule["class"]) for rule in rules]
+    own = [cancer.document().dataset.classes.index(rule.label) for rule in rules]
     assert [to_hex(colour) for colour in dots.get_facecolors()] == [LIGHT.classes[place] for place in own]
 
 
@@ -255,7 +255,7 @@ def test_the_search_takes_its_room_from_axes_that_stand_anywhere(cancer):
 
 
 def test_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
-    funnel = cancer.document()["funnel"]
+    funnel = cancer.document().funnel.to_json()
 
     for shown in (cancer, cancer.result_, cancer.document()):
         widths = [bar.get_width() for bar in plots.plot_funnel(shown, an_axes()).patches]
@@ -355,7 +355,7 @@ def test_a_picture_says_what_it_lacks(cancer, random):
         plots.plot_funnel(cancer.exhibits())
     with pytest.raises(SettingsError, match="of other rules"):
         plots.plot_rule((cancer.document(), random.exhibits()), "R1")
-    assert result_document(cancer.result_, {"name": "x"})["digest"] == cancer.document()["digest"]
+    assert result_document(cancer.result_, {"name": "x"}).digest == cancer.document().digest
 
 
 def test_on_dark_axes_the_dark_colours_are_used(cancer):

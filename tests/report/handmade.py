@@ -1,7 +1,7 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.result import StopReason
+from maabo_dist.contract.result import ConditionRecord, ConsensusRecord, RepeatsRecord, StabilityRecord, StopReason
 from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support
@@ -85,24 +85,27 @@ def make_document(*rules, name="table.csv", **made):
 
 
 def make_stability(returns=9, repeats=10):
-    return {"share": returns / repeats, "returns": returns, "repeats": repeats, "precision": 0.875}
+    return StabilityRecord(share=returns / repeats, returns=returns, repeats=repeats, precision=0.875)
 
 
 def make_repeated(document, *returns, consensus=(), threshold=0.5):
     """A document with repeats: how often each rule came back of ten times, and consensus rules by their rule's id."""
-    rules = [
-        rule | {"stability": make_stability(count)} for rule, count in zip(document["rules"], returns, strict=True)
-    ]
-    entries = [
-        {
-            "rule": name,
-            "text": "IF …",
-            "conditions": [{"feature": "age", "op": "<=", "value": 27.5}],
-            "class": "1",
-            "rows": 1234,
-            "stability": make_stability(),
-        }
+    rules = tuple(
+        rule.model_copy(update={"stability": make_stability(count)})
+        for rule, count in zip(document.rules, returns, strict=True)
+    )
+    found_again = tuple(
+        ConsensusRecord(
+            rule=name,
+            text="IF …",
+            conditions=(ConditionRecord(feature="age", op=Op.AT_MOST, value=27.5),),
+            label="1",
+            rows=1234,
+            stability=make_stability(),
+        )
         for name in consensus
-    ]
-    record = {"asked": 10, "done": 10, "seeds": list(range(10)), "rows": 50, "threshold": threshold}
-    return document | {"rules": rules, "repeats": record | {"consensus": entries}}
+    )
+    repeats = RepeatsRecord(
+        asked=10, done=10, seeds=tuple(range(10)), rows=50, threshold=threshold, consensus=found_again
+    )
+    return document.model_copy(update={"rules": rules, "repeats": repeats})

@@ -63,6 +63,14 @@ def test_a_rule_of_one_side_names_the_most_similar_of_the_other():
     assert found["only_in_other"][0]["similar"] is None
 
 
+def test_a_threshold_that_crosses_the_value_of_missing_cells_has_moved():
+    filled = Condition("age", Op.AT_MOST, 30.0, or_missing=True)
+    found = diff_documents(make_document(make_rule(OLD, PORT)), make_document(make_rule(filled, PORT)))
+
+    assert pairs(found["moved"]) == [("R1", "R1")]
+    assert found["only_in_one"] == found["only_in_other"] == []
+
+
 def test_another_class_is_another_rule():
     found = diff_documents(make_document(make_rule(OLD)), make_document(make_rule(OLD, label=0)))
 
@@ -88,4 +96,4 @@ def test_every_rule_is_somewhere_and_the_other_way_round_is_the_mirror_image(lef
 
 
 def test_the_empty_set_is_in_every_set():
-    assert simpson(frozenset(), frozenset({("a", "=", "b", False)})) == 1.0
+    assert simpson(frozenset(), frozenset({("a", Op.IS, "b")})) == 1.0

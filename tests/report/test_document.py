@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.result import ResultDocument, load_schema
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
+from maabo_dist.errors import FormatError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import SearchSummary
-from maabo_dist.report import load_schema, result_document
-from maabo_dist.report.document import conditions_of, dump_document
+from maabo_dist.report import result_document
+from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
 
 VALIDATOR = Draft202012Validator(load_schema())
@@ -40,9 +42,9 @@ def test_the_document_of_a_mined_table_follows_the_schema():
 
     document = result_document(result, {"name": "diabetes", "settings": table_settings.model_dump(mode="json")})
 
-    VALIDATOR.validate(json.loads(dump_document(document)))
-    assert document["rules"]
-    assert document["dataset"]["rows"] == len(frame)
+    VALIDATOR.validate(json.loads(document.to_text()))
+    assert document.rules
+    assert document.dataset.rows == len(frame)
 
 
 @given(premises, st.lists(st.integers(0, 10**6), min_size=2, max_size=2), st.text(), st.booleans())
@@ -52,21 +54,21 @@ def test_any_rule_makes_a_document_that_follows_the_schema_and_reads_back(premis
         *premise, counts=counts, holdout=make_held_out() if tested else None, displaced=[make_displaced(*premise)]
     )
 
-    document = json.loads(dump_document(make_document(rule, classes=(f"a{name}", f"b{name}"), name=name)))
+    document = json.loads(make_document(rule, classes=(f"a{name}", f"b{name}"), name=name).to_text())
 
     VALIDATOR.validate(document)
-    assert conditions_of(document["rules"][0]) == tuple(premise)
+    assert ResultDocument.parse(document).rules[0].premise == tuple(premise)
 
 
 def test_a_space_beyond_what_a_double_counts_stays_an_exact_integer():
     document = make_document(features=10_000, subset_size=8)
 
-    assert json.loads(dump_document(document))["space"]["size"] == document["space"]["size"] > 2**53
+    assert json.loads(document.to_text())["space"]["size"] == document.space.size > 2**53
 
 
 @pytest.mark.parametrize("size", [3, "2-4"])
 def test_a_size_is_a_number_and_mixed_sizes_are_a_range(size):
-    document = json.loads(dump_document(make_document(subset_size=size)))
+    document = json.loads(make_document(subset_size=size).to_text())
 
     assert document["space"]["subset_size"] == document["settings"]["subset_size"] == size
     VALIDATOR.validate(document)
@@ -77,8 +79,8 @@ def test_what_json_has_no_number_for_becomes_null():
 
     document = result_document(result, {"name": "x"})
 
-    assert document["rules"][0]["holdout"]["q"] is None
-    VALIDATOR.validate(json.loads(dump_document(document)))
+    assert document.rules[0].holdout.q is None
+    VALIDATOR.validate(json.loads(document.to_text()))
 
 
 def test_a_search_without_a_tree_still_makes_a_document():
@@ -87,17 +89,17 @@ def test_a_search_without_a_tree_still_makes_a_document():
 
     document = result_document(result, {"name": "x"})
 
-    assert document["search"]["best_score"] is None
-    VALIDATOR.validate(document)
+    assert document.search.best_score is None
+    VALIDATOR.validate(document.to_json())
 
 
 def test_a_rule_lists_what_it_displaced_and_what_it_resembles():
     document = make_document(make_rule(AGE), make_rule(AGE, number=2, displaced=[make_displaced(AGE)]))
 
-    first, second = document["rules"]
-    assert first["most_similar"] is None
-    assert second["most_similar"] == {"rule": "R1", "similarity": 1 / 3}
-    assert second["displaced"][0]["text"] == "age ≤ 27.5"
+    first, second = document.rules
+    assert first.most_similar is None
+    assert second.most_similar.to_json() == {"rule": "R1", "similarity": 1 / 3}
+    assert second.displaced[0].text == "age ≤ 27.5"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_a_rule_lists_what_it_displaced_and_what_it_resembles():
     ],
 )
 def test_the_schema_refuses_a_spoiled_document(spoil):
-    document = make_document(make_rule(AGE))
+    document = make_document(make_rule(AGE)).to_json()
 
     spoil(document)
 
@@ -120,4 +122,32 @@ def test_the_schema_refuses_a_spoiled_document(spoil):
 
 
 def test_a_document_with_repeats_follows_the_schema():
-    VALIDATOR.validate(make_repeated(make_document(make_rule(AGE)), 9, consensus=("R1", None)))
+    VALIDATOR.validate(make_repeated(make_document(make_rule(AGE)), 9, consensus=("R1", None)).to_json())
+
+
+@pytest.mark.parametrize("damage", [{"format": "maabo-rules/2"}, {"rules": [{}]}, {"rules": 7}, {"digest": "short"}])
+def test_a_damaged_document_is_refused(damage):
+    with pytest.raises(FormatError, match=r"^run is (not a result document|damaged: (rules|digest))"):
+        ResultDocument.parse(make_document(make_rule(AGE)).to_json() | damage, "run")
+
+
+def test_a_document_reads_back_as_it_was_written():
+    tested = {"tests": (ConditionTest(0.01, 0.02, 0.001),)}
+    rule = make_rule(AGE, holdout=make_held_out(), displaced=[make_displaced(AGE)], **tested)
+    document = make_repeated(make_document(rule, holdout=20), 9, consensus=("R1", None))
+
+    assert ResultDocument.parse_text(document.to_text()) == document
+    assert ResultDocument.parse_text(document.to_text()).to_text() == document.to_text()
+
+
+def test_fields_of_a_newer_version_are_ignored():
+    document = make_document(make_rule(AGE)).to_json()
+    newer = document | {"colour": 1, "rules": [document["rules"][0] | {"size": 7}]}
+
+    assert ResultDocument.parse(newer).to_json() == document
+
+
+def test_a_key_of_a_rule_holds_neither_thresholds_nor_missing_cells():
+    one, other = make_document(make_rule(AGE)), make_document(make_rule(Condition("age", Op.AT_MOST, 5.0, True)))
+
+    assert one.rules[0].key == other.rules[0].key

@@ -64,11 +64,11 @@ def rows_by_pandas(frame, script):
 
 def test_the_hostile_table_yields_rules_of_every_kind(mined):
     _, document, _ = mined
-    conditions = [condition for rule in document["rules"] for condition in rule["conditions"]]
+    conditions = [condition for rule in document.rules for condition in rule.conditions]
 
-    assert {"<=", ">", "=", "!=", "is missing"} <= {condition["op"] for condition in conditions}
-    assert any(condition.get("or_missing") for condition in conditions)
-    assert len({condition["feature"] for condition in conditions}) >= 5
+    assert {"<=", ">", "=", "!=", "is missing"} <= {condition.op for condition in conditions}
+    assert any(condition.or_missing for condition in conditions)
+    assert len({condition.feature for condition in conditions}) >= 5
 
 
 def test_sql_selects_exactly_the_rows_that_each_rule_covers(mined):
@@ -94,8 +94,8 @@ def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
 
     rows = list(csv.DictReader(io.StringIO(to_csv(document), newline="")))
 
-    assert [row["rule"] for row in rows] == [rule["id"] for rule in document["rules"]]
-    assert [float(row["gini"]) for row in rows] == [rule["gini"] for rule in document["rules"]]
+    assert [row["rule"] for row in rows] == [rule.id for rule in document.rules]
+    assert [float(row["gini"]) for row in rows] == [rule.gini for rule in document.rules]
     assert {row["then"] for row in rows} <= {"'=yes", "no\nway"}
 
 
@@ -159,8 +159,7 @@ def test_a_csv_cell_that_looks_like_a_formula_is_defused(name):
 
 
 def test_negative_numbers_in_a_csv_stay_numbers():
-    document = make_document(make_rule(Condition("x", Op.AT_MOST, -1.5)), classes=("-1", "1"), target="y")
-    document["rules"][0]["class"] = "-1"
+    document = make_document(make_rule(Condition("x", Op.AT_MOST, -1.5), label=0), classes=("-1", "1"), target="y")
 
     row = next(csv.DictReader(io.StringIO(to_csv(document), newline="")))
 

@@ -69,13 +69,13 @@ def document_of(feature="age", level="C", name="yes", target="survived", table="
 
 def exhibits_for(document, feature="age", level="C"):
     """By hand, so that names can be anything."""
-    classes = document["dataset"]["classes"]
+    classes = document.dataset.classes
     node = {"counts": [5, 5], "text": feature, "way": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
     levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
     history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6], "found": [[0, 1], [1, 2]]}
     return {
         "format": "maabo-exhibits/1",
-        "digest": document["digest"],
+        "digest": document.digest,
         "versions": {"python": "3.11", "maabo-dist": "0.1.0"},
         "classes": classes,
         "histograms": [levels],
@@ -109,7 +109,7 @@ def test_no_name_changes_what_the_page_is_made_of(feature, level, name, target, 
     page = report_page(hostile, exhibits_for(hostile, feature, level))
 
     assert Structure(page).elements == PLAIN.elements
-    assert payload_of(page)["rules"][0]["json"] == hostile["rules"][0]
+    assert payload_of(page)["rules"][0]["json"] == hostile.rules[0].to_json()
     page.encode()
 
 
@@ -196,7 +196,7 @@ def test_a_document_without_rules_says_why():
     page = report_page(make_document())
 
     assert "No rules." in page
-    assert "The only reliable leaf is that of all rows." in page
+    assert "The only reliable leaf covers all rows." in page
 
 
 def test_what_repeats_say_is_shown():
@@ -241,10 +241,10 @@ def test_a_wide_job_of_two_hundred_rules_stays_small():
     chosen = MiningSettings(preset="paper", min_samples=8, gini=0.95, trees=500, strategy="random", holdout=0.2)
     result = mine(columns, chosen, keep_records=True)
     document = result_document(result, {"name": "wide"})
-    document["rules"] = document["rules"][:200]
+    document = document.model_copy(update={"rules": document.rules[:200]})
 
     exhibits = exhibits_of(result, columns)
 
-    assert len(document["rules"]) == 200
+    assert len(document.rules) == 200
     assert len(dump_exhibits(exhibits)) < 800_000  # 5,000 rows would add 150,000
     assert len(report_page(document, exhibits).encode()) < 1_800_000

@@ -7,6 +7,7 @@ from maabo_dist.data.readers import read_table
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import Truth
+from tests.documents import document_json
 
 SMALL = ("--rows", "300", "--features", "8")
 
@@ -64,7 +65,7 @@ def test_generated_rules_are_mined_and_scored(tmp_path, maabo):
 def test_without_the_table_the_score_names_what_is_unknown(tmp_path, maabo):
     table, rules = tmp_path / "table.csv", tmp_path / "rules.json"
     maabo("generate", table, *SMALL)
-    rules.write_text(json.dumps({"format": "maabo-rules/1", "rules": []}), encoding="utf-8")
+    rules.write_text(json.dumps(document_json()), encoding="utf-8")
 
     code, out, _ = maabo("score", rules, tmp_path / "table.truth.json")
 
@@ -121,9 +122,9 @@ def test_a_table_that_cannot_be_written_leaves_no_truth(tmp_path, maabo, monkeyp
     [
         (["nowhere.json", "t.truth.json"], "nowhere.json"),
         (["rules.json", "nowhere.json"], "nowhere.json"),
-        (["t.truth.json", "t.truth.json"], "is not a document of mined rules"),
+        (["t.truth.json", "t.truth.json"], "is not a result document"),
         (["rules.json", "rules.json"], "not the truth"),
-        (["list.json", "t.truth.json"], "is not a document of mined rules"),
+        (["list.json", "t.truth.json"], "is not a result document"),
         (["rules.json", "t.truth.json", "--data", "other.csv"], "no column"),
         (["rules.json", "t.truth.json", "--data", "nowhere.csv"], "nowhere.csv"),
     ],
@@ -131,7 +132,7 @@ def test_a_table_that_cannot_be_written_leaves_no_truth(tmp_path, maabo, monkeyp
 def test_a_file_that_cannot_be_scored_is_rejected_with_its_name(files, word, tmp_path, maabo, monkeypatch):
     monkeypatch.chdir(tmp_path)
     maabo("generate", "t.csv", *SMALL)
-    (tmp_path / "rules.json").write_text('{"format": "maabo-rules/1", "rules": []}')
+    (tmp_path / "rules.json").write_text(json.dumps(document_json()))
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "other.csv").write_text("a,y\n1,c0\n")
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.errors import DatasetError, FormatError, SettingsError
+from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.scoring import MinedRule, score
@@ -208,11 +208,3 @@ def test_rules_tables_and_truths_that_do_not_match_are_rejected():
         score(mined((foreign,)), truth(), grid())
     with pytest.raises(SettingsError, match="'age'"):
         score([MinedRule("R1", (foreign,), "c0")], generate(Recipe(rows=100, features=6)).truth)
-
-
-@pytest.mark.parametrize("damage", [{"format": "maabo-rules/2"}, {"rules": [{}]}, {"rules": 7}])
-def test_a_damaged_document_is_rejected(damage):
-    document = make_document(make_rule(A, B), classes=("no", "yes"), target="y") | damage
-
-    with pytest.raises(FormatError, match="mined rules"):
-        score(document, truth())

@@ -20,10 +20,10 @@ from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, open_redis, r
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import RulesAnswer
+from maabo_dist.contract.result import load_schema
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import load_schema
 from maabo_dist.settings import MiningSettings
 from scheduler.core import dispatch as seats
 from scheduler.core import loop

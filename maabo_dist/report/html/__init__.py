@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from maabo_dist.report.document import Document
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.report.figures import Exhibits
 from maabo_dist.report.html.markup import Html, element, joined
 from maabo_dist.report.html.payload import payload
@@ -19,9 +19,9 @@ from maabo_dist.report.html.sections import consensus_section, figures_section, 
 __all__ = ["content_policy", "report_page"]
 
 
-def report_page(document: Document, exhibits: Exhibits | None = None) -> str:
+def report_page(document: ResultDocument, exhibits: Exhibits | None = None) -> str:
     """The page; without exhibits, or with those of other rules, it has fewer pictures."""
-    if exhibits is not None and exhibits["digest"] != document["digest"]:
+    if exhibits is not None and exhibits["digest"] != document.digest:
         exhibits = None
     body = [
         element("a", "Skip to the rules", href="#rules", class_="skip"),
@@ -48,7 +48,7 @@ def content_policy() -> str:
     )
 
 
-def _head(document: Document) -> Html:
+def _head(document: ResultDocument) -> Html:
     return element(
         "head",
         element("meta", charset="utf-8"),
@@ -56,9 +56,9 @@ def _head(document: Document) -> Html:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=f"maabo {document['version']}"),
+        element("meta", name="generator", content=f"maabo {document.version}"),
         element("link", rel="icon", href="data:,"),
-        element("title", joined([title_text(document), " · ", document["dataset"]["name"]])),
+        element("title", joined([title_text(document), " · ", document.dataset.name])),
         element("style", Html(_asset("report.css"))),
     )
 

@@ -5,7 +5,7 @@ from html import escape
 from math import log10
 
 from maabo_dist._util.text import printable
-from maabo_dist.report.document import Document
+from maabo_dist.contract.result import DatasetInfo, Part, ResultDocument
 from maabo_dist.report.summary import FunnelStep, funnel_steps
 
 Attribute = str | int | float | bool | None
@@ -89,7 +89,7 @@ def counts_bar(counts: Sequence[int], own: int) -> Html:
     )
 
 
-def precision_strip(marks: Mapping[str, float | None], interval: tuple[float, float] | None, base: float) -> Html:
+def precision_strip(marks: Mapping[Part, float | None], interval: tuple[float, float] | None, base: float) -> Html:
     """Precision from 0 to 1 on a line: base rate as a tick, `train`, `validation` and `holdout` as dots."""
     parts = [
         element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
@@ -110,17 +110,16 @@ def _at(share: float) -> float:
     return 5 + (_STRIP - 10) * share
 
 
-def base_rates(document: Document) -> Html:
+def base_rates(dataset: DatasetInfo) -> Html:
     """One bar of the classes' shares among the training rows, and below it the names: the legend of the page."""
-    dataset = document["dataset"]
-    rates = [dataset["base_rates"][name] or 0.0 for name in dataset["classes"]]
+    rates = [dataset.base_rates[name] or 0.0 for name in dataset.classes]
     x, parts = 0.0, []
     for place, rate in enumerate(rates):
         mark = class_mark(place, 0, len(rates)) if len(rates) <= COLOURS else "rest"
         parts.append(element("rect", x=100 * x, y=0, width=100 * rate, height=10, class_=mark))
         x += rate
     bar = element("svg", *parts, class_="rates", viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
-    names = [_rate(name, place, rates) for place, name in enumerate(dataset["classes"])]
+    names = [_rate(name, place, rates) for place, name in enumerate(dataset.classes)]
     return element("div", bar, element("ul", *names, class_="legend"), class_="base-rates")
 
 
@@ -129,19 +128,18 @@ def _rate(name: str, place: int, rates: Sequence[float]) -> Html:
     return element("li", dot, element("span", name, class_="name"), " ", element("b", f"{100 * rates[place]:.1f} %"))
 
 
-def funnel(document: Document) -> Html:
-    """How many leaves passed each sieve, as bars on a logarithmic scale; the last one is the rules."""
-    counts = document["funnel"]
-    most = log10(1 + max(counts["leaves"], 1))
-    return element("ol", *(_step(step, counts[step.key], most) for step in funnel_steps(document)), class_="funnel")
+def funnel(document: ResultDocument) -> Html:
+    """How many leaves passed each filter, as bars on a logarithmic scale; the last one is the rules."""
+    longest = log10(1 + max(document.funnel.leaves, 1))
+    return element("ol", *(_step(step, longest) for step in funnel_steps(document)), class_="funnel")
 
 
-def _step(step: FunnelStep, count: int, most: float) -> Html:
-    length = 100 * log10(1 + count) / most
+def _step(step: FunnelStep, longest: float) -> Html:
+    length = 100 * log10(1 + step.leaves) / longest
     bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if step.key == "rules" else "sieve")
     return element(
         "li",
-        element("span", f"{count:,}", class_="count"),
+        element("span", f"{step.leaves:,}", class_="count"),
         element("svg", bar, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true"),
         element(
             "span",

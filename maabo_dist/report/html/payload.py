@@ -6,25 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maabo_dist._util.text import printable
-from maabo_dist.report.document import Document, conditions_of, dropped_of, predicted_text
+from maabo_dist.contract.result import ResultDocument, RuleRecord
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import Exhibits
-from maabo_dist.report.wording import conditions_text, dropped_texts
+from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
 # <, > and & could end or begin markup; the two line ends end a line of script; half a surrogate is no character.
 _RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
-def payload(document: Document, exhibits: Exhibits | None) -> str:
+def payload(document: ResultDocument, exhibits: Exhibits | None) -> str:
     """JSON text for a script element."""
-    dataset = document["dataset"]
+    dataset = document.dataset
+    entries = {} if exhibits is None else {entry["id"]: entry for entry in exhibits["rules"]}
     data = {
-        "classes": [printable(name) for name in dataset["classes"]],
-        "rates": [dataset["base_rates"][name] for name in dataset["classes"]],
-        "target": printable(dataset["target"]),
-        "parts": dataset["parts"],
-        "rules": [_rule(rule, document, entry) for rule, entry in _beside(document["rules"], exhibits)],
+        "classes": [printable(name) for name in dataset.classes],
+        "rates": [dataset.base_rates[name] for name in dataset.classes],
+        "target": printable(dataset.target),
+        "parts": dataset.parts.to_json(),
+        "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],
         "exhibits": None if exhibits is None else _displayed(exhibits),
     }
     return _embeddable(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
@@ -34,45 +35,33 @@ def _embeddable(text: str) -> str:
     return _RISKY.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
-def _beside(
-    rules: Sequence[Mapping[str, Any]], exhibits: Exhibits | None
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """Each rule with what is exhibited of it."""
-    entries = {} if exhibits is None else {entry["id"]: entry for entry in exhibits["rules"]}
-    return [(rule, entries.get(rule["id"])) for rule in rules]
-
-
-def _rule(rule: Mapping[str, Any], document: Document, entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    alone = document | {"rules": [rule]}
+def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    alone = document.model_copy(update={"rules": (rule,)})
     return {
-        "json": rule,
-        "own": document["dataset"]["classes"].index(rule["class"]),
-        "if": conditions_text(conditions_of(rule)),
-        "then": predicted_text(rule, document),
-        "columns": sorted({printable(condition["feature"]) for condition in rule["conditions"]}),
+        "json": rule.to_json(),
+        "own": document.dataset.classes.index(rule.label),
+        "if": conditions_text(rule.premise),
+        "then": predicted_text(rule, document.dataset),
+        "columns": sorted({printable(condition.feature) for condition in rule.conditions}),
         "sql": to_sql(alone),
         "pandas": to_pandas(alone),
-        "dropped": dropped_texts(dropped_of(rule)),
-        "displaced": [predicted_text(displaced, document) for displaced in rule["displaced"]],
-        "intervals": {
-            part: wilson(rule[part]["counts"][rule["class"]], rule[part]["n"])
-            for part in ("train", "validation", "holdout")
-            if rule[part]
-        },
+        "dropped": dropped_texts(rule.dropped),
+        "displaced": [predicted_text(leaf, document.dataset) for leaf in rule.displaced],
+        "intervals": {part: wilson(support.counts[rule.label], support.n) for part, support in rule.supports.items()},
         "marks": [] if entry is None else _marks(rule, entry["histograms"]),
         "tree": None if entry is None else entry["tree"],
     }
 
 
-def _marks(rule: Mapping[str, Any], places: Sequence[int]) -> list[dict[str, Any]]:
-    """For each histogram of a rule, the text of its conditions there, and which they are."""
-    found: dict[int, list[int]] = {}
-    for number, place in enumerate(places):
-        found.setdefault(place, []).append(number)
-    conditions = conditions_of(rule)
+def _marks(rule: RuleRecord, histograms: Sequence[int]) -> list[dict[str, Any]]:
+    """For each histogram of a rule, the text and the numbers of the conditions that it shows."""
+    shown: dict[int, list[int]] = {}
+    for number, histogram in enumerate(histograms):
+        shown.setdefault(histogram, []).append(number)
+    premise = rule.premise
     return [
-        {"histogram": place, "text": conditions_text([conditions[number] for number in numbers]), "conditions": numbers}
-        for place, numbers in found.items()
+        {"histogram": index, "text": conditions_text([premise[number] for number in numbers]), "conditions": numbers}
+        for index, numbers in shown.items()
     ]
 
 

@@ -1,10 +1,9 @@
 """The table of rules as static HTML; the script adds sorting, filtering and what a rule shows when it is opened."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from maabo_dist.report.document import Document, conditions_of, predicted_text
+from maabo_dist.contract.result import DatasetInfo, HoldoutRecord, ResultDocument, RuleRecord, SupportRecord
 from maabo_dist.report.html.markup import (
     Html,
     class_mark,
@@ -15,8 +14,8 @@ from maabo_dist.report.html.markup import (
     precision_strip,
     swatch,
 )
-from maabo_dist.report.summary import no_rules_reason, returns_text
-from maabo_dist.report.wording import ALWAYS, condition_texts
+from maabo_dist.report.summary import no_rules_reason, returns_text, two_decimals
+from maabo_dist.report.wording import ALWAYS, condition_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
 NOTHING = "–"
@@ -33,10 +32,10 @@ class Column:
     number: bool = True
 
 
-def rules_section(document: Document) -> Html:
+def rules_section(document: ResultDocument) -> Html:
     """Heading, a place for the filters, and the table; or why there are no rules."""
     heading = element("h2", "Rules", id="rules-heading")
-    if not document["rules"]:
+    if not document.rules:
         return _section(
             heading, element("p", element("b", "No rules."), " ", no_rules_reason(document), class_="empty")
         )
@@ -57,9 +56,9 @@ def rules_section(document: Document) -> Html:
     )
 
 
-def columns(document: Document) -> list[Column]:
+def columns(document: ResultDocument) -> list[Column]:
     """Those that this document fills."""
-    tested, repeated = _tested(document), bool(document.get("repeats"))
+    tested, repeated = _tested(document), document.repeats is not None
     last = "held out" if tested else "validation"
     return [
         Column("order", "Rule", number=False),
@@ -82,7 +81,7 @@ def _section(*content: Html) -> Html:
     return element("section", *content, id="rules", aria_labelledby="rules-heading")
 
 
-def _lines_key(document: Document) -> Html:
+def _lines_key(document: ResultDocument) -> Html:
     """What the dots on the lines of precision are."""
     parts = [_key("train", "training"), _key("validation", "validation")]
     held = [_key("holdout", "held out with its 95 % interval")] if _tested(document) else []
@@ -96,11 +95,11 @@ def _key(part: str, label: str) -> Html:
     return element("span", picture, label, class_="key")
 
 
-def _tested(document: Document) -> bool:
-    return bool(document["dataset"]["parts"]["holdout"])
+def _tested(document: ResultDocument) -> bool:
+    return document.dataset.parts.holdout > 0
 
 
-def _head(document: Document) -> Html:
+def _head(document: ResultDocument) -> Html:
     cells = (
         element(
             "th",
@@ -116,14 +115,14 @@ def _head(document: Document) -> Html:
     return element("thead", element("tr", *cells, role="row"), role="rowgroup")
 
 
-def _bodies(document: Document) -> Iterator[Html]:
+def _bodies(document: ResultDocument) -> Iterator[Html]:
     """A body a rule: what is opened stays with it when rules are sorted."""
-    for rule in document["rules"]:
+    for rule in document.rules:
         row = element("tr", *_cells(rule, document), role="row", class_="rule")
-        yield element("tbody", row, id=rule["id"], role="rowgroup")
+        yield element("tbody", row, id=rule.id, role="rowgroup")
 
 
-def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[Html]:
+def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[Html]:
     values = _values(rule, document)
     for column in columns(document):
         name = "th" if column.key == "order" else "td"
@@ -137,63 +136,58 @@ def _cells(rule: Mapping[str, Any], document: Document) -> Iterator[Html]:
         )
 
 
-def _values(rule: Mapping[str, Any], document: Document) -> dict[str, str]:
-    names = document["dataset"]["classes"]
-    own, held, validation = names.index(rule["class"]), rule["holdout"], rule["validation"]
-    counts = [rule["counts"][name] for name in names]
+def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
+    classes, holdout = document.dataset.classes, rule.holdout
+    bar = counts_bar([rule.counts[name] for name in classes], classes.index(rule.label))
     return {
-        "order": rule["id"],
-        "text": sentence(rule, document),
-        "purity": joined([counts_bar(counts, own), element("span", counts_text(rule["counts"]), class_="tally")]),
-        "n": f"{rule['n']:,}",
-        "gini": f"{rule['gini']:.3f}",
-        "train": _precision(rule["train"], rule["class"], with_interval=False),
-        "validation": _precision(validation, rule["class"], with_interval=held is None),
-        "holdout": _precision(held, rule["class"]) if held else NOTHING,
-        "strip": _strip(rule, document),
-        "lift": _two_digits((held or validation)["lift"]),
-        "q": _q(held),
-        "unique": f"{rule['unique']:,}",
-        "stability": returns_text(rule["stability"]) if rule.get("stability") else NOTHING,
+        "order": rule.id,
+        "text": sentence(rule, document.dataset),
+        "purity": joined([bar, element("span", counts_text(rule.counts), class_="tally")]),
+        "n": f"{rule.n:,}",
+        "gini": f"{rule.gini:.3f}",
+        "train": _precision(rule.train, rule.label, with_interval=False),
+        "validation": _precision(rule.validation, rule.label, with_interval=holdout is None),
+        "holdout": _precision(holdout, rule.label) if holdout else NOTHING,
+        "strip": _strip(rule, document.dataset),
+        "lift": two_decimals(rule.best_evidence.lift),
+        "q": _q(holdout),
+        "unique": f"{rule.unique:,}",
+        "stability": returns_text(rule.stability),
     }
 
 
-def sentence(rule: Mapping[str, Any], document: Document) -> Html:
+def sentence(rule: RuleRecord, dataset: DatasetInfo) -> Html:
     """IF … AND … THEN …, each condition unbroken where there is room."""
-    names = document["dataset"]["classes"]
-    parts = condition_texts(conditions_of(rule)) or [ALWAYS]
-    own = names.index(rule["class"])
-    mark = class_mark(own, own, len(names))
+    texts = condition_texts(rule.premise) or [ALWAYS]
+    own = dataset.classes.index(rule.label)
     words = [
-        joined([element("i", "and" if place else "if"), " ", element("span", part)]) for place, part in enumerate(parts)
+        joined([element("i", "and" if number else "if"), " ", element("span", text)])
+        for number, text in enumerate(texts)
     ]
-    then = element("b", swatch(mark), predicted_text(rule, document), class_="then")
+    mark = swatch(class_mark(own, own, len(dataset.classes)))
+    then = element("b", mark, predicted_text(rule, dataset), class_="then")
     return joined([*words, joined([element("i", "then"), " ", then])], " ")
 
 
-def _precision(part: Mapping[str, Any], name: str, *, with_interval: bool = True) -> Html:
-    value = element("span", _two_digits(part["precision"]))
-    low, high = wilson(part["counts"][name], part["n"])
+def _precision(support: SupportRecord, label: str, *, with_interval: bool = True) -> Html:
+    value = element("span", two_decimals(support.precision))
+    low, high = wilson(support.counts[label], support.n)
     if not with_interval or low is None or high is None:
         return value
     return joined([value, element("small", f"{low:.2f}–{high:.2f}")], " ")
 
 
-def _strip(rule: Mapping[str, Any], document: Document) -> Html:
-    held = rule["holdout"]
-    parts = {part: rule[part]["precision"] for part in ("train", "validation", "holdout") if rule[part]}
-    low, high = wilson(held["counts"][rule["class"]], held["n"]) if held else (None, None)
+def _strip(rule: RuleRecord, dataset: DatasetInfo) -> Html:
+    precisions = {part: support.precision for part, support in rule.supports.items()}
+    holdout = rule.holdout
+    low, high = wilson(holdout.counts[rule.label], holdout.n) if holdout else (None, None)
     interval = None if low is None or high is None else (low, high)
-    return precision_strip(parts, interval, document["dataset"]["base_rates"][rule["class"]] or 0.0)
+    return precision_strip(precisions, interval, dataset.base_rates[rule.label] or 0.0)
 
 
-def _q(held: Mapping[str, Any] | None) -> Html:
-    if not held:
+def _q(holdout: HoldoutRecord | None) -> Html:
+    if holdout is None or holdout.q is None:
         return Html(NOTHING)
-    text = "< 0.001" if held["q"] < 0.001 else f"{held['q']:.3f}"
-    # A rule that chance explains as well is what should catch the eye.
-    return element("span", text, class_="weak" if held["q"] > 0.05 else None)
-
-
-def _two_digits(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"
+    text = "< 0.001" if holdout.q < 0.001 else f"{holdout.q:.3f}"
+    # Highlight a rule that chance explains equally well.
+    return element("span", text, class_="weak" if holdout.q > 0.05 else None)

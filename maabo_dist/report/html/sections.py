@@ -1,34 +1,43 @@
 """The head of the page: what was mined, how far the search went, base rates and the funnel."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from maabo_dist.report.document import Document, conditions_of, predicted_text
+from maabo_dist._util.text import counted
+from maabo_dist.contract.result import ConsensusRecord, DatasetInfo, ResultDocument
 from maabo_dist.report.html.markup import Html, base_rates, element, funnel, joined
-from maabo_dist.report.summary import dropping_text, noise_text, repeats_text, returns_text, share_text
-from maabo_dist.report.wording import large_number, statement_text
+from maabo_dist.report.summary import (
+    best_score_text,
+    dropping_text,
+    noise_text,
+    repeats_text,
+    returns_text,
+    share_text,
+    subset_size_text,
+)
+from maabo_dist.report.wording import large_number, predicted_text, statement_text
 
 Fact = tuple[str, str, str]
 """A label, what stands out, and what is said of it."""
 
 
-def title_text(document: Document) -> str:
+def title_text(document: ResultDocument) -> str:
     """`12 rules for survived`, `3 rules so far for survived`."""
-    count = len(document["rules"])
-    so_far = " so far" if document["search"]["stopped"] == "running" else ""
-    return f"{count:,} rule{'' if count == 1 else 's'}{so_far} for {document['dataset']['target']}"
+    so_far = " so far" if document.running else ""
+    return f"{counted(len(document.rules), 'rule')}{so_far} for {document.dataset.target}"
 
 
-def header(document: Document) -> Html:
+def header(document: ResultDocument) -> Html:
     """Title, facts, base rates and funnel."""
     return element(
         "header",
-        element("p", document["dataset"]["name"], class_="dataset"),
+        element("p", document.dataset.name, class_="dataset"),
         element("h1", title_text(document)),
         element("dl", *map(_fact, _facts(document)), class_="facts"),
         element(
             "div",
-            element("section", element("h2", "Base rates"), _note("Of the training rows."), base_rates(document)),
+            element(
+                "section", element("h2", "Base rates"), _note("Of the training rows."), base_rates(document.dataset)
+            ),
             element(
                 "section",
                 element("h2", "From leaves to rules"),
@@ -55,39 +64,37 @@ def _fact(fact: Fact) -> Html:
     return element("div", element("dt", label), element("dd", element("b", value), " ", element("span", more)))
 
 
-def _facts(document: Document) -> Iterator[Fact]:
-    dataset, space, search, settings = (document[key] for key in ("dataset", "space", "search", "settings"))
-    parts = dataset["parts"]
-    held = f" · {parts['holdout']:,} held out" if parts["holdout"] else ""
-    yield "Rows", f"{dataset['rows']:,}", f"{parts['train']:,} training · {parts['validation']:,} validation{held}"
-    probes = f", {settings['probes']:,} of them probes" if settings.get("probes") else ""
-    each = str(space["subset_size"]).replace("-", "–")
-    yield "Features", f"{space['features']:,}", f"D{probes}; D′ = {each} a tree"
-    yield "Space", large_number(space["size"]), "feature subsets, |Ω|"
-    tried = share_text(search["trees"], space["size"])
-    yield "Trees", f"{search['trees']:,}", f"{tried} of the space in {search['seconds']:.1f} s, {search['strategy']}"
-    best = "–" if search["best_score"] is None else f"{search['best_score']:.3f}"
-    yield "Best F1", best, "macro, on validation rows"
-    yield "Seed", str(settings["seed"]), f"maabo {document['version']}"
-    yield "Digest", document["digest"][:12], "of the rules: equal rules, equal digest"
+def _facts(document: ResultDocument) -> Iterator[Fact]:
+    dataset, space, search, settings = document.dataset, document.space, document.search, document.settings
+    parts = dataset.parts
+    holdout = f" · {parts.holdout:,} held out" if parts.holdout else ""
+    yield "Rows", f"{dataset.rows:,}", f"{parts.train:,} training · {parts.validation:,} validation{holdout}"
+    probes = f", {settings['probes']:,} of them probes" if settings["probes"] else ""
+    yield "Features", f"{space.features:,}", f"D{probes}; D′ = {subset_size_text(space)} per tree"
+    yield "Space", large_number(space.size), "feature subsets, |Ω|"
+    share = share_text(search.trees, space.size)
+    yield "Trees", f"{search.trees:,}", f"{share} of the space in {search.seconds:.1f} s, {search.strategy}"
+    yield "Best F1", best_score_text(search), "macro, on validation rows"
+    yield "Seed", str(settings["seed"]), f"maabo {document.version}"
+    yield "Digest", document.digest[:12], "of the rules: equal rules, equal digest"
 
 
-def _notes(document: Document) -> Html:
-    said = [*_findings(document), *document["notes"]]
-    return element("ul", *(element("li", line) for line in said), class_="notes") if said else Html()
+def _notes(document: ResultDocument) -> Html:
+    lines = [*_findings(document), *document.notes]
+    return element("ul", *(element("li", line) for line in lines), class_="notes") if lines else Html()
 
 
-def _findings(document: Document) -> Iterator[str]:
-    if document.get("dropping"):
-        yield f"Dropped: {dropping_text(document['dropping'], document['settings']['significance'])}."
-    if document.get("noise"):
-        yield f"Noise: {noise_text(document['noise'])}."
-    if document.get("repeats"):
-        yield f"Repeats: {repeats_text(document['repeats'])}."
-    if not document["dataset"]["parts"]["holdout"]:
+def _findings(document: ResultDocument) -> Iterator[str]:
+    if document.dropping:
+        yield f"Dropped: {dropping_text(document.dropping, document.settings['significance'])}."
+    if document.noise:
+        yield f"Noise: {noise_text(document.noise)}."
+    if document.repeats:
+        yield f"Repeats: {repeats_text(document.repeats)}."
+    if not document.dataset.parts.holdout:
         yield (
-            "No rows were held out. Training rows made the rules and validation rows chose among trees, so that "
-            "both flatter them; mine with --holdout before you rely on a rule."
+            "No rows were held out. Training rows made the rules and validation rows chose the trees, so both "
+            "overstate how good the rules are. Mine with --holdout before you rely on a rule."
         )
 
 
@@ -115,16 +122,14 @@ _CAPTIONS = {
 }
 
 
-def figures_section(document: Document, *, pictured: bool) -> Html:
+def figures_section(document: ResultDocument, *, pictured: bool) -> Html:
     """Places for the figures: without exhibits only what the document alone can show."""
-    if not document["rules"] and not pictured:
+    if not document.rules and not pictured:
         return Html()
     kinds = [
-        kind
-        for kind in _FIGURES
-        if (pictured or kind == "scatter") and (document["rules"] or kind in {"use", "history"})
+        kind for kind in _FIGURES if (pictured or kind == "scatter") and (document.rules or kind in {"use", "history"})
     ]
-    later = "held-out" if document["dataset"]["parts"]["holdout"] else "validation"
+    later = "held-out" if document.dataset.parts.holdout else "validation"
     return element(
         "section",
         element("h2", "Pictures", id="pictures-heading"),
@@ -146,10 +151,9 @@ def _figure(kind: str, later: str) -> Html:
     )
 
 
-def consensus_section(document: Document) -> Html:
+def consensus_section(document: ResultDocument) -> Html:
     """Rules that mostly came back when other draws of the rows were mined."""
-    entries = (document.get("repeats") or {}).get("consensus", [])
-    if not entries:
+    if not document.repeats or not document.repeats.consensus:
         return Html()
     head = element("tr", *(element("th", label, scope="col") for label in ("Rule", "If … then", "Rows", "Comes back")))
     return element(
@@ -159,25 +163,24 @@ def consensus_section(document: Document) -> Html:
         element(
             "table",
             element("thead", head),
-            element("tbody", *(_consensus_row(entry, document) for entry in entries)),
+            element("tbody", *(_consensus_row(rule, document.dataset) for rule in document.repeats.consensus)),
             class_="plain",
         ),
         aria_labelledby="consensus-heading",
     )
 
 
-def _consensus_row(entry: Mapping[str, Any], document: Document) -> Html:
-    text = statement_text(conditions_of(entry), predicted_text(entry, document))
+def _consensus_row(rule: ConsensusRecord, dataset: DatasetInfo) -> Html:
     return element(
         "tr",
-        element("th", entry["rule"] or "–", scope="row"),
-        element("td", text),
-        element("td", f"{entry['rows']:,}", class_="number"),
-        element("td", returns_text(entry["stability"]), class_="number"),
+        element("th", rule.rule or "–", scope="row"),
+        element("td", statement_text(rule.premise, predicted_text(rule, dataset))),
+        element("td", f"{rule.rows:,}", class_="number"),
+        element("td", returns_text(rule.stability), class_="number"),
     )
 
 
-def run_section(document: Document, versions: Mapping[str, str]) -> Html:
+def run_section(document: ResultDocument, versions: Mapping[str, str]) -> Html:
     """How the search was set, and what proves that a repetition is one; `versions` of what mined it, where known."""
     return element(
         "section",
@@ -191,24 +194,24 @@ def run_section(document: Document, versions: Mapping[str, str]) -> Html:
     )
 
 
-def _proofs(document: Document, versions: Mapping[str, str]) -> Iterator[Html]:
+def _proofs(document: ResultDocument, versions: Mapping[str, str]) -> Iterator[Html]:
     others = [f"{name} {version}" for name, version in versions.items() if name != "maabo-dist"]
     facts = {
-        "Digest of the rules": document["digest"],
-        "Fingerprint of the table": document["dataset"]["fingerprint"],
-        "Versions": ", ".join([f"maabo {document['version']}", *others, document["format"]]),
-        "Ended by": document["search"]["stopped"],
+        "Digest of the rules": document.digest,
+        "Fingerprint of the table": document.dataset.fingerprint,
+        "Versions": ", ".join([f"maabo {document.version}", *others, document.format]),
+        "Ended by": document.search.stopped,
     }
     for label, value in facts.items():
         yield element("div", element("dt", label), element("dd", value))
 
 
-def _explained(document: Document) -> Html:
-    return element("ul", *(element("li", line) for line in document["search"].get("explained", [])))
+def _explained(document: ResultDocument) -> Html:
+    return element("ul", *(element("li", line) for line in document.search.explained))
 
 
-def _settings(document: Document) -> Html:
-    settings = {**(document["dataset"].get("settings") or {}), **document["settings"]}
+def _settings(document: ResultDocument) -> Html:
+    settings = {**(document.dataset.settings or {}), **document.settings}
     rows = (
         element("tr", element("th", name, scope="row"), element("td", _setting(value)))
         for name, value in sorted(settings.items())

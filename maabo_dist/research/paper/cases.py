@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maabo_dist.contract.result import StopReason
+from maabo_dist.contract.result import ResultDocument, RuleRecord, StopReason
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import MaaboError
@@ -82,10 +82,10 @@ class RuleSummary:
     """The columns in its conditions."""
 
     @classmethod
-    def from_document(cls, rule: Mapping[str, Any]) -> "RuleSummary":
+    def from_document(cls, rule: RuleRecord) -> "RuleSummary":
         """Read a rule of a result document."""
-        features = frozenset(condition["feature"] for condition in rule["conditions"])
-        return cls(rule["id"], rule["class"], rule["n"], rule["gini"], rule["text"], features)
+        features = frozenset(condition.feature for condition in rule.conditions)
+        return cls(rule.id, rule.label, rule.n, rule.gini, rule.text, features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class Outcome:
     tree: TunedTree | None = None
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "Outcome":
+    def from_document(cls, document: ResultDocument) -> "Outcome":
         """Read the outcome from a result document."""
-        rules = tuple(map(RuleSummary.from_document, document["rules"]))
-        search, leaves = document["search"], document["funnel"]["leaves"]
-        return cls(document["digest"], search["trees"], leaves, search["best_score"], search["seconds"], rules)
+        rules, search = tuple(map(RuleSummary.from_document, document.rules)), document.search
+        leaves = document.funnel.leaves
+        return cls(document.digest, search.trees, leaves, search.best_score, search.seconds, rules)
 
     @property
     def noisy_rules(self) -> int:

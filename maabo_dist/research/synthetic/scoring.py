@@ -6,7 +6,7 @@ further literal. In both cases, the planted literals with the mined thresholds m
 which one of the columns is missing are not compared, because a miner may assign them to either side.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from maabo_dist.contract.conditions import Condition, RuleKey
-from maabo_dist.errors import DatasetError, FormatError
-from maabo_dist.report.document import FORMAT, Document, conditions_of
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.errors import DatasetError
 from maabo_dist.research.synthetic.generation import draw
 from maabo_dist.research.synthetic.layout import lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
@@ -112,14 +112,18 @@ class Score:
 
 
 def score(
-    rules: Document | Sequence[MinedRule], truth: Truth, frame: pd.DataFrame | None = None, *, fresh: int = FRESH_ROWS
+    rules: ResultDocument | Sequence[MinedRule],
+    truth: Truth,
+    frame: pd.DataFrame | None = None,
+    *,
+    fresh: int = FRESH_ROWS,
 ) -> Score:
     """Score the rules of a result document, or a sequence of rules.
 
     `frame` is the table that they were mined from; without it, only literals are compared. `fresh` rows are drawn from
     the truth's recipe, if it has one from which this version of the program generates the same rules.
     """
-    mined = read_mined_rules(rules) if isinstance(rules, Mapping) else tuple(rules)
+    mined = mined_rules(rules) if isinstance(rules, ResultDocument) else tuple(rules)
     _check_fit(mined, truth, frame)
     planted = tuple(_score_planted(rule, mined, frame) for rule in truth.rules)
     repeats = _find_repeats(mined, frame) if mined and frame is not None else {}
@@ -141,18 +145,9 @@ def score(
     return Score(planted, tuple(scores), by_rows=frame is not None)
 
 
-def read_mined_rules(document: object, *, source: str = "This") -> tuple[MinedRule, ...]:
-    """Read the rules of a result document; `source` names it in messages."""
-    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-        actual = document.get("format") if isinstance(document, Mapping) else None
-        raise FormatError(
-            f"{source} is not a document of mined rules: its format is {actual!r}, not {FORMAT!r}. "
-            "Give the output of maabo mine --json."
-        )
-    try:
-        return tuple(MinedRule(rule["id"], conditions_of(rule), rule["class"]) for rule in document["rules"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{source} is a damaged document of mined rules: {error} is missing or wrong.") from error
+def mined_rules(document: ResultDocument) -> tuple[MinedRule, ...]:
+    """Return the rules of a result document."""
+    return tuple(MinedRule(rule.id, rule.premise, rule.label) for rule in document.rules)
 
 
 def _check_fit(mined: Sequence[MinedRule], truth: Truth, frame: pd.DataFrame | None) -> None:
