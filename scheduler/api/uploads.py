@@ -1,7 +1,7 @@
 """`receive`: save the table of a request to a file.
 
 The table is the body of the request, a file in a form, or a file in the server's table directory. Size and quota are
-valid_traceparent while it arrives.
+checked while it arrives.
 """
 
 import os
