@@ -1,14 +1,14 @@
-# Two commands are enough: `make demo` and `make test`. Both set up .venv first.
+# Two commands are enough to start: `make demo` and `make test`. Both set up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
-# Tests start a hundred processes: each would compile all modules anew where nothing that was compiled is kept.
+# Tests start about a hundred processes, each of which would compile all modules again without compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test test-slow soak rehearse lint client bench bench-cluster bench-quality bench-peers gallery clean
+.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers gallery clean
 
 setup: $(READY)
 
@@ -28,14 +28,18 @@ up: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# What CI runs besides.
+# CI runs these too.
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
+
+# A table of the code that the tests run in their own processes. Nothing is enforced.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak
 
-# The image and the compose file without a container engine, in namespaces: needs root. Some five minutes.
+# Runs the image and the compose file in namespaces, without a container engine. Needs root; about five minutes.
 rehearse: $(READY)
 	$(BIN)/python -m tests.rehearsal
 
@@ -55,12 +59,12 @@ bench: $(READY)
 bench-cluster: $(READY)
 	$(BIN)/python -m bench.cluster
 
-# The miners that ours are measured beside have an environment of their own. QUALITY='planted --seeds 3' says what to run.
+# The other miners have their own environment. QUALITY='planted --seeds 3' selects what to run.
 bench-quality: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.quality $(QUALITY)
 
-# The paper's tables through ours and the others, into docs/results.md. QUALITY='--titanic FILE --boston FILE' names those
-# that do not come with scikit-learn.
+# Mines the paper's tables with ours and other miners, for docs/results.md. QUALITY='--titanic FILE --boston FILE' names the
+# tables that scikit-learn does not include.
 bench-peers: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.quality tables $(QUALITY)
 
@@ -69,7 +73,7 @@ $(PEERS)/.ready: bench/quality/peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
 	@touch $@
 
-# The screenshots in docs/images, taken in Chromium from a cluster of its own.
+# Takes the screenshots in docs/images with Chromium, from a temporary cluster.
 gallery: $(READY)
 	$(BIN)/python -m docs.gallery
 
