@@ -90,7 +90,7 @@ def mine(
     >>> from maabo_dist import MiningSettings, mine
     >>> from maabo_dist.data.bundled import load_bundled
     >>> from maabo_dist.data.preparation import prepare
-    >>> columns = prepare(*load_bundled("breast-cancer")).columns
+    >>> columns = prepare(*load_bundled("breast_cancer")).columns
     >>> result = mine(columns, MiningSettings(trees=100, seed=1))
     >>> result.search.trees
     100
