@@ -1,6 +1,6 @@
-"""`Meters`: what a scheduler process counts, from 0 at its start. Plain values; others show them.
+"""`Metrics`: the counters, gauges and histograms of a scheduler process, from 0 at its start.
 
-Meters.count, observe, show ──► Reading ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.metrics`
+Metrics.count, observe, set ──► MetricsSnapshot ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.metrics`
 """
 
 from bisect import bisect_left
@@ -15,19 +15,19 @@ from maabo_dist.errors import FormatError
 SHORT = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MIDDLE = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
-"""Upper bounds of buckets, in seconds; one more bucket holds what is above the last."""
+"""Upper bounds of buckets, in seconds; one more bucket holds larger values."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """What is counted, and how it is called."""
+    """The name, meaning and labels of a metric."""
 
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     help: str
     label: str = ""
     values: tuple[str, ...] = ("",)
-    """Of the label; one empty value where there is none."""
+    """The label's values; one empty value if there is no label."""
     bounds: tuple[float, ...] = ()
 
 
@@ -45,34 +45,34 @@ TREES = _counter("trees_observed", "Trees observed.")
 BATCHES_IN_FLIGHT = _gauge("batches_in_flight", "Batches proposed and not observed.")
 TASKS_IN_FLIGHT = _gauge("tasks_in_flight", "Tasks sent and not answered.", *_TASKS)
 TASKS_UNSENT = _gauge(
-    "tasks_unsent", "Tasks that could be sent and are not, because enough are.", "task", "evaluate", "screen"
+    "tasks_unsent", "Tasks that could be sent but wait because the queue is full enough.", "task", "evaluate", "screen"
 )
-TASKS_SENT = _counter("tasks_sent", "Tasks sent, each time they are.", *_TASKS)
+TASKS_SENT = _counter("tasks_sent", "Tasks sent, including repetitions.", *_TASKS)
 RESENT = _counter(
     "tasks_resent",
-    "Tasks to be sent again: nothing heard, or the worker lost it, failed in it or could not begin it.",
+    "Tasks to be sent again: no answer, or the worker lost it, failed or could not begin.",
     *("reason", "silent", "lost", "failed", "unavailable"),
 )
 LOST = _counter("tasks_lost", "Tasks whose process died or ran out of time.", *_TASKS)
-FAILED_SUBSETS = _counter("subsets_failed", "Subsets given up: their trees could not be had.")
-DROPPED = _counter("answers_dropped", "Answers dropped because another one came first.", *_TASKS)
-REFUSED = _counter("answers_refused", "Answers that do not read.")
+FAILED_SUBSETS = _counter("subsets_failed", "Subsets given up after repeated failures.")
+DROPPED = _counter("answers_dropped", "Answers dropped because another one had arrived first.", *_TASKS)
+REFUSED = _counter("answers_refused", "Answers refused because they are invalid.")
 LEASES = _counter("leases", "Changes of leases.", "change", "taken", "lost", "given_back")
 OUTAGES = _counter(
     "outages",
-    "Attempts to go on that ended because a part could not be reached or written.",
+    "Attempts that failed because a service could not be reached or written.",
     *("part", "ledger", "redis", "broker", "store", "other"),
 )
 ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
 WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
 TASK_SECONDS = MetricDefinition(
-    "histogram", "task_duration_seconds", "What workers needed for tasks.", _TASKS[0], _TASKS[1:], bounds=MIDDLE
+    "histogram", "task_duration_seconds", "Time that workers took for tasks.", _TASKS[0], _TASKS[1:], bounds=MIDDLE
 )
 JOB_WAIT = MetricDefinition(
-    "histogram", "job_wait_seconds", "From a job's submission until it is started.", bounds=LONG
+    "histogram", "job_wait_seconds", "Time from the submission of a job to its start.", bounds=LONG
 )
 COMMIT_SECONDS = MetricDefinition(
-    "histogram", "ledger_commit_seconds", "Transactions that write the ledger.", bounds=SHORT
+    "histogram", "ledger_commit_seconds", "Duration of transactions that write to the ledger.", bounds=SHORT
 )
 
 ALL = (
@@ -84,13 +84,13 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Timing(BaseModel):
-    """How often something took how long: a histogram."""
+    """A histogram."""
 
     model_config = ConfigDict(frozen=True)
 
     bounds: tuple[Amount, ...]
     counts: tuple[Annotated[int, Field(ge=0)], ...]
-    """One more than bounds. Not cumulative."""
+    """One more than there are bounds; not cumulative."""
     sum: Amount
 
     @model_validator(mode="after")
@@ -100,13 +100,13 @@ class Timing(BaseModel):
         return self
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Upper bounds as Prometheus writes them, each with how many were not above it."""
-        shown = [*map(repr, self.bounds), "+Inf"]
-        return [(bound, float(sum(self.counts[: index + 1]))) for index, bound in enumerate(shown)]
+        """Upper bounds as Prometheus writes them, each with the number of values up to it."""
+        bounds = [*map(repr, self.bounds), "+Inf"]
+        return [(bound, float(sum(self.counts[: index + 1]))) for index, bound in enumerate(bounds)]
 
 
 class MetricsSnapshot(BaseModel):
-    """All meters of a scheduler at one moment, each by name and value of its label."""
+    """All metrics of a scheduler at one moment, by name and label value."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -116,17 +116,17 @@ class MetricsSnapshot(BaseModel):
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """From Redis, checked."""
+        """Read a snapshot from Redis."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise FormatError(
-                f"A scheduler's meters do not read: {error.errors(include_url=False)[0]['msg']}."
+                f"A scheduler's metrics are invalid: {error.errors(include_url=False)[0]['msg']}."
             ) from None
 
 
-class _Tally:
-    """A `Timing` that grows."""
+class _Histogram:
+    """A `Timing` in the making."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
@@ -141,7 +141,7 @@ class _Tally:
 
 
 class Metrics:
-    """Counted by the loop and by the threads of webhooks."""
+    """Used by the loop and by the threads of webhooks."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -149,38 +149,38 @@ class Metrics:
             metric.name: dict.fromkeys(metric.values, 0.0) for metric in ALL if metric.kind in {"counter", "gauge"}
         }
         self._timings = {
-            metric.name: {value: _Tally(metric.bounds) for value in metric.values}
+            metric.name: {value: _Histogram(metric.bounds) for value in metric.values}
             for metric in ALL
             if metric.kind == "histogram"
         }
 
     def count(self, metric: MetricDefinition, value: str = "", number: float = 1) -> None:
-        """It happened once more, or so many times."""
+        """Add to a counter."""
         with self._lock:
             self._amounts[metric.name][value] += number
 
-    def show(self, metric: MetricDefinition, level: float, value: str = "") -> None:
-        """A gauge stands at this."""
+    def set(self, metric: MetricDefinition, level: float, value: str = "") -> None:
+        """Set a gauge."""
         with self._lock:
             self._amounts[metric.name][value] = level
 
     def observe(self, metric: MetricDefinition, seconds: float, value: str = "") -> None:
-        """Something took so long."""
+        """Add a duration to a histogram."""
         with self._lock:
             self._timings[metric.name][value].add(seconds)
 
     def amount(self, metric: MetricDefinition, value: str = "") -> float:
-        """Where a counter or gauge stands."""
+        """The value of a counter or gauge."""
         with self._lock:
             return self._amounts[metric.name][value]
 
-    def reading(self) -> MetricsSnapshot:
-        """A copy of everything."""
+    def snapshot(self) -> MetricsSnapshot:
+        """A copy of all values."""
         with self._lock:
             return MetricsSnapshot(
                 amounts={name: dict(values) for name, values in self._amounts.items()},
                 timings={
-                    name: {value: tally.timing() for value, tally in values.items()}
+                    name: {value: histogram.timing() for value, histogram in values.items()}
                     for name, values in self._timings.items()
                 },
             )

@@ -1,4 +1,4 @@
-"""What a scheduler is made of; built once, at its entry point."""
+"""`Resources`: the connections of a scheduler or API process, opened once at its entry point."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from maabo_dist.cluster.store import ArtifactStore
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
+from scheduler.broker import Broker, open_broker
 from scheduler.ledger.ledger import Ledger
-from scheduler.messaging.broker import Broker, open_broker
 from scheduler.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Everything outside of the scheduler that it talks to."""
+    """Everything outside of the process that it uses."""
 
     settings: ClusterSettings
     ledger: Ledger
@@ -37,7 +37,7 @@ class Resources:
 
     @classmethod
     def connect(cls, settings: ClusterSettings, tracing: Tracing | None = None) -> "Resources":
-        """The parts that the settings name."""
+        """Open the connections that the settings name."""
         client = open_redis(settings)
         store = open_store(settings, client)
         cache = TableCache(Path(settings.cache_dir), store, settings.cache_bytes)
@@ -46,7 +46,7 @@ class Resources:
         return cls(settings, ledger, client, celery, store, cache, broker, tracing=tracing or Tracing())
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.ledger.close()
         self.redis.close()
         self.broker.close()

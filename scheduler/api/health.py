@@ -16,7 +16,7 @@ from scheduler.api.auth import Reader
 from scheduler.api.metrics import cluster_load
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
 from scheduler.api.state import api_state
-from scheduler.messaging.broker import BrokerError
+from scheduler.broker import BrokerError
 from scheduler.resources import Resources
 
 router = APIRouter(tags=["health"])

@@ -35,10 +35,9 @@ from scheduler.api.models import (
 )
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.api.state import ApiState
-from scheduler.core.job import record_of
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission
-from scheduler.messaging.webhooks import check_place
+from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -216,7 +215,7 @@ def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -
 
 def _check_callback(body: JobRequest, caller: Caller) -> None:
     if isinstance(body.callback, Webhook):
-        check_place(body.callback, caller.api.resources.settings)
+        check_address(body.callback, caller.api.resources.settings)
     if isinstance(body.callback, Callback) and not caller.may("admin"):
         raise ForbiddenError(
             "A callback task goes to a queue of the cluster's message broker, which needs the scope 'admin'.",
@@ -233,7 +232,7 @@ def _notify_scheduler(api: ApiState, job: str) -> None:
 
 def _job_status(row: JobRow, live: JobRecord | None) -> Job:
     """The state comes from the ledger; Redis may have newer values of the rest."""
-    record = record_of(row) if live is None else live.model_copy(update={"state": row.state})
+    record = row.record if live is None else live.model_copy(update={"state": row.state})
     return job_status(record, wanted=row.command, dataset=row.spec.dataset_id)
 
 

@@ -31,9 +31,9 @@ from scheduler import metrics
 from scheduler.api.auth import authorize
 from scheduler.api.problems import documented
 from scheduler.api.state import api_state
+from scheduler.broker import Broker, BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.ledger import Ledger
-from scheduler.messaging.broker import Broker, BrokerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot
 from scheduler.resources import Resources
 

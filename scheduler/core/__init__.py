@@ -1,1 +1,1 @@
-"""The jobs that a scheduler holds: the loop, the state machines and what handles their answers."""
+"""The scheduler itself: its loop, the state machines of jobs, and the handlers of answers."""

@@ -1,6 +1,8 @@
-"""`Turns`: whose task is sent next. Tenants share the workers alike, the jobs of a tenant share by their priority.
+"""Which tasks are sent next, which jobs are taken, and how full the workers' queue is kept.
 
-tenant with least under way ──► its job with least under way for its share ──► next task
+Tenants get equal shares of the workers; the jobs of a tenant get shares by their priority:
+
+tenant with the least work in flight ──► its job with the least work in flight per share ──► next task
 """
 
 import heapq
@@ -9,109 +11,152 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.core.job import ActiveJob, HeldJob, ScreeningJob
+from scheduler.core.job import HeldJob, ScreeningJob, SearchingJob
 from scheduler.ledger.leases import Lease
+from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
+
+MIN_AHEAD, MAX_AHEAD = 2, 2048
+"""Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
+MIN_LOAD = 0.05
+"""Seconds that a task counts at least."""
+MAX_JOBS = 50
+"""Jobs that run at the same time; others wait in the ledger."""
+URGENT_SLOTS, IDLE_TENANT_SLOTS = 10, 25
+"""Additional slots for urgent jobs, and for one job each of tenants with no running job."""
+
+
+class TaskQueue:
+    """The queue of `maabo.evaluate` and `maabo.screen` tasks: how many more to send, and which have been taken."""
+
+    def __init__(self, publisher: TaskPublisher) -> None:
+        self._publisher = publisher
+        self._ahead = MIN_AHEAD
+        self._room = self._sent = 0
+        self.waiting = 0
+        """Messages in the queue when it was last measured."""
+        self.taken_before = 0.0
+        """Workers have taken all tasks sent before this time: a later one was answered, or the queue was empty."""
+
+    @property
+    def is_full(self) -> bool:
+        """True if workers have enough to do."""
+        return self.waiting >= MIN_AHEAD // 2
+
+    def measure_room(self, now: float) -> int:
+        """Return how many more tasks to send. A queue that was filled and is empty again is kept longer."""
+        self.waiting = self._publisher.count_waiting(names.EVALUATE_QUEUE)
+        if self.waiting == 0:
+            self.taken_before = now
+        if self.waiting == 0 and 0 < self._room <= self._sent:
+            self._ahead = min(MAX_AHEAD, self._ahead * 2)
+        elif self.waiting > self._ahead // 2:
+            self._ahead = max(MIN_AHEAD, self._ahead - max(1, self._ahead // 8))
+        self._room, self._sent = self._ahead - self.waiting, 0
+        return self._room
+
+    def note_sent(self, tasks: int) -> None:
+        """Record tasks that are being sent."""
+        self._sent += tasks
+
+    def note_taken(self, sent_at: float | None) -> None:
+        """Record that a task sent at this time was answered, so that all earlier ones have been taken."""
+        self.taken_before = max(self.taken_before, sent_at or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """A job that may have something to send."""
+class JobLoad:
+    """A job that may have tasks to send."""
 
     job: str
     tenant: str
     share: int
-    under_way: float
-    """Seconds of work."""
+    seconds_in_flight: float
 
 
 @dataclass(slots=True)
-class _Tenant:
-    under_way: float = 0.0
+class _TenantLoad:
+    seconds_in_flight: float = 0.0
     jobs: list[tuple[float, str, int]] = field(default_factory=list)
-    """A heap: seconds under way for the share, id, share."""
+    """A heap: seconds in flight per share, id, share."""
 
 
-class Turns:
-    """Says which job comes next, and is told what became of it."""
+class FairOrder:
+    """The order in which jobs send tasks."""
 
-    def __init__(self, entrants: Iterable[Entrant]) -> None:
-        self._tenants: dict[str, _Tenant] = {}
-        for one in entrants:
-            tenant = self._tenants.setdefault(one.tenant, _Tenant())
-            tenant.under_way += one.under_way
-            tenant.jobs.append((one.under_way / one.share, one.job, one.share))
+    def __init__(self, loads: Iterable[JobLoad]) -> None:
+        self._tenants: dict[str, _TenantLoad] = {}
+        for load in loads:
+            tenant = self._tenants.setdefault(load.tenant, _TenantLoad())
+            tenant.seconds_in_flight += load.seconds_in_flight
+            tenant.jobs.append((load.seconds_in_flight / load.share, load.job, load.share))
         for tenant in self._tenants.values():
             heapq.heapify(tenant.jobs)
-        self._order = [(tenant.under_way, name) for name, tenant in self._tenants.items()]
+        self._order = [(tenant.seconds_in_flight, name) for name, tenant in self._tenants.items()]
         heapq.heapify(self._order)
 
-    def next(self) -> str | None:
-        """The job whose turn it is; None when all have passed."""
+    @property
+    def next_job(self) -> str | None:
+        """The job to send next; None if no job is left."""
         return self._tenants[self._order[0][1]].jobs[0][1] if self._order else None
 
-    def sent(self, seconds: float) -> None:
-        """The job whose turn it was sends so much more."""
+    def add_load(self, seconds: float) -> None:
+        """Add a task of the next job."""
         _, name = self._order[0]
         tenant = self._tenants[name]
         load, job, share = tenant.jobs[0]
         heapq.heapreplace(tenant.jobs, (load + seconds / share, job, share))
-        tenant.under_way += seconds
-        heapq.heapreplace(self._order, (tenant.under_way, name))
+        tenant.seconds_in_flight += seconds
+        heapq.heapreplace(self._order, (tenant.seconds_in_flight, name))
 
-    def passed(self) -> None:
-        """The job whose turn it was has nothing to send for now."""
+    def remove_next(self) -> None:
+        """Remove the next job, which has nothing more to send."""
         tenant = self._tenants[self._order[0][1]]
         heapq.heappop(tenant.jobs)
         if not tenant.jobs:
             heapq.heappop(self._order)
 
 
-LEAST_LOAD = 0.05
-
-
-def choose(jobs: Collection[ActiveJob | ScreeningJob], room: int, seconds: float, now: float) -> dict[str, list[Any]]:
-    """Up to `room` tasks of about so many seconds, by their jobs; they are the caller's then."""
+def choose_tasks(
+    jobs: Collection[SearchingJob | ScreeningJob], room: int, seconds: float, now: float
+) -> dict[str, list[Any]]:
+    """Take up to `room` tasks of about so many seconds from the jobs' outboxes; return them by job."""
     held = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
-    turns = Turns(_entrant(job) for job in jobs if job.state is JobState.RUNNING)
-    while room > 0 and (name := turns.next()) is not None:
+    order = FairOrder(_job_load(job) for job in jobs if job.state is JobState.RUNNING)
+    while room > 0 and (name := order.next_job) is not None:
         job = held[name]
         task = job.next_task(seconds, now)
         if task is None:
-            turns.passed()
+            order.remove_next()
             continue
         chosen.setdefault(name, []).append(task)
         room -= 1
-        turns.sent(max(LEAST_LOAD, job.speed.expected(task.key.size)))
+        order.add_load(max(MIN_LOAD, job.speed.expected(task.key.size)))
     return chosen
 
 
-def _entrant(job: HeldJob) -> Entrant:
-    return Entrant(job.lease.job, job.spec.tenant, job.spec.priority.share, job.under_way)
+def _job_load(job: HeldJob) -> JobLoad:
+    return JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.seconds_in_flight)
 
 
-MOST_JOBS = 50
-"""Jobs that run side by side; others wait in the ledger."""
-URGENT_SEATS, GUEST_SEATS = 10, 25
-"""Beside those: for urgent jobs, and for one job each of tenants who have none running."""
-
-
-class Seats:
-    """Takes free jobs for one scheduler."""
+class JobSlots:
+    """Takes free jobs for one scheduler, as many as it has slots for."""
 
     def __init__(self, resources: Resources, owner: str) -> None:
-        self._ledger, self._settings, self._owner = resources.ledger, resources.settings, owner
-        self._guests: set[str] = set()
+        self._leases, self._settings, self._owner = resources.ledger.leases, resources.settings, owner
+        self._extra: set[str] = set()
+        """Held jobs in the slots for tenants with no running job."""
 
     def fill(self, held: set[str], now: float) -> list[Lease]:
-        """As many as there is room for; urgent ones and guests find a seat when all others are taken."""
-        self._guests &= held
-        room = MOST_JOBS - len(held - self._guests)
-        take = partial(self._ledger.leases.acquire, self._owner, now, self._settings.lease_seconds)
+        """Take jobs. When all slots are full, urgent jobs and tenants with no running job have additional ones."""
+        self._extra &= held
+        room = MAX_JOBS - len(held - self._extra)
+        acquire = partial(self._leases.acquire, self._owner, now, self._settings.lease_seconds)
         if room > 0:
-            return take(room)
-        guests = take(GUEST_SEATS - len(self._guests), idle_tenants_only=True)
-        self._guests |= {lease.job for lease in guests}
-        return guests + take(room + URGENT_SEATS, Priority.HIGH)
+            return acquire(room)
+        extra = acquire(IDLE_TENANT_SLOTS - len(self._extra), idle_tenants_only=True)
+        self._extra |= {lease.job for lease in extra}
+        return extra + acquire(room + URGENT_SLOTS, Priority.HIGH)

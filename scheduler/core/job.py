@@ -1,7 +1,7 @@
-"""Jobs that this scheduler holds: what is known of each, what its workers are told, and what anyone may know."""
+"""Jobs that this scheduler holds: `ScreeningJob` during the screen of pairs, `SearchingJob` from then on."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,113 +12,146 @@ from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, S
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.search.plan import SearchPlan
 from scheduler.core.machine import JobMachine, Task, TaskKey
-from scheduler.core.preparation import Prepared
+from scheduler.core.outbox import Outbox
+from scheduler.core.preparation import PreparedTable
 from scheduler.core.screening import BlockTask, Screening
 from scheduler.ledger.jobs import JobRow, Segment
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.screens import BlockRow
 from scheduler.ledger.search import ResultRow
 
-FIRST_TASK = 32
-"""Subsets of a task while nobody knows how long one takes."""
-LARGEST_TASK = 16_384
-FAILURES_NAMED = 5
+FIRST_TASK_SIZE = 32
+"""Subsets of a task while it is unknown how long one takes."""
+MAX_TASK_SIZE = 16_384
+MAX_FAILURES_LISTED = 5
+FIRST_ANSWER_SECONDS = 20.0
+"""Extra time for the first answer: workers have to fetch the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """The final state of a job, with columns of its row."""
+
+    state: JobState
+    columns: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def failure(cls, reason: str) -> "JobEnd":
+        """The end of a job that failed."""
+        return cls(JobState.FAILED, {"reason": reason})
 
 
 @dataclass(slots=True)
 class Speed:
-    """How long a subset takes, or a pair: measured and forgotten slowly."""
+    """The time that a subset, or a pair, takes: a moving average."""
 
     seconds: float | None = None
 
-    def learn(self, subsets: int, seconds: float) -> None:
-        """An answer came."""
-        found = seconds / max(1, subsets)
-        self.seconds = found if self.seconds is None else self.seconds + 0.3 * (found - self.seconds)
+    def observe(self, size: int, seconds: float) -> None:
+        """Include an answer."""
+        each = seconds / max(1, size)
+        self.seconds = each if self.seconds is None else self.seconds + 0.3 * (each - self.seconds)
 
-    def subsets_in(self, seconds: float) -> int:
-        """How many subsets a task of so many seconds has."""
+    def task_size(self, seconds: float) -> int:
+        """The number of subsets in a task of this duration."""
         if self.seconds is None:
-            return FIRST_TASK
-        return max(1, min(LARGEST_TASK, int(seconds / max(self.seconds, 1e-7))))
+            return FIRST_TASK_SIZE
+        return max(1, min(MAX_TASK_SIZE, int(seconds / max(self.seconds, 1e-7))))
 
-    def expected(self, subsets: int) -> float:
-        """Seconds that so many subsets take."""
-        return subsets * (self.seconds or 0.001)
+    def expected(self, size: int) -> float:
+        """The seconds that so many subsets take."""
+        return size * (self.seconds or 0.001)
 
 
 @dataclass(slots=True)
 class RulesRequest:
-    """A `maabo.rules` task under way."""
+    """A `maabo.rules` task in flight."""
 
     number: int
     final: bool
     trees: int
-    at: float
-    taken: float | None = None
+    taken_at: float | None = None
 
 
 @dataclass(slots=True)
 class HeldJob(ABC):
-    """What is known of a job whatever it does."""
+    """What both kinds of jobs have in common."""
 
     lease: Lease
     spec: JobSpec
     plan: SearchPlan
     row: JobRow
-    """As the ledger had it when the job was opened."""
+    """The job's row when it was opened."""
     opened: float
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     stuck_since: float | None = field(default=None, kw_only=True)
-    """Since when workers have only said that they cannot begin."""
+    """Since when every answer has been that the worker could not begin."""
     speed: Speed = field(default_factory=Speed, kw_only=True)
     trace: str | None = field(default=None, kw_only=True)
-    """The span of this hold on the job, under which its tasks belong."""
+    """The job's span, the parent of its tasks' spans."""
 
     @property
     def log_fields(self) -> dict[str, str | None]:
-        """What log lines about the job call it."""
+        """The fields that identify the job in log lines."""
         return self.lease.log_fields
 
     @property
     @abstractmethod
-    def under_way(self) -> float:
-        """Seconds of work that were sent and not answered."""
+    def outbox(self) -> Outbox[Any]:
+        """The tasks to send and in flight."""
+
+    @property
+    def seconds_in_flight(self) -> float:
+        """The expected duration of the tasks in flight."""
+        return self.speed.expected(self.outbox.in_flight)
 
     @property
     @abstractmethod
-    def tasks_under_way(self) -> dict[str, int]:
-        """Tasks that were sent and not answered, by kind."""
+    def tasks_in_flight(self) -> dict[str, int]:
+        """The number of tasks in flight, by kind."""
 
     @abstractmethod
-    def tasks_to_come(self, seconds: float) -> dict[str, int]:
-        """Tasks of about so many seconds that could be sent now, by kind."""
+    def tasks_unsent(self, seconds: float) -> dict[str, int]:
+        """The number of tasks of about so many seconds that could be sent now, by kind."""
 
     @property
-    def batches_under_way(self) -> int:
-        """Batches that were proposed and not observed."""
+    def batches_in_flight(self) -> int:
+        """The number of batches proposed and not observed."""
         return 0
 
     @property
     def trees(self) -> int:
-        """Trees so far."""
+        """The number of trees so far."""
         return self.row.trees
 
     @abstractmethod
     def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
-        """The next task to send, of about so many seconds."""
+        """Take the next task to send, of about so many seconds."""
 
     @abstractmethod
-    def put_back(self, task: Any) -> None:
-        """A task from `next_task` could not be sent after all."""
+    def mark_sent(self, task: Any, now: float) -> None:
+        """Record that a task from `next_task` is in flight."""
+
+    @abstractmethod
+    def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
+        """The message for a worker."""
+
+    @property
+    @abstractmethod
+    def extra_allowance(self) -> float:
+        """Seconds that an answer may take in addition to those for its work."""
+
+    def allowance(self, size: int) -> float:
+        """Seconds within which a worker that has taken a task is expected to answer."""
+        return 3.0 + 8 * self.speed.expected(size) + self.extra_allowance
 
     def run_seconds(self, now: float) -> float:
         """Seconds that the job has been running, here and before."""
         return self.row.run_seconds + max(0.0, now - self.opened)
 
     def record(self, now: float) -> JobRecord:
-        """What anyone may know."""
-        return record_of(self.row).model_copy(
+        """The public record of the job."""
+        return self.row.record.model_copy(
             update={
                 "state": self.state,
                 "started": self.row.started or self.opened,
@@ -130,38 +163,43 @@ class HeldJob(ABC):
 
 @dataclass(slots=True)
 class ScreeningJob(HeldJob):
-    """A job whose pairs are screened by the workers before its search begins."""
+    """A job whose pairs workers screen before its search begins."""
 
     screening: Screening
-    prepared: Prepared
+    prepared: PreparedTable
     """Kept for the search."""
     unwritten: list[BlockRow] = field(default_factory=list)
-    """What the screening knows and the ledger does not yet."""
+    """Answers that are not in the ledger yet."""
 
     @property
-    def under_way(self) -> float:
-        """Seconds of work that were sent and not answered."""
-        return self.speed.expected(self.screening.in_flight)
+    def outbox(self) -> Outbox[Any]:
+        """The blocks to send and in flight."""
+        return self.screening.outbox
 
     @property
-    def tasks_under_way(self) -> dict[str, int]:
-        """Tasks that were sent and not answered, by kind."""
-        return {"screen": self.screening.tasks_in_flight}
+    def tasks_in_flight(self) -> dict[str, int]:
+        """The number of blocks in flight."""
+        return {"screen": len(self.outbox.sent)}
 
-    def tasks_to_come(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - blocks are cut in advance
-        """Tasks that could be sent now, by kind."""
-        return {"screen": self.screening.tasks_to_send}
+    def tasks_unsent(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - blocks are cut in advance
+        """The number of blocks that could be sent now."""
+        return {"screen": len(self.outbox.unsent) + len(self.outbox.postponed)}
 
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
-        """The next block to send."""
+        """Take the next block to send."""
         return self.screening.next_task(now)
 
-    def put_back(self, task: BlockTask) -> None:
-        """A block from `next_task` could not be sent after all."""
-        self.screening.unsent(task.key, task.attempt)
+    def mark_sent(self, task: BlockTask, now: float) -> None:
+        """Record that a block is in flight."""
+        self.outbox.mark_sent(task.key, task.attempt, now)
+
+    @property
+    def extra_allowance(self) -> float:
+        """Time for the first answer."""
+        return 0.0 if self.screening.screened else FIRST_ANSWER_SECONDS
 
     def message(self, task: BlockTask) -> ScreenMessage:
-        """What a worker is told."""
+        """The message for a worker."""
         return ScreenMessage(
             job=self.lease.job,
             number=self.screening.number(task.key),
@@ -171,13 +209,13 @@ class ScreeningJob(HeldJob):
             attempt=task.attempt,
             columns=self.spec.dataset.fingerprint,
             split=TableSplit.of(self.spec.settings),
-            most=self.screening.most,
+            most=self.screening.max_pairs,
             correlation=self.spec.correlation,
             trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:
-        """What anyone may know."""
+        """The public record of the job."""
         record = HeldJob.record(self, now)
         if self.state is not JobState.RUNNING:
             return record
@@ -185,75 +223,81 @@ class ScreeningJob(HeldJob):
 
 
 @dataclass(slots=True)
-class ActiveJob(HeldJob):
-    """A job that searches or mines: its books, and what is known of its pace."""
+class SearchingJob(HeldJob):
+    """A job that searches or mines rules."""
 
     machine: JobMachine
     failed: int = 0
     failures: dict[TaskKey, Failure] = field(default_factory=dict)
-    """The first of them, in the order of the search."""
+    """The first failed subsets, in the order of the search."""
     unwritten: list[ResultRow] = field(default_factory=list)
-    """What the machine knows and the ledger does not yet: an outage may come between the two."""
+    """Answers that the machine has and the ledger has not yet: an outage may come between the two."""
     rules: int | None = None
     segments: list[Segment] = field(default_factory=list)
     stopping: bool = False
     request: RulesRequest | None = None
     requests: int = 0
-    rules_strikes: int = 0
-    rules_silences: int = 0
+    rules_failures: int = 0
+    rules_timeouts: int = 0
     rules_seconds: float = 0.0
-    """How long the rules took last."""
+    """The duration of the last rules task."""
     next_partial: float = 0.0
+    """When rules of the trees so far are due."""
 
     @property
-    def under_way(self) -> float:
-        """Seconds of work that were sent and not answered."""
-        return self.speed.expected(self.machine.in_flight)
+    def outbox(self) -> Outbox[Any]:
+        """The tasks to send and in flight."""
+        return self.machine.outbox
 
     @property
-    def tasks_under_way(self) -> dict[str, int]:
-        """Tasks that were sent and not answered, by kind."""
-        return {"evaluate": self.machine.tasks_in_flight, "rules": int(self.request is not None)}
+    def tasks_in_flight(self) -> dict[str, int]:
+        """The number of tasks in flight, by kind."""
+        return {"evaluate": len(self.outbox.sent), "rules": int(self.request is not None)}
 
-    def tasks_to_come(self, seconds: float) -> dict[str, int]:
-        """Tasks of about so many seconds that could be sent now, by kind."""
-        return {"evaluate": self.machine.tasks_to_send(self.speed.subsets_in(seconds))}
+    def tasks_unsent(self, seconds: float) -> dict[str, int]:
+        """The number of tasks of about so many seconds that could be sent now."""
+        return {"evaluate": self.outbox.count_unsent(self.speed.task_size(seconds))}
 
     @property
-    def batches_under_way(self) -> int:
-        """Batches that were proposed and not observed."""
+    def batches_in_flight(self) -> int:
+        """The number of batches proposed and not observed."""
         return self.machine.proposed - self.machine.observed
 
     @property
     def trees(self) -> int:
-        """Trees observed."""
+        """The number of trees observed."""
         return self.machine.run.grown
 
     def next_task(self, seconds: float, now: float) -> Task | None:
-        """The next task to send, of about so many seconds."""
-        return self.machine.next_task(self.speed.subsets_in(seconds), now)
+        """Take the next task to send, of about so many seconds."""
+        return self.machine.next_task(self.speed.task_size(seconds), now)
 
-    def put_back(self, task: Task) -> None:
-        """A task from `next_task` could not be sent after all."""
-        self.machine.unsent(task.key, task.attempt)
+    def mark_sent(self, task: Task, now: float) -> None:
+        """Record that a task is in flight."""
+        self.machine.mark_sent(task.key, task.attempt, now)
 
-    def overtime(self, now: float) -> bool:
-        """Whether the time budget is spent and the search does not know yet."""
+    @property
+    def extra_allowance(self) -> float:
+        """Time for the first answer, and for rules that the worker may be busy with."""
+        return 2 * self.rules_seconds + (FIRST_ANSWER_SECONDS if self.speed.seconds is None else 0.0)
+
+    def is_over_time(self, now: float) -> bool:
+        """True if the time budget is spent and the search was not stopped yet."""
         limit = self.spec.settings.time_limit
         return limit is not None and not self.stopping and self.machine.run.goes_on and self.run_seconds(now) >= limit
 
     def give_up(self, key: TaskKey, reason: str) -> bool:
-        """Go on without a subset; False if its tree came after all."""
+        """Continue without a subset; False if it was answered in the meantime."""
         if not self.machine.is_open(key):
             return False
         subset = members(self.machine.subsets(key)[0])
         self.failures[key] = Failure(subset=subset, reason=reason[:MAX_REASON])
-        self.failures = dict(sorted(self.failures.items())[:FAILURES_NAMED])
+        self.failures = dict(sorted(self.failures.items())[:MAX_FAILURES_LISTED])
         self.failed += 1
         return self.machine.give_up(key)
 
     def message(self, task: Task) -> EvaluateMessage:
-        """What a worker is told."""
+        """The message for a worker."""
         return EvaluateMessage(
             job=self.lease.job,
             batch=task.key.batch,
@@ -272,43 +316,21 @@ class ActiveJob(HeldJob):
         )
 
     def record(self, now: float) -> JobRecord:
-        """What anyone may know."""
+        """The public record of the job."""
         run = self.machine.run
         progress = {"trees": run.grown, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
         return HeldJob.record(self, now).model_copy(update=progress)
 
 
-def record_of(row: JobRow) -> JobRecord:
-    """What anyone may know of a job that nobody need hold."""
-    return JobRecord(
-        id=row.id,
-        state=row.state,
-        name=row.spec.dataset.name,
-        tenant=row.spec.tenant,
-        priority=row.spec.priority,
-        created=row.created,
-        started=row.started,
-        finished=row.finished,
-        seconds=row.run_seconds,
-        trees=row.trees,
-        planned=row.planned,
-        failed=row.failed,
-        best_score=row.best_score,
-        rules=row.rules,
-        digest=row.digest,
-        reason=row.reason,
-    )
-
-
 class JobSpans:
-    """Under the span of whoever asked for the job, where there is one; the job's tasks belong under it."""
+    """The trace spans of held jobs, children of the requests' spans and parents of the tasks' spans."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
         self._open: dict[str, Span] = {}
 
     def begin(self, job: HeldJob) -> None:
-        """The job is held. A search goes on with the span of its screen."""
+        """Begin a span for a job, or continue that of its screen."""
         name = job.lease.job
         if name not in self._open:
             correlation, tenant = job.spec.correlation, job.spec.tenant
@@ -318,13 +340,13 @@ class JobSpans:
         job.trace = self._open[name].traceparent
 
     def end(self, job: HeldJob) -> None:
-        """The job has ended."""
+        """End the span of a job that has ended."""
         span = self._open.pop(job.lease.job, None)
         if span is not None:
             span.annotate(state=job.state.value, trees=job.trees)
             span.end()
 
-    def settle(self, held: Collection[str]) -> None:
-        """Whatever is not held any more went elsewhere, was paused, or could not be run."""
+    def end_others(self, held: Collection[str]) -> None:
+        """End the spans of jobs that are no longer held."""
         for name in [name for name in self._open if name not in held]:
             self._open.pop(name).end()

@@ -1,17 +1,34 @@
-"""`Scheduler`: the thin loop around the state machines. It reads streams, writes the ledger and sends tasks.
+"""`Scheduler`: the loop around the state machines. It reads streams, writes the ledger and sends tasks.
 
-    turn:  upkeep, when due ─► dispatch ─► listen (requests and answers) ─► ledger ─► acknowledge
+    turn:  renew leases, when due ─► dispatch ─► read streams (requests and answers) ─► ledger ─► acknowledge
 
-What is in memory is never ahead of the ledger for long: a job whose write failed is dropped and opened anew.
+The way of a batch to the workers:
+
+    SearchHandler.advance      proposes batches (JobMachine.propose) and writes them to the ledger
+    Scheduler.dispatch         measures the queue (TaskQueue.measure_room)
+    choose_tasks               takes tasks from the jobs, fairly (JobMachine.next_task cuts them from batches)
+    SearchHandler.send         writes the tasks to the ledger, marks them as in flight
+    TaskPublisher.publish      sends them through the broker
+
+The way of an answer back:
+
+    Scheduler.read_streams     reads the entries of all held jobs' streams from Redis
+    read_answer                decodes and validates an entry
+    SearchHandler.handle       unpacks the trees, or has a failed task sent again
+    JobMachine.accept          marks the subsets as answered, and removes the task from its Outbox
+    SearchHandler.advance      observes complete batches, proposes new ones, writes both and the answers to the ledger;
+                               then the entries are deleted from the stream
+
+Screens (ScreenHandler, Screening) and rules (RulesHandler) take the same way.
 """
 
-import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from time import sleep
+from typing import Any
 
 import redis
 
@@ -19,36 +36,35 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.errors import MaaboError
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
+from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
-from scheduler.core.dispatch import Seats, choose
+from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
+from scheduler.core.handlers import ScreenHandler, SearchHandler
+from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.housekeeping import Housekeeping
-from scheduler.core.job import ActiveJob, HeldJob, JobSpans, ScreeningJob
-from scheduler.core.preparation import Preparations, Prepared, prepare_held
-from scheduler.core.recovery import open_job, tell_beginning
-from scheduler.core.rules_handler import RulesDesk
-from scheduler.core.screen_handler import ScreenDesk
-from scheduler.core.search_handler import SearchDesk
+from scheduler.core.job import ScreeningJob, SearchingJob
+from scheduler.core.preparation import Preparations, PreparedTable, prepare_job
+from scheduler.core.recovery import open_job
+from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
-from scheduler.messaging.answers import Answers, Desks
+from scheduler.messaging.answers import read_answer
 from scheduler.messaging.intake import Entry, Intake
-from scheduler.messaging.publisher import LEAST_AHEAD, Post, PostError
-from scheduler.messaging.status import MetricsPublisher, Mirror
+from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.status import MetricsPublisher, StatusPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
-LISTEN, LISTEN_IDLE = 0.05, 0.5
-"""Seconds to wait for something to happen, with jobs and without."""
-LINGER = 0.01
-OUTAGE_PAUSE = 0.5
-LOOK_EVERY = 1.0
-"""Seconds between two looks for tasks of which nothing was heard, and between two records of a job."""
-ENTRIES = 100
-
-OUTAGES = (redis.RedisError, LedgerError, StoreError, PostError, OSError)
+READ_SECONDS, IDLE_READ_SECONDS = 0.05, 0.5
+"""How long to wait for entries of streams, with jobs and without."""
+COLLECT_SECONDS = 0.01
+"""How long to let answers accumulate while workers are busy, to handle them together."""
+OUTAGE_SECONDS = 0.5
+CHECK_SECONDS = 1.0
+"""Between two checks for overdue answers, and between two publications of progress."""
+MAX_ENTRIES = 100
 
 
 class Scheduler:
@@ -56,318 +72,256 @@ class Scheduler:
 
     def __init__(self, resources: Resources, owner: str) -> None:
         self._resources, self._metrics = resources, resources.metrics
-        self._board = MetricsPublisher(resources, owner)
-        resources.ledger.database.observe_commit = partial(resources.metrics.observe, metrics.COMMIT_SECONDS)
         self._settings, self._ledger, self._redis = resources.settings, resources.ledger, resources.redis
-        self._post, self._mirror = Post(resources), Mirror(resources)
-        self._intake = Intake(resources, self._mirror, self._post)
-        self._desks = Desks(
-            SearchDesk(resources, self._post), ScreenDesk(resources, self._post), RulesDesk(resources, self._post)
-        )
-        self._answers, self._seats = Answers(resources, self._desks, self._mirror), Seats(resources, owner)
-        self._housekeeping = Housekeeping(resources, self._mirror, self._post)
-        self._jobs: dict[str, ActiveJob | ScreeningJob] = {}
-        self._spans = JobSpans(resources.tracing)
+        self._ledger.database.observe_commit = partial(self._metrics.observe, metrics.COMMIT_SECONDS)
+        self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
+        self._metrics_publisher = MetricsPublisher(resources, owner)
+        self._queue = TaskQueue(self._publisher)
+        self._search = SearchHandler(resources, self._publisher, self._queue)
+        self._screens = ScreenHandler(resources, self._publisher, self._queue)
+        self._rules = RulesHandler(resources, self._publisher, self._status)
+        self._handlers: dict[type, Any] = {
+            EvaluationAnswer: self._search,
+            ScreenAnswer: self._screens,
+            RulesAnswer: self._rules,
+        }
+        self._intake = Intake(resources, self._status, self._publisher)
+        self._slots = JobSlots(resources, owner)
+        self._housekeeping = Housekeeping(resources, self._status, self._publisher)
+        self.jobs = HeldJobs(resources, self._status)
         self._preparations = Preparations(
-            partial(prepare_held, resources.ledger, resources.cache, resources.settings.screen_seconds)
+            partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
-        self._next_upkeep = self._next_look = 0.0
-        self._ample = False
+        self._next_renewal = self._next_check = 0.0
         self._outage = ""
-        self._unposted = False
+        self._broker_failed = False
 
     def run(self, stop: Event) -> None:
-        """Turn until told to stop; then give the jobs back."""
+        """Run until `stop` is set; then give the jobs back."""
         while not stop.is_set():
             try:
-                self._unposted = False
+                self._broker_failed = False
                 self.turn()
-                if not self._unposted:
-                    self._outage_over()
+                if not self._broker_failed:
+                    self._note_recovery()
             except OUTAGES as error:
                 self._note_outage(error)
-                self._board.show(self._jobs.values(), self._resources.clock())
-                stop.wait(OUTAGE_PAUSE)
+                self._publish_metrics(self._resources.clock())
+                stop.wait(OUTAGE_SECONDS)
         try:
-            self._leave()
+            self._release_jobs()
         except OUTAGES as error:
-            logger.warning("jobs could not be given back; their leases will run out", reason=error)
+            logger.warning("jobs could not be given back; their leases will expire", reason=error)
 
     def turn(self) -> None:
-        """Everything once."""
+        """Do everything once."""
         now = self._resources.clock()
-        if now >= self._next_upkeep:
-            self._keep_up(now)
-        if now >= self._next_look:
-            self._look(now)
+        if now >= self._next_renewal:
+            self._renew_leases(now)
+        if now >= self._next_check:
+            self._check_jobs(now)
         self._open_prepared()
         sent = False
-        with self._posting():
-            sent = self._dispatch(now)
-        if self._ample:  # workers have enough to do; answers that come meanwhile are dealt with together
-            sleep(LINGER)
-        self._listen(0.0 if sent else LISTEN if self._jobs or self._preparations else LISTEN_IDLE)
-        self._board.show(self._jobs.values(), now)
+        with self._tolerate_broker():
+            sent = self.dispatch(now)
+        if self.jobs and self._queue.is_full:
+            sleep(COLLECT_SECONDS)
+        idle = not self.jobs and not self._preparations
+        self.read_streams(0.0 if sent else IDLE_READ_SECONDS if idle else READ_SECONDS)
+        self._publish_metrics(now)
 
     # Leases.
 
-    def _keep_up(self, now: float) -> None:
-        """Renew leases, hear what is wanted, take free jobs."""
+    @property
+    def _leases(self) -> list[Lease]:
+        return [*self.jobs.leases, *self._preparations.leases]
+
+    def _renew_leases(self, now: float) -> None:
+        """Renew leases, apply commands, take free jobs, and do the housekeeping."""
         lease_seconds = self._settings.lease_seconds
-        self._next_upkeep = now + lease_seconds / 5
-        wanted = self._ledger.leases.renew(self._leases, now, lease_seconds)
+        self._next_renewal = now + lease_seconds / 5
+        commands = self._ledger.leases.renew(self._leases, now, lease_seconds)
         for lease in self._leases:
-            if lease.job not in wanted:
-                self._lost(lease)
-                self._jobs.pop(lease.job, None)
-                self._preparations.drop(lease.job)
-        for name in wanted.keys() & self._jobs.keys():
-            self._heed(self._jobs[name], wanted[name], now)
-        taken = self._seats.fill({lease.job for lease in self._leases}, now)
+            if lease.job not in commands:
+                self.jobs.note_lost(lease)
+                self.jobs.drop(lease.job)
+                self._preparations.cancel(lease.job)
+        for job in self.jobs:
+            self.jobs.apply_command(job, commands[job.lease.job], now)
+        taken = self._slots.fill({lease.job for lease in self._leases}, now)
         self._metrics.count(metrics.LEASES, "taken", len(taken))
         self._preparations.begin(taken)
         self._open_prepared()
-        self._mirror.show_cluster(lease_seconds)
-        with self._posting():
-            self._housekeeping.tend(now, {lease.job for lease in self._leases})
+        self._status.publish_cluster(lease_seconds)
+        with self._tolerate_broker():
+            self._housekeeping.run(now, {lease.job for lease in self._leases})
 
-    @property
-    def _leases(self) -> list[Lease]:
-        return [*(job.lease for job in self._jobs.values()), *self._preparations.leases]
-
-    def _renew_in_between(self, opening: Lease) -> None:
-        """While a long job is opened, no lease must run out."""
+    def _renew_while_opening(self, lease: Lease) -> None:
+        """Renew all leases while a long job is being opened."""
         now = self._resources.clock()
-        if now >= self._next_upkeep:
-            self._next_upkeep = now + self._settings.lease_seconds / 5
-            self._ledger.leases.renew([opening, *self._leases], now, self._settings.lease_seconds)
+        if now >= self._next_renewal:
+            self._next_renewal = now + self._settings.lease_seconds / 5
+            self._ledger.leases.renew([lease, *self._leases], now, self._settings.lease_seconds)
 
-    def _heed(self, job: HeldJob, wish: str, now: float) -> None:
-        """Do what the job's owner wants."""
-        with self._holding(job):
-            if wish == "cancel":
-                self._end(job, now, JobState.CANCELLED)
-            elif wish == "pause":
-                values = {"state": JobState.PAUSED.value, "run_seconds": job.run_seconds(now), "lease_until": 0.0}
-                self._ledger.search.write(job.lease, now, values)
-                job.state = JobState.PAUSED
-                self._mirror.show([job.record(now)])
-                del self._jobs[job.lease.job]
-                logger.info("job paused", **job.log_fields, trees=job.trees)
+    def _release_jobs(self) -> None:
+        now = self._resources.clock()
+        for job in self.jobs:
+            with self.jobs.guard(job):
+                self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
+        leases, jobs = self._leases, len(self.jobs)
+        self._ledger.leases.release(leases, now)
+        self.jobs.note_released(len(leases))
+        self._preparations.close()
+        self._housekeeping.close()
+        logger.info("jobs given back", jobs=jobs)
+        self.jobs.close()
+        self.jobs.measure(self._settings.task_seconds)
+        self._metrics_publisher.publish(now)
+
+    # Opening jobs.
 
     def _open_prepared(self) -> None:
-        """Open the jobs whose tables are ready."""
-        for lease, prepared in self._preparations.ready():
+        """Open the jobs whose tables are prepared."""
+        for lease, prepared in self._preparations.take_done():
             self._open(lease, prepared, self._resources.clock())
 
-    def _open(self, lease: Lease, prepared: "Future[Prepared]", now: float) -> None:
-        renew = partial(self._renew_in_between, lease)
+    def _open(self, lease: Lease, prepared: "Future[PreparedTable]", now: float) -> None:
+        renew = partial(self._renew_while_opening, lease)
         try:
             job = open_job(self._ledger, lease, prepared.result(), now, renew, self._settings.task_seconds)
         except MissingArtifactError as error:
-            self._fail(lease, now, f"{error} Submit the table again.")
+            self.jobs.fail(lease, f"{error} Submit the table again.", now)
         except OUTAGES:
             self._ledger.leases.release([lease], now)
-            self._metrics.count(metrics.LEASES, "given_back")
+            self.jobs.note_released(1)
             raise
         except FencedError:
-            self._lost(lease)
+            self.jobs.note_lost(lease)
         except MaaboError as error:
-            self._fail(lease, now, str(error))
+            self.jobs.fail(lease, str(error), now)
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
-            self._fail_by_our_fault(lease, now, error)
+            self.jobs.fail_by_internal_error(lease, error, now)
         else:
-            self._begin(job, now)
+            self.jobs.add(job, now)
+            if lease.job not in self.jobs.by_id:
+                return
+            if job.row.command != "run":  # the command came while the table was being prepared
+                self.jobs.apply_command(job, job.row.command, now)
+            else:
+                with self.jobs.guard(job):
+                    self._advance(job, now)
 
-    def _begin(self, job: ActiveJob | ScreeningJob, now: float) -> None:
-        self._jobs[job.lease.job] = job
-        self._spans.begin(job)
-        with self._holding(job):
-            started = job.row.started or now
-            values = {"state": job.state.value, "started": started, "planned": job.plan.trees}
-            self._ledger.search.write(job.lease, now, values)
-            if job.row.started is None:
-                self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
-            tell_beginning(job)
-            self._mirror.show([job.record(now)])
-            if job.row.command == "run":
-                self._advance(job, now)
-            else:  # asked for while its table was made ready
-                self._heed(job, job.row.command, now)
+    # Tasks out.
 
-    def _leave(self) -> None:
-        now = self._resources.clock()
-        for job in list(self._jobs.values()):
-            with self._holding(job):
-                self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
-        given_back = self._leases
-        self._ledger.leases.release(given_back, now)
-        self._metrics.count(metrics.LEASES, "given_back", len(given_back))
-        self._preparations.close()
-        self._housekeeping.close()
-        logger.info("jobs given back", jobs=len(self._jobs))
-        self._spans.settle(())
-        self._board.show((), now, at_once=True)
-
-    # Dispatch.
-
-    def _dispatch(self, now: float) -> bool:
-        """Keep the queue a little filled: tenants alike, and each tenant's jobs by their shares."""
-        self._ample = False
-        if not self._jobs:
+    def dispatch(self, now: float) -> bool:
+        """Fill the queue a little ahead of the workers. True if tasks were sent."""
+        if not self.jobs:
             return False
-        waiting = self._post.waiting(names.EVALUATE_QUEUE)
-        self._ample = waiting >= LEAST_AHEAD // 2
-        if waiting == 0:
-            self._answers.horizon = now
-        chosen = choose(self._jobs.values(), self._post.room(waiting), self._settings.task_seconds, now)
-        found = bool(chosen)
+        room = self._queue.measure_room(now)
+        chosen = choose_tasks(self.jobs.by_id.values(), room, self._settings.task_seconds, now)
+        any_chosen = bool(chosen)
         try:
             while chosen:
                 name, tasks = chosen.popitem()
-                job = self._jobs[name]
-                with self._holding(job):
-                    self._desks.send(job, tasks, now)
-        finally:  # after an outage on the way, what is left is sent later
+                job = self.jobs.by_id[name]
+                with self.jobs.guard(job):
+                    if isinstance(job, ScreeningJob):
+                        self._screens.send(job, tasks, now)
+                    else:
+                        self._search.send(job, tasks, now)
+        finally:  # after an outage, the remaining tasks are sent later
             for name, tasks in chosen.items():
                 for task in reversed(tasks):
-                    self._jobs[name].put_back(task)
-        return found
+                    self.jobs.by_id[name].outbox.put_back(task.key, task.attempt)
+        return any_chosen
 
-    # Answers.
+    # Requests and answers in.
 
-    def _listen(self, seconds: float) -> None:
-        """Wait for requests and answers, and deal with them."""
+    def read_streams(self, seconds: float) -> None:
+        """Wait for requests and answers, handle them, and delete them from their streams."""
         intake = self._settings.key(names.INTAKE_STREAM)
-        streams = {intake: "0"} | {results_stream(self._settings, name): "0" for name in self._jobs}
-        found = self._redis.xread(streams, count=ENTRIES, block=max(1, int(seconds * 1000)) if seconds else None)
+        streams = {intake: "0"} | {results_stream(self._settings, name): "0" for name in self.jobs.by_id}
+        block = max(1, int(seconds * 1000)) if seconds else None
+        entries_by_stream = self._redis.xread(streams, count=MAX_ENTRIES, block=block)
         now = self._resources.clock()
-        for stream, entries in found:
+        for stream, entries in entries_by_stream:
             name = stream.decode().rsplit(":", 1)[1]
             if stream == intake.encode():
-                self._take_in(entries, now)
-            elif name in self._jobs:
-                self._hear(self._jobs[name], entries, now)
-            if stream == intake.encode() or name in self._jobs:  # else the answers are for whoever holds the job now
+                self._intake.handle(entries, now)
+                self._next_renewal = now  # new jobs are taken and commands applied immediately
+            elif name in self.jobs.by_id:
+                self._handle_answers(self.jobs.by_id[name], entries, now)
+            if stream == intake.encode() or name in self.jobs.by_id:  # else they are for the job's next holder
                 self._redis.xdel(stream, *(entry for entry, _ in entries))
 
-    def _take_in(self, entries: Sequence[Entry], now: float) -> None:
-        self._intake.take_in(entries, now)
-        self._next_upkeep = now  # new jobs are taken up and wishes heeded at once
-
-    def _hear(self, job: ActiveJob | ScreeningJob, entries: Sequence[Entry], now: float) -> None:
-        with self._holding(job):
+    def _handle_answers(self, job: SearchingJob | ScreeningJob, entries: Sequence[Entry], now: float) -> None:
+        with self.jobs.guard(job):
             for _, fields in entries:
-                ending = self._answers.judge(job, fields, now)
-                if ending is not None:
-                    self._end(job, now, ending.state, **ending.values)
+                try:
+                    answer, body = read_answer(fields)
+                    end = self._handlers[type(answer)].handle(job, answer, body, now)
+                except FormatError as error:
+                    logger.warning("answer refused", **job.log_fields, reason=error)
+                    self._metrics.count(metrics.REFUSED)
+                    continue
+                if end is not None:
+                    self.jobs.end(job, end, now)
                     return
             self._advance(job, now)
 
-    def _advance(self, job: ActiveJob | ScreeningJob, now: float) -> None:
-        """Propose what can be proposed, and write all that happened."""
-        if isinstance(job, ScreeningJob):
-            self._advance_screen(job, now)
-        else:
-            self._desks.search.advance(job, now)
-            with self._posting():
-                self._desks.rules.tend(job, now)
+    def _advance(self, job: SearchingJob | ScreeningJob, now: float) -> None:
+        """Continue a job after answers, and write its progress to the ledger."""
+        if isinstance(job, SearchingJob):
+            self._search.advance(job, now)
+            with self._tolerate_broker():
+                self._rules.send_if_due(job, now)
+        elif self._screens.commit_screen(job, now):  # the job is opened again, with its screen
+            self.jobs.drop(job.lease.job)
+            prepared: Future[PreparedTable] = Future()
+            prepared.set_result(job.prepared)
+            self._open(job.lease, prepared, now)
 
-    def _advance_screen(self, job: ScreeningJob, now: float) -> None:
-        """When the screen is in the ledger, the job is opened as after any restart, and finds it there."""
-        if self._desks.screens.finished(job, now):
-            del self._jobs[job.lease.job]
-            ready: Future[Prepared] = Future()
-            ready.set_result(job.prepared)
-            self._open(job.lease, ready, now)
-
-    # Looking after what is under way.
-
-    def _look(self, now: float) -> None:
-        """Send again what should have been answered; mirror how far the jobs are."""
-        self._next_look = now + LOOK_EVERY
-        self._spans.settle(self._jobs)
-        for job in list(self._jobs.values()):
-            with self._holding(job):
-                with self._posting():
-                    self._desks.resend_silent(job, self._answers.horizon, now)
+    def _check_jobs(self, now: float) -> None:
+        """Send overdue tasks again, and publish the progress of the jobs."""
+        self._next_check = now + CHECK_SECONDS
+        for job in self.jobs:
+            with self.jobs.guard(job):
+                with self._tolerate_broker():
+                    if isinstance(job, ScreeningJob):
+                        self._screens.resend_unanswered(job, now)
+                    else:
+                        self._search.resend_unanswered(job, now)
+                        self._rules.resend_unanswered(job, now)
                 self._advance(job, now)
-        self._mirror.show([job.record(now) for job in self._jobs.values()])
+        self.jobs.publish(now)
 
-    # Ends.
+    def _publish_metrics(self, now: float) -> None:
+        if self._metrics_publisher.is_due(now):
+            self.jobs.measure(self._settings.task_seconds)
+            self._metrics_publisher.publish(now)
 
-    def _end(self, job: HeldJob, now: float, state: JobState, **values: object) -> None:
-        self._ledger.search.end_job(job.lease, now, state, run_seconds=job.run_seconds(now), **values)
-        self._metrics.count(metrics.ENDED, state.value)
-        del self._jobs[job.lease.job]
-        job.state = state
-        self._spans.end(job)
-        shown = {"finished": now, "digest": values.get("digest"), "reason": values.get("reason")}
-        self._mirror.show([job.record(now).model_copy(update=shown)])
-        self._redis.delete(results_stream(self._settings, job.lease.job))
-        facts = {"trees": job.trees, "seconds": job.run_seconds(now), "rules": job.record(now).rules}
-        logger.info(f"job {state.value}", **job.log_fields, **facts, reason=values.get("reason"))
-
-    def _fail(self, lease: Lease, now: float, reason: str) -> None:
-        logger.warning("job cannot be run", **lease.log_fields, reason=reason)
-        try:
-            self._ledger.search.end_job(lease, now, JobState.FAILED, reason=reason)
-            self._metrics.count(metrics.ENDED, JobState.FAILED.value)
-            self._housekeeping.show(lease.job)
-        except FencedError:
-            self._lost(lease)
-
-    def _fail_by_our_fault(self, lease: Lease, now: float, error: Exception) -> None:
-        logger.warning("job failed by a fault of ours", **lease.log_fields, traceback=traceback.format_exc())
-        self._fail(lease, now, f"An internal error: {error!r}. The scheduler's log says more.")
-
-    def _lost(self, lease: Lease) -> None:
-        logger.warning("job went to another scheduler", **lease.log_fields)
-        self._metrics.count(metrics.LEASES, "lost")
+    # Outages.
 
     @contextmanager
-    def _holding(self, job: HeldJob) -> Iterator[None]:
-        """Whatever goes wrong between memory and ledger: the job is dropped, and opened anew from the ledger."""
+    def _tolerate_broker(self) -> Iterator[None]:
+        """If the broker is away, answers are still read; what could not be sent is sent later."""
         try:
             yield
-        except FencedError:
-            self._lost(job.lease)
-            self._jobs.pop(job.lease.job, None)
-        except LedgerError:
-            self._jobs.pop(job.lease.job, None)
-            raise
-        except OUTAGES:
-            raise
-        except MaaboError as error:
-            self._jobs.pop(job.lease.job, None)
-            self._fail(job.lease, self._resources.clock(), str(error))
-        except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
-            self._jobs.pop(job.lease.job, None)
-            self._fail_by_our_fault(job.lease, self._resources.clock(), error)
-
-    @contextmanager
-    def _posting(self) -> Iterator[None]:
-        """A broker that is away keeps nobody from being heard: what was to be sent is sent later."""
-        try:
-            yield
-        except PostError as error:
-            self._unposted = True
+        except PublishError as error:
+            self._broker_failed = True
             self._note_outage(error)
 
     def _note_outage(self, error: Exception) -> None:
-        self._metrics.count(metrics.OUTAGES, _part_at_fault(error))
-        said = f"{type(error).__name__}: {error}"
-        if said != self._outage:
-            logger.warning("outage; trying again", reason=said)
-        self._outage = said
+        kinds = {LedgerError: "ledger", PublishError: "broker", StoreError: "store", redis.RedisError: "redis"}
+        service = next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
+        self._metrics.count(metrics.OUTAGES, service)
+        reason = f"{type(error).__name__}: {error}"
+        if reason != self._outage:
+            logger.warning("outage; trying again", reason=reason)
+        self._outage = reason
 
-    def _outage_over(self) -> None:
+    def _note_recovery(self) -> None:
         if self._outage:
             logger.info("outage over")
             self._outage = ""
-            self._housekeeping.after_outage()
-
-
-def _part_at_fault(error: Exception) -> str:
-    faults = {LedgerError: "ledger", PostError: "broker", StoreError: "store", redis.RedisError: "redis"}
-    return next((part for kind, part in faults.items() if isinstance(error, kind)), "other")
+            self._housekeeping.run_purge_next()

@@ -1,4 +1,4 @@
-"""`RulesDesk`: the trees of a job into the store, and GS-MRM over them on a worker, at the end and now and then."""
+"""`RulesHandler`: stores the trees of a job and has a worker mine their rules, at the end and from time to time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,100 +12,117 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import RulesAnswer, RulesMessage
 from maabo_dist.contract.result import StopReason
+from maabo_dist.errors import FormatError
 from maabo_dist.trees.wire import Frame, write_segment
 from scheduler import metrics
-from scheduler.core.job import ActiveJob, RulesRequest
+from scheduler.core.job import JobEnd, RulesRequest, ScreeningJob, SearchingJob
 from scheduler.core.outbox import MAX_PATIENCE
 from scheduler.ledger.jobs import Segment
-from scheduler.messaging.publisher import Post
+from scheduler.messaging.publisher import TaskPublisher
+from scheduler.messaging.status import StatusPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler.rules")
 
-MOST_STRIKES = 4
-SECONDS_A_TREE = 5e-5
-"""A generous guess at GS-MRM, to know when an answer should have come."""
-REST = 10
-"""Rules so far are mined again when this many times as long has passed as it took."""
+MAX_FAILURES = 4
+SECONDS_PER_TREE = 5e-5
+"""A generous estimate for mining, to detect overdue answers."""
+REST_FACTOR = 10
+"""Rules so far are mined again after this multiple of the time that it took."""
+EARLY_STOPS = {StopReason.TIME, StopReason.PATIENCE}
 
 
-class RulesDesk:
-    """Asks for rules and judges the answers."""
+class RulesHandler:
+    """Handles `maabo.rules` tasks."""
 
-    def __init__(self, resources: Resources, post: Post) -> None:
-        self._resources, self._post, self._metrics = resources, post, resources.metrics
+    def __init__(self, resources: Resources, publisher: TaskPublisher, status: StatusPublisher) -> None:
+        self._resources, self._publisher, self._status = resources, publisher, status
+        self._ledger, self._metrics = resources.ledger, resources.metrics
 
-    def tend(self, job: ActiveJob, now: float) -> None:
-        """Ask for the rules of a search that is over, or for rules so far if it is time."""
+    def send_if_due(self, job: SearchingJob, now: float) -> None:
+        """Request the rules of a search that is over, or rules so far if they are due."""
         if job.machine.finished:
             if job.request is None or not job.request.final:
                 job.state = JobState.MINING
-                self._resources.ledger.search.write(job.lease, now, {"state": job.state.value})
-                self._ask(job, now, final=True)
-        elif self._time_for_partial(job, now):
+                self._ledger.search.write(job.lease, now, {"state": job.state.value})
+                self._send(job, now, final=True)
+        elif self._is_partial_due(job, now):
             job.next_partial = now + self._resources.settings.partial_seconds
-            self._ask(job, now, final=False)
+            self._send(job, now, final=False)
 
-    def resend_silent(self, job: ActiveJob, now: float) -> None:
-        """Ask again if a worker took the request and nothing was heard since."""
+    def resend_unanswered(self, job: SearchingJob, now: float) -> None:
+        """Drop a request whose answer is overdue; `send_if_due` sends it again."""
         request = job.request
         if request is None:
             return
-        if request.taken is None:
-            request.taken = now if self._post.waiting(names.RULES_QUEUE) == 0 else None
-        elif now - request.taken > _patience(request.trees, job.rules_silences):
-            logger.warning("nothing heard of the rules", **job.log_fields, final=request.final)
+        if request.taken_at is None:
+            request.taken_at = now if self._publisher.count_waiting(names.RULES_QUEUE) == 0 else None
+        elif now - request.taken_at > _patience(request.trees, job.rules_timeouts):
+            logger.warning("no answer; sending again", **job.log_fields, task="rules", final=request.final)
             self._metrics.count(metrics.RESENT, "silent")
-            job.rules_silences += 1
+            job.rules_timeouts += 1
             job.request = None
 
-    def accepted(self, job: ActiveJob, answer: RulesAnswer, now: float) -> bool:
-        """Take an answer; whether the document beside it is to be shown."""
-        if answer.kind == "done":
-            return self._done(job, answer, now)
+    def handle(
+        self, job: SearchingJob | ScreeningJob, answer: RulesAnswer, document: bytes, now: float
+    ) -> JobEnd | None:
+        """Publish the rules, or note that they are to be mined again. Return the end of the job, if it ends."""
+        if isinstance(job, ScreeningJob):
+            raise FormatError("It is an answer to a search that has not begun.")
+        if answer.kind != "done":
+            self._note_failure(job, answer, now)
+            failed = job.rules_failures >= MAX_FAILURES
+            return JobEnd.failure(f"The rules could not be mined: {answer.reason}") if failed else None
+        if answer.final != job.machine.finished:  # the search was not over then, or is not now
+            self._metrics.count(metrics.DROPPED, "rules")
+            return None
+        self._note_done(job, answer, now)
+        self._status.publish_document(job.lease.job, document)
+        if not answer.final:
+            return None
+        reason = job.machine.run.reason
+        columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
+        return JobEnd(JobState.DONE, columns | {"reason": reason if reason in EARLY_STOPS else None})
+
+    def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
         if answer.kind == "lost":
             self._metrics.count(metrics.LOST, "rules")
         if job.request is None or answer.attempt != job.request.number:
-            return False
+            return
         job.request = None
         job.next_partial = now + self._resources.settings.partial_seconds
-        logger.warning(f"rules {answer.kind}", **job.log_fields, reason=answer.reason)
+        logger.warning(f"task {answer.kind}", **job.log_fields, task="rules", reason=answer.reason)
         self._metrics.count(metrics.RESENT, answer.kind)
         if answer.kind == "unavailable":
             self._forget_lost_segments(job)
         elif answer.final:
-            job.rules_strikes += 1
-        return False
+            job.rules_failures += 1
 
-    def _done(self, job: ActiveJob, answer: RulesAnswer, now: float) -> bool:
-        if answer.final != job.machine.finished:  # of a search that was not over then, or is not now
-            self._metrics.count(metrics.DROPPED, "rules")
-            return False
+    def _note_done(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
         if not answer.final:
-            job.next_partial = now + max(self._resources.settings.partial_seconds, REST * answer.seconds)
+            job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
         self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
-        job.rules, job.rules_silences, job.rules_seconds = answer.rules, 0, answer.seconds
-        return True
+        job.rules, job.rules_timeouts, job.rules_seconds = answer.rules, 0, answer.seconds
 
-    def _forget_lost_segments(self, job: ActiveJob) -> None:
-        """If trees are gone from the store, all of them are stored again with the next request: the ledger has them."""
+    def _forget_lost_segments(self, job: SearchingJob) -> None:
+        """If the store has lost trees, store all of them again with the next request: the ledger has them."""
         if not all(self._resources.store.has(f"trees/{segment.digest}") for segment in job.segments):
-            logger.warning("trees missing in the store; to be put there again", **job.log_fields)
+            logger.warning("trees missing in the store; storing them again", **job.log_fields)
             job.segments.clear()
 
-    def _time_for_partial(self, job: ActiveJob, now: float) -> bool:
+    def _is_partial_due(self, job: SearchingJob, now: float) -> bool:
         if job.next_partial == 0.0:
             job.next_partial = now + self._resources.settings.partial_seconds
         exported = job.segments[-1].until if job.segments else 0
         return job.request is None and now >= job.next_partial and job.machine.observed > exported
 
-    def _ask(self, job: ActiveJob, now: float, *, final: bool) -> None:
-        self._export(job, now)
+    def _send(self, job: SearchingJob, now: float, *, final: bool) -> None:
+        self._store_trees(job, now)
         job.requests += 1
         run = job.machine.run
-        # Without what is no concern of a worker; its span belongs under the job's.
+        # Without what does not concern a worker; its span is a child of the job's.
         spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
         message = RulesMessage(
             spec=spec,
@@ -116,12 +133,12 @@ class RulesDesk:
             stopped=run.reason if final else StopReason.RUNNING,
             failures=tuple(job.failures.values()),
         )
-        self._post.mine(message)
+        self._publisher.publish([message])
         self._metrics.count(metrics.TASKS_SENT, "rules")
-        job.request = RulesRequest(job.requests, final, run.grown, now)
+        job.request = RulesRequest(job.requests, final, run.grown)
 
-    def _export(self, job: ActiveJob, now: float) -> None:
-        """The trees of all batches observed since the last segment, as one more segment."""
+    def _store_trees(self, job: SearchingJob, now: float) -> None:
+        """Store the trees of all batches observed since the last segment as one more segment."""
         first, until = (job.segments[-1].until if job.segments else 0), job.machine.observed
         if until == first:
             return
@@ -132,19 +149,17 @@ class RulesDesk:
             digest = write_segment(path, self._frames(job, first, until))
             self._resources.store.put(f"trees/{digest}", path)
         job.segments.append(Segment(digest, until))
-        self._resources.ledger.search.write_segments(job.lease, now, job.segments)
+        self._ledger.search.write_segments(job.lease, now, job.segments)
         logger.debug("trees stored", **job.log_fields, segment=digest[:12], batches=until)
 
-    def _frames(self, job: ActiveJob, first: int, until: int) -> Iterator[Frame]:
-        subsets = {
-            row.number: row.subsets for row in self._resources.ledger.search.batches(job.lease.job, first, until)
-        }
-        for row in self._resources.ledger.search.results(job.lease.job, first, until):
+    def _frames(self, job: SearchingJob, first: int, until: int) -> Iterator[Frame]:
+        subsets = {row.number: row.subsets for row in self._ledger.search.batches(job.lease.job, first, until)}
+        for row in self._ledger.search.results(job.lease.job, first, until):
             batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
             yield batch[row.start : row.stop], row.trees
 
 
-def _patience(trees: int, silences: int) -> float:
-    """Seconds to wait for an answer over so many trees, when so many requests have stayed unanswered."""
-    first = 5 + trees * SECONDS_A_TREE
-    return backoff_delay(first, silences, MAX_PATIENCE * first)
+def _patience(trees: int, timeouts: int) -> float:
+    """Seconds to wait for an answer over so many trees, after so many timeouts."""
+    first = 5 + trees * SECONDS_PER_TREE
+    return backoff_delay(first, timeouts, MAX_PATIENCE * first)

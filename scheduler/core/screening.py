@@ -1,15 +1,15 @@
-"""`Screening`: the pairwise screen of one job as a pure state machine. Answers go in, blocks to send come out.
+"""`Screening`: the pairwise screen of one job as a pure state machine. Answers go in, blocks to send come out; no I/O.
 
     block ──sent──► answer ──► merged into the strongest pairs ──► finished, when every block is answered
-      ▲      │ nothing heard: again            (no strike: workers may have died)
-      ├──────┤ unavailable: again, later       (no strike: the worker was at fault)
-      └──────┘ failed or lost: again; a block with too many strikes cannot be had, and without it there is no screen
+      ▲      │ no answer: again            (not a failure: the worker may have died)
+      ├──────┤ unavailable: again, later   (not a failure of the block)
+      └──────┘ failed or lost: again; after too many failures of one block the screen is impossible
 
-The strongest pairs of all are the strongest of the strongest of each block: neither the cut, nor who screens a block,
-nor the order in which answers come changes them.
+The strongest pairs of all are the strongest of the strongest of each block: neither the cut into blocks, nor the
+worker, nor the order of the answers changes them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -17,10 +17,10 @@ from maabo_dist.screens.blocks import count_pairs, pair_blocks
 from maabo_dist.screens.pairs import Pairs
 from scheduler.core.outbox import Outbox
 
-MOST_STRIKES = 8
-"""Failures after which a block, and the job with it, is given up: enough that machines that die hardly look like it."""
-FEWEST_BLOCKS, MOST_BLOCKS = 16, 4096
-"""Enough that several workers share a short screen, few enough for the books of a long one."""
+MAX_FAILURES = 8
+"""Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it."""
+MIN_BLOCKS, MAX_BLOCKS = 16, 4096
+"""Enough that several workers share a short screen, few enough to keep track of in a long one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,136 +30,92 @@ class Block:
     start: int
     stop: int
     size: int
-    """Pairs."""
+    """The number of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTask:
-    """A block to send. `attempt` counts the strikes against it."""
+    """A block to send. `attempt` counts its failures."""
 
     key: Block
     attempt: int
 
 
 def cut_blocks(features: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
-    """Start and stop of blocks that take about `task_seconds` each, where all pairs take `seconds`."""
-    return pair_blocks(features, min(MOST_BLOCKS, max(FEWEST_BLOCKS, ceil(seconds / task_seconds))))
+    """Start and stop of blocks that take about `task_seconds` each, if all pairs take `seconds`."""
+    return pair_blocks(features, min(MAX_BLOCKS, max(MIN_BLOCKS, ceil(seconds / task_seconds))))
 
 
 class Screening:
-    """The books of one screen under way."""
+    """The in-flight state of one screen: the `max_pairs` strongest pairs of so many features, from these blocks."""
 
-    def __init__(self, features: int, blocks: Sequence[tuple[int, int]], most: int) -> None:
-        """The `most` strongest pairs of a table of so many features are wanted, from these blocks."""
-        self.features, self.most = features, most
-        self.best = Pairs.strongest([], most)
-        """The strongest pairs of the blocks answered so far."""
+    def __init__(self, features: int, blocks: Sequence[tuple[int, int]], max_pairs: int) -> None:
+        self.features, self.max_pairs = features, max_pairs
+        self.best = Pairs.strongest([], max_pairs)
+        """The strongest pairs of the answered blocks."""
         self.screened = 0
-        """Pairs in them."""
-        made = [Block(start, stop, count_pairs(start, stop, features)) for start, stop in blocks]
-        self.pairs = sum(block.size for block in made)
-        self._numbers = {block: number for number, block in enumerate(made, start=1)}
-        self._known = {(block.start, block.stop): block for block in made}
-        self._open = set(made)
-        self._outbox: Outbox[Block] = Outbox()
-        self._outbox.unsent.extend((block, 0) for block in made)
+        """The number of pairs in the answered blocks."""
+        cut = [Block(start, stop, count_pairs(start, stop, features)) for start, stop in blocks]
+        self.pairs = sum(block.size for block in cut)
+        self._numbers = {block: number for number, block in enumerate(cut, start=1)}
+        self._blocks = {(block.start, block.stop): block for block in cut}
+        self._open = set(cut)
+        self.outbox: Outbox[Block] = Outbox()
+        self.outbox.unsent.extend((block, 0) for block in cut)
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return len(self._numbers)
 
     @property
     def finished(self) -> bool:
-        """Whether every block is answered."""
+        """True when every block is answered."""
         return not self._open
 
-    @property
-    def tasks_in_flight(self) -> int:
-        """Blocks that were sent and not answered."""
-        return len(self._outbox.sent)
-
-    @property
-    def tasks_to_send(self) -> int:
-        """Blocks that could be sent now."""
-        return len(self._outbox.unsent) + len(self._outbox.later)
-
-    @property
-    def in_flight(self) -> int:
-        """Pairs that were sent and not answered."""
-        return self._outbox.in_flight
-
     def block(self, start: int, stop: int) -> Block | None:
-        """The block of these features, if it is one."""
-        return self._known.get((start, stop))
+        """The block of these features, or None."""
+        return self._blocks.get((start, stop))
 
     def number(self, block: Block) -> int:
-        """Which block this is, from 1 on."""
+        """The number of a block, from 1."""
         return self._numbers[block]
 
     def next_task(self, now: float) -> BlockTask | None:
-        """The next block to send."""
-        found = self._outbox.next(now)
-        return None if found is None else BlockTask(*found)
-
-    def sent(self, block: Block, attempt: int, now: float) -> None:
-        """The block is on its way."""
-        self._outbox.note_sent(block, attempt, now)
-
-    def unsent(self, block: Block, attempt: int) -> None:
-        """A block from `next_task` could not be sent after all."""
-        self._outbox.unsent.appendleft((block, attempt))
+        """Take the next block to send."""
+        entry = self.outbox.take_next(now)
+        return None if entry is None else BlockTask(*entry)
 
     def adopt(self, block: Block, attempt: int, now: float) -> None:
-        """A predecessor sent this block; its answer may still come."""
+        """Treat a block sent by an earlier scheduler as in flight."""
         if self.is_open(block):
             self._withdraw(block)
-            self.sent(block, attempt, now)
-
-    def is_sent(self, block: Block, attempt: int) -> bool:
-        """Whether this very attempt is under way."""
-        return self._outbox.is_sent(block, attempt)
-
-    def sent_at(self, block: Block) -> float | None:
-        """When a block that is under way was sent."""
-        return self._outbox.sent_at(block)
+            self.outbox.mark_sent(block, attempt, now)
 
     def is_open(self, block: Block) -> bool:
-        """Whether an answer to this block is still of use."""
+        """True if this block is not answered yet."""
         return block in self._open
 
-    def answer(self, block: Block, pairs: Pairs) -> bool:
-        """The strongest pairs of a block; False if they are of no use any more."""
+    def accept(self, block: Block, pairs: Pairs) -> bool:
+        """Accept the strongest pairs of a block; False if they are no longer needed."""
         if not self.is_open(block):
             return False
         self._withdraw(block)
         self._open.remove(block)
-        self.best = Pairs.strongest([self.best, pairs], self.most)
+        self.best = Pairs.strongest([self.best, pairs], self.max_pairs)
         self.screened += block.size
         return True
 
-    def strike(self, block: Block, attempt: int) -> bool:
-        """An attempt failed: send the block again. True if it cannot be had."""
-        if not self._outbox.is_sent(block, attempt):
+    def fail(self, block: Block, attempt: int) -> bool:
+        """Send a failed attempt again. True if the block failed too often."""
+        if not self.outbox.is_sent(block, attempt):
             return False
-        self._outbox.take_back(block)
-        self._outbox.unsent.appendleft((block, attempt + 1))
-        return attempt + 1 >= MOST_STRIKES
-
-    def postpone(self, block: Block, attempt: int, until: float) -> None:
-        """The worker could not begin: send again later."""
-        self._outbox.postpone(block, attempt, until)
-
-    def taken(self, sent_before: float, now: float) -> None:
-        """Whatever was sent before a time has been taken from the queue: from now on its answer is awaited."""
-        self._outbox.taken(sent_before, now)
-
-    def resend_silent(self, now: float, allowance: Callable[[Block], float]) -> list[Block]:
-        """Send again what a worker took longer ago than `allowance` seconds, twice as long after each silence."""
-        return self._outbox.resend_silent(now, allowance)
+        self.outbox.remove_sent(block)
+        self.outbox.put_back(block, attempt + 1)
+        return attempt + 1 >= MAX_FAILURES
 
     def _withdraw(self, block: Block) -> None:
-        """Wherever it is, it is not to be sent and not on its way."""
-        if block in self._outbox.sent:
-            self._outbox.take_back(block)
-        self._outbox.cut(lambda other: [other] if other != block else [])
+        """Remove a block from the outbox."""
+        if block in self.outbox.sent:
+            self.outbox.remove_sent(block)
+        self.outbox.trim(lambda other: [other] if other != block else [])

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
 
 from maabo_dist.contract.job import JobSpec, JobState, Priority
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import Database, DuplicateError, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
@@ -54,6 +55,28 @@ class JobRow:
     called_back: float | None
     """When the callback was called; 0 if the job has none, −1 if it was given up, None before."""
     callback_attempts: int
+
+    @property
+    def record(self) -> JobRecord:
+        """The public record of the job."""
+        return JobRecord(
+            id=self.id,
+            state=self.state,
+            name=self.spec.dataset.name,
+            tenant=self.spec.tenant,
+            priority=self.spec.priority,
+            created=self.created,
+            started=self.started,
+            finished=self.finished,
+            seconds=self.run_seconds,
+            trees=self.trees,
+            planned=self.planned,
+            failed=self.failed,
+            best_score=self.best_score,
+            rules=self.rules,
+            digest=self.digest,
+            reason=self.reason,
+        )
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]

@@ -1,1 +1,1 @@
-"""What goes out to workers and other services, and what comes in from them."""
+"""Messages: decoding and validating incoming ones, publishing tasks, status and webhooks."""

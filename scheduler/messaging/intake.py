@@ -1,4 +1,4 @@
-"""`Intake`: requests from the intake stream, into the ledger before they leave the stream."""
+"""`Intake`: reads requests from the intake stream and writes them to the ledger before they leave the stream."""
 
 from collections.abc import Sequence
 
@@ -11,45 +11,45 @@ from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
-from scheduler.core.job import record_of
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.submissions import KeyReusedError
-from scheduler.messaging.publisher import Post, PostError
-from scheduler.messaging.status import Mirror
-from scheduler.messaging.webhooks import check_place
+from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler.intake")
 
-_WANTED = {"pause": "pause", "resume": "run", "cancel": "cancel"}
+_COMMANDS = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 Entry = tuple[bytes, dict[bytes, bytes]]
 
 
 class Intake:
-    """Takes jobs in and notes what their owners want. Refusals are answered, and kept with their reason."""
+    """Admits jobs and records commands. Refused requests are answered, and kept with the reason."""
 
-    def __init__(self, resources: Resources, mirror: Mirror, post: Post) -> None:
-        self._ledger, self._settings, self._mirror, self._post = resources.ledger, resources.settings, mirror, post
+    def __init__(self, resources: Resources, status: StatusPublisher, publisher: TaskPublisher) -> None:
+        self._ledger, self._settings = resources.ledger, resources.settings
+        self._status, self._publisher = status, publisher
 
-    def take_in(self, entries: Sequence[Entry], now: float) -> None:
-        """Deal with requests."""
+    def handle(self, entries: Sequence[Entry], now: float) -> None:
+        """Handle requests."""
         requests = [request for _, fields in entries if (request := self._read(fields)) is not None]
         submitted = [request for request in requests if request.kind == "submit"]
-        known = {row.id: row.spec for row in self._ledger.jobs.get_many([request.job for request in submitted])}
-        specs = [spec for request in submitted if (spec := self._checked(request, known, now))]
+        existing = {row.id: row.spec for row in self._ledger.jobs.get_many([request.job for request in submitted])}
+        specs = [spec for request in submitted if (spec := self._admit_or_refuse(request, existing, now))]
         self._ledger.jobs.add(specs, now)
         for request in requests:
-            if request.kind in _WANTED:
-                self._ledger.jobs.set_command(request.job, _WANTED[request.kind], now)
-                logger.info(f"{request.kind} asked", job=request.job)
-        self._show({request.job for request in requests})
+            if request.kind in _COMMANDS:
+                self._ledger.jobs.set_command(request.job, _COMMANDS[request.kind], now)
+                logger.info(f"{request.kind} requested", job=request.job)
+        self._publish({request.job for request in requests})
 
-    def _show(self, ids: set[str]) -> None:
+    def _publish(self, ids: set[str]) -> None:
         rows = self._ledger.jobs.get_many(ids)
-        self._mirror.show(record_of(row) for row in rows)
+        self._status.publish(row.record for row in rows)
         for row in rows:
             if row.state is JobState.DONE and (document := self._ledger.jobs.document(row.id)) is not None:
-                self._mirror.show_document(row.id, document)
+                self._status.publish_document(row.id, document)
 
     def _read(self, fields: dict[bytes, bytes]) -> Request | None:
         data = fields.get(HEADER, b"")
@@ -57,12 +57,12 @@ class Intake:
             return Request.read(data)
         except MaaboError as error:
             logger.warning("request refused", reason=error)
-            self._mirror.refuse(data, problem_of(error))
+            self._status.add_refused(data, problem_of(error))
             return None
 
-    def _checked(self, request: Request, known: dict[str, JobSpec], now: float) -> JobSpec | None:
+    def _admit_or_refuse(self, request: Request, existing: dict[str, JobSpec], now: float) -> JobSpec | None:
         try:
-            spec = self._admitted(request, known, now)
+            spec = self._admit(request, existing, now)
         except LedgerError:
             raise
         except MaaboError as error:
@@ -72,46 +72,42 @@ class Intake:
         logger.info("job queued", job=spec.id, **facts)
         return spec
 
-    def _admitted(self, request: Request, known: dict[str, JobSpec], now: float) -> JobSpec:
+    def _admit(self, request: Request, existing: dict[str, JobSpec], now: float) -> JobSpec:
+        """Check a document. Queue it here if the tenant has a quota; else the caller queues all jobs together."""
         spec = JobSpec.parse(request.document)
         if spec.id != request.job:
             raise SettingsError(f"id: the document is of job {spec.id}, the request of {request.job}.", field="id")
-        if not _same(known.setdefault(spec.id, spec), spec):
+        if not _is_same(existing.setdefault(spec.id, spec), spec):
             raise KeyReusedError(spec.id, spec.id)
         if isinstance(spec.callback, Webhook):
-            check_place(spec.callback, self._settings)
-        if self._ledger.quotas.get(spec.tenant).queued is not None:  # counted one by one; else all go in together
+            check_address(spec.callback, self._settings)
+        if self._ledger.quotas.get(spec.tenant).queued is not None:
             self._ledger.submissions.submit(spec, now, fresh=True)
         return spec
 
     def _refuse(self, request: Request, problem: Problem, now: float) -> None:
         logger.warning("job refused", job=request.job, reason=problem.detail, correlation=request.correlation)
-        self._mirror.refuse(request.model_dump_json().encode(), problem)
-        if not self._mirror.has_record(request.job):  # never over a job that was taken in
-            told = {"state": JobState.FAILED, "created": now, "finished": now, "reason": problem.detail}
-            self._mirror.show([JobRecord.model_validate({"id": request.job} | told)])
+        self._status.add_refused(request.model_dump_json().encode(), problem)
+        if not self._status.has_record(request.job):  # never in place of an admitted job
+            record = {"state": JobState.FAILED, "created": now, "finished": now, "reason": problem.detail}
+            self._status.publish([JobRecord.model_validate({"id": request.job} | record)])
         callback = _callback(request)
         if callback is not None:
-            said: dict[str, object] = {
-                "job": request.job,
-                "state": "refused",
-                "digest": None,
-                "problem": problem.to_json(),
-            }
+            values: dict[str, object] = {"job": request.job, "state": "refused", "digest": None}
             try:
-                self._post.call(callback, said)
-            except PostError as error:  # other requests must not wait; the dead letter is there
-                logger.warning("refusal not called back", job=request.job, reason=error)
+                self._publisher.call_back(callback, values | {"problem": problem.to_json()})
+            except PublishError as error:  # other requests must not wait; the refused request is kept
+                logger.warning("callback of a refused job not sent", job=request.job, reason=error)
 
 
-def _same(one: JobSpec, other: JobSpec) -> bool:
-    """Whether a document came again; what the sender calls the request does not matter."""
+def _is_same(one: JobSpec, other: JobSpec) -> bool:
+    """True if a document was sent again; the ids of requests and traces do not matter."""
     plain = {"correlation": None, "trace": None}
     return one.model_copy(update=plain) == other.model_copy(update=plain)
 
 
 def _callback(request: Request) -> Callback | None:
-    """The task that a document names, whatever else is wrong with it."""
+    """The callback of a document, even if the rest of it is invalid."""
     try:
         return Callback.model_validate((request.document or {}).get("callback"))
     except ValidationError:

@@ -1,10 +1,10 @@
-"""`Webhooks`: posts that tell other services of the end of a job, in threads of their own, until they are taken.
+"""`Webhooks`: posts the end of jobs to other services, in threads, until the receivers accept it.
 
-    due in the ledger ─claimed─► POST ─2xx─► noted as called, once
-                                  │ anything else: noted, to be tried again after a pause that doubles
-                                  └─ the last attempt, or an address that is not to be called: given up, with a warning
+    due in the ledger ─claimed─► POST ─2xx─► recorded as called
+                                  │ anything else: tried again after a delay that doubles
+                                  └─ the last attempt, or a forbidden address: given up, with a warning
 
-Claims and attempts stand in the ledger: a scheduler that dies leaves them to the next one.
+Claims and attempts are in the ledger: if a scheduler dies, the next one continues.
 """
 
 import hmac
@@ -24,7 +24,7 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract.job import Webhook
 from maabo_dist.errors import MaaboError, SettingsError
-from scheduler.core.preparation import Workshop
+from scheduler.background import BackgroundThread
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.jobs import JobRow
 from scheduler.metrics import WEBHOOKS
@@ -33,91 +33,87 @@ from scheduler.resources import Resources
 logger = StructuredLogger("maabo.scheduler.webhooks")
 
 THREADS = 8
-LONGEST_PAUSE = 3600.0
+MAX_DELAY = 3600.0
 EVENT, SIGNATURE = "Maabo-Event", "Maabo-Signature"
 
 Address = IPv4Address | IPv6Address
 
 
 class ForbiddenAddressError(SettingsError):
-    """A webhook leads to where schedulers must not call."""
+    """A webhook's address is one that schedulers must not call."""
 
 
 class UndeliveredError(MaaboError):
-    """The receiver did not take the event."""
+    """The receiver did not accept the event."""
 
 
 class Webhooks:
-    """Delivers events of claimed jobs. A receiver that is slow or dead holds up one thread for a while, no job."""
+    """Delivers events of claimed jobs. A slow or dead receiver blocks one thread for a while, but no job."""
 
     def __init__(self, resources: Resources) -> None:
-        self._resources, self._settings, self._ledger = resources, resources.settings, resources.ledger
-        self._workshops: list[Workshop[None]] = [Workshop() for _ in range(THREADS)]
-        self._under_way: dict[str, int] = {}
+        self._clock, self._metrics = resources.clock, resources.metrics
+        self._settings, self._callbacks = resources.settings, resources.ledger.callbacks
+        self._threads: list[BackgroundThread[None]] = [BackgroundThread() for _ in range(THREADS)]
+        self._in_progress: dict[str, int] = {}
         self._lock = Lock()
 
     def deliver(self, row: JobRow, webhook: Webhook, until: float) -> None:
-        """Post the end of a job soon, if its turn comes before the claim runs out."""
+        """Post the end of a job in the least busy thread, unless the claim expires before its turn."""
         with self._lock:
-            if row.id in self._under_way:
+            if row.id in self._in_progress:
                 return
-            busy = list(self._under_way.values())
-            self._under_way[row.id] = number = min(range(THREADS), key=busy.count)
-        self._workshops[number].order(lambda: self._in_turn(row, webhook, until))
+            busy = list(self._in_progress.values())
+            self._in_progress[row.id] = number = min(range(THREADS), key=busy.count)
+        self._threads[number].submit(lambda: self._deliver(row, webhook, until))
 
     def close(self) -> None:
-        """Nothing more will be delivered; what is under way may be delivered again by another scheduler."""
-        for workshop in self._workshops:
-            workshop.close()
+        """End the threads; another scheduler may repeat deliveries in progress."""
+        for thread in self._threads:
+            thread.close()
 
-    def _in_turn(self, row: JobRow, webhook: Webhook, until: float) -> None:
+    def _deliver(self, row: JobRow, webhook: Webhook, until: float) -> None:
         try:
-            if self._resources.clock() + self._settings.webhook_seconds < until:
+            if self._clock() + self._settings.webhook_seconds < until:
                 self._attempt(row, webhook)
-        except LedgerError as error:  # it is delivered again when the claim has run out
-            logger.warning("delivery not noted", job=row.id, reason=error)
+        except LedgerError as error:  # it is delivered again when the claim has expired
+            logger.warning("webhook delivery not recorded", job=row.id, reason=error)
         finally:
             with self._lock:
-                del self._under_way[row.id]
+                del self._in_progress[row.id]
 
     def _attempt(self, row: JobRow, webhook: Webhook) -> None:
-        facts = {
-            "job": row.id,
-            "to": webhook.origin,
-            "attempt": row.callback_attempts + 1,
-            "correlation": row.spec.correlation,
-        }
+        attempt = row.callback_attempts + 1
+        facts = {"job": row.id, "to": webhook.origin, "attempt": attempt, "correlation": row.spec.correlation}
         try:
-            post(webhook, event_of(row), self._settings, self._resources.clock)
+            post(webhook, event_of(row), self._settings, self._clock)
         except ForbiddenAddressError as error:
-            self._ledger.callbacks.record_failure([row.id], None)
-            self._resources.metrics.count(WEBHOOKS, "given_up")
-            logger.warning("webhook given up", **facts, reason=error)
+            self._give_up(row, str(error), facts)
         except (UndeliveredError, OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name
-            self._missed(row, f"{type(error).__name__}: {error}", facts)
+            reason = f"{type(error).__name__}: {error}"
+            if attempt >= self._settings.webhook_attempts:
+                self._give_up(row, reason, facts)
+                return
+            delay = backoff_delay(self._settings.webhook_pause, row.callback_attempts, MAX_DELAY)
+            self._callbacks.record_failure([row.id], self._clock() + delay)
+            self._metrics.count(WEBHOOKS, "failed")
+            logger.warning("webhook not delivered; trying again later", **facts, seconds=delay, reason=reason)
         else:
-            self._ledger.callbacks.record_success([row.id], self._resources.clock())
-            self._resources.metrics.count(WEBHOOKS, "delivered")
+            self._callbacks.record_success([row.id], self._clock())
+            self._metrics.count(WEBHOOKS, "delivered")
             logger.info("webhook delivered", **facts)
 
-    def _missed(self, row: JobRow, reason: str, facts: dict[str, object]) -> None:
-        if row.callback_attempts + 1 >= self._settings.webhook_attempts:
-            self._ledger.callbacks.record_failure([row.id], None)
-            self._resources.metrics.count(WEBHOOKS, "given_up")
-            logger.warning("webhook given up", **facts, reason=reason)
-        else:
-            pause = backoff_delay(self._settings.webhook_pause, row.callback_attempts, LONGEST_PAUSE)
-            self._ledger.callbacks.record_failure([row.id], self._resources.clock() + pause)
-            self._resources.metrics.count(WEBHOOKS, "failed")
-            logger.warning("webhook not delivered; tried again later", **facts, seconds=pause, reason=reason)
+    def _give_up(self, row: JobRow, reason: str, facts: dict[str, object]) -> None:
+        self._callbacks.record_failure([row.id], None)
+        self._metrics.count(WEBHOOKS, "given_up")
+        logger.warning("webhook given up", **facts, reason=reason)
 
 
 def event_of(row: JobRow) -> dict[str, object]:
-    """What is posted. The same event has the same id however often it comes."""
+    """The event that is posted. Repeated deliveries have the same id."""
     kind = "job.ended"
     event = sha256(f"{kind} {row.id}".encode()).hexdigest()[:32]
-    told = {"job": row.id, "state": row.state.value, "digest": row.digest, "reason": row.reason}
-    return {"id": event, "type": kind, **told}
+    values = {"job": row.id, "state": row.state.value, "digest": row.digest, "reason": row.reason}
+    return {"id": event, "type": kind, **values}
 
 
 def signature(secret: str, moment: int, body: bytes) -> str:
@@ -127,35 +123,35 @@ def signature(secret: str, moment: int, body: bytes) -> str:
 
 
 def post(webhook: Webhook, event: dict[str, object], settings: ClusterSettings, clock: Callable[[], float]) -> None:
-    """Post an event; whatever is not an answer of 2xx in time is an error. No redirect is followed, no proxy asked."""
+    """Post an event; anything but a 2xx response in time is an error. Redirects and proxies are not used."""
     body = json.dumps(event).encode()
     headers = {"Content-Type": "application/json", "User-Agent": f"maabo/{__version__}", EVENT: str(event["id"])}
     if webhook.secret is not None:
         headers[SIGNATURE] = signature(webhook.secret, int(clock()), body)
     url = urlsplit(webhook.url)
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    connection, late = _connection(webhook, settings), Event()
-    # A receiver that sends a byte now and then never runs into the time-out of the socket.
-    end = Timer(settings.webhook_seconds, _cut, [connection, late])
-    end.daemon = True
-    end.start()
+    connection, timed_out = _connection(webhook, settings), Event()
+    # The timeout of the socket does not end a response that arrives byte by byte.
+    timer = Timer(settings.webhook_seconds, _abort, [connection, timed_out])
+    timer.daemon = True
+    timer.start()
     try:
         connection.connect()
         connection.request("POST", target, body, headers)
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        if late.is_set() or isinstance(error, TimeoutError):
+        if timed_out.is_set() or isinstance(error, TimeoutError):
             raise UndeliveredError(f"The receiver has not answered in {settings.webhook_seconds:g} s.") from error
         raise
     finally:
-        end.cancel()
+        timer.cancel()
         connection.close()
     if not 200 <= status < 300:
         raise UndeliveredError(f"The receiver answered with status {status}.")
 
 
-def check_place(webhook: Webhook, settings: ClusterSettings) -> None:
-    """Refuse an address of which it can be said without asking anyone that it is not to be called."""
+def check_address(webhook: Webhook, settings: ClusterSettings) -> None:
+    """Refuse an address that is forbidden, as far as that is known without a name lookup."""
     host = urlsplit(webhook.url).hostname or ""
     try:
         addresses = [ip_address(host)]
@@ -167,25 +163,25 @@ def check_place(webhook: Webhook, settings: ClusterSettings) -> None:
 
 
 def _connection(webhook: Webhook, settings: ClusterSettings) -> http.client.HTTPConnection:
-    """To an address that was looked up and judged here: a name that changes in between leads nowhere else."""
+    """Connect to an address that was looked up and checked here, so that a changed DNS entry cannot redirect it."""
     url = urlsplit(webhook.url)
     secure, host = url.scheme == "https", url.hostname or ""
     port = url.port or (443 if secure else 80)
-    found = [info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    _check_addresses(host, [ip_address(str(address).partition("%")[0]) for address in found], settings.webhook_hosts)
-    place, seconds = (str(found[0]), port), settings.webhook_seconds
-    return _Secure(host, place, seconds) if secure else _Plain(host, place, seconds)
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    _check_addresses(host, [ip_address(address.partition("%")[0]) for address in addresses], settings.webhook_hosts)
+    target, seconds = (addresses[0], port), settings.webhook_seconds
+    return _Secure(host, target, seconds) if secure else _Plain(host, target, seconds)
 
 
 class _Plain(http.client.HTTPConnection):
-    """Speaks to a place under the name of a host."""
+    """A connection to an address that sends the host's name."""
 
-    def __init__(self, host: str, place: tuple[str, int], seconds: float) -> None:
-        super().__init__(host, place[1], timeout=seconds)
-        self._place, self._seconds = place, seconds
+    def __init__(self, host: str, target: tuple[str, int], seconds: float) -> None:
+        super().__init__(host, target[1], timeout=seconds)
+        self._target, self._seconds = target, seconds
 
     def connect(self) -> None:
-        self.sock = socket.create_connection(self._place, self._seconds)
+        self.sock = socket.create_connection(self._target, self._seconds)
 
 
 class _Secure(_Plain):
@@ -195,29 +191,29 @@ class _Secure(_Plain):
         super().connect()
         context = ssl.create_default_context()
         sock = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
-        self.sock = sock  # so that it can be cut
+        self.sock = sock  # so that it can be aborted
         sock.do_handshake()
 
 
-def _cut(connection: http.client.HTTPConnection, late: Event) -> None:
-    late.set()
+def _abort(connection: http.client.HTTPConnection, timed_out: Event) -> None:
+    timed_out.set()
     sock = connection.sock
     if sock is not None:
         try:
             sock.shutdown(socket.SHUT_RDWR)
-        except OSError:  # it has ended by itself
+        except OSError:  # already closed
             return
 
 
 def _check_addresses(host: str, addresses: list[Address], allowed: str) -> None:
-    """Only what is public, or what MAABO_WEBHOOK_HOSTS names."""
+    """Allow public addresses, and those that MAABO_WEBHOOK_HOSTS names."""
     entries = [entry.strip().lower() for entry in allowed.split(",") if entry.strip()]
     if any(_names(entry, host.lower()) for entry in entries):
         return
     for address in addresses:
-        judged = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
-        public = judged.is_global and not judged.is_multicast
-        if not public and not any(_holds(entry, judged) for entry in entries):
+        plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+        public = plain.is_global and not plain.is_multicast
+        if not public and not any(_contains(entry, plain) for entry in entries):
             raise ForbiddenAddressError(
                 f"{host} is at {address}, which is not a public address.",
                 field="callback.url",
@@ -229,7 +225,7 @@ def _names(entry: str, host: str) -> bool:
     return entry in {"*", host} or (entry.startswith("*.") and host.endswith(entry[1:]))
 
 
-def _holds(entry: str, address: Address) -> bool:
+def _contains(entry: str, address: Address) -> bool:
     try:
         return address in ip_network(entry, strict=False)
     except ValueError:  # the name of a host

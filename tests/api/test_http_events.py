@@ -15,9 +15,8 @@ import pytest
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
 from scheduler.api import broadcaster, subscribers
-from scheduler.core.job import record_of
 from scheduler.ledger.leases import Lease
-from scheduler.messaging.status import LONGEST_TEXT, MOST_RULES, Mirror
+from scheduler.messaging.status import MAX_RULES, MAX_TEXT, StatusPublisher
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
@@ -31,15 +30,15 @@ class FakeJob:
     """A job in the ledger, moved by hand as a scheduler would."""
 
     def __init__(self, resources, tenant="default"):
-        self.resources, self.mirror, self.id = resources, Mirror(resources), uuid4().hex
+        self.resources, self.status, self.id = resources, StatusPublisher(resources), uuid4().hex
         spec = {"id": self.id, "tenant": tenant, "dataset": {"fingerprint": "ab" * 32}}
         resources.ledger.jobs.add([JobSpec.model_validate(spec)], resources.clock())
-        self.record = record_of(resources.ledger.jobs.get(self.id))
+        self.record = resources.ledger.jobs.get(self.id).record
         self.lease = None
 
     def show(self, **changes):
         self.record = self.record.model_copy(update=changes)
-        self.mirror.show([self.record])
+        self.status.publish([self.record])
 
     def grow(self, *trees):
         for count in trees:
@@ -50,7 +49,7 @@ class FakeJob:
         document = document_json(
             *rules, digest=sha256("".join(texts).encode()).hexdigest(), search={"stopped": stopped}
         )
-        self.mirror.show_document(self.id, json.dumps(document))
+        self.status.publish_document(self.id, json.dumps(document))
 
     def end(self, state=JobState.DONE, told=True):
         now = self.resources.clock()
@@ -102,17 +101,17 @@ def test_new_rules_are_told_of_and_those_that_went_are_counted(job):
     told = [data for kind, data in job.entries() if kind == "rules"]
     assert [[rule["text"] for rule in data["new"]][:2] for data in told] == [
         ["a", "b"],
-        ["c" * LONGEST_TEXT],
+        ["c" * MAX_TEXT],
         ["0", "1"],
     ]
     assert [data["gone"] for data in told] == [0, 1, 2]
     assert [data["partial"] for data in told] == [True, True, False]
-    assert (len(told[2]["new"]), told[2]["new_total"], told[2]["rules"]) == (MOST_RULES, 300, 300)
+    assert (len(told[2]["new"]), told[2]["new_total"], told[2]["rules"]) == (MAX_RULES, 300, 300)
 
 
 @pytest.mark.parametrize("document", ["{}", "[]", '{"digest": 1, "search": {"stopped": "x"}, "rules": [3]}'])
 def test_a_document_of_another_version_is_shown_and_makes_no_event(job, document):
-    job.mirror.show_document(job.id, document)
+    job.status.publish_document(job.id, document)
 
     assert job.entries() == []
     assert job.resources.redis.get(job.resources.settings.key(f"{names.JOB_DOCUMENT}:{job.id}")) == document.encode()
@@ -133,7 +132,7 @@ def test_the_events_of_a_job_that_is_forgotten_go_with_it_and_others_expire(job)
     key = job.resources.settings.key(f"{names.JOB_EVENTS}:{job.id}")
 
     assert 0 < job.resources.redis.ttl(key) <= job.resources.settings.retention
-    job.mirror.forget([job.id])
+    job.status.remove([job.id])
     assert not job.resources.redis.exists(key)
 
 

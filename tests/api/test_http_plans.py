@@ -98,10 +98,10 @@ def test_a_place_of_flower_that_a_browser_would_run_is_refused():
 
 def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, resources):
     counted = metrics.Metrics()
-    counted.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
+    counted.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
     counted.observe(metrics.TASK_SECONDS, 0.25, "rules")
-    resources.redis.set(resources.settings.key(f"{names.METERS}:here:1"), counted.reading().model_dump_json())
+    resources.redis.set(resources.settings.key(f"{names.METERS}:here:1"), counted.snapshot().model_dump_json())
     resources.redis.rpush(resources.settings.key(names.EVALUATE_QUEUE), "one", "two")
     for node, processes in (("a", 4), ("b", 2)):
         resources.redis.set(

@@ -33,7 +33,7 @@ from scheduler.api.results import RulesFormat, choose_format
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.search import BatchRow, ResultRow
-from scheduler.messaging.status import MOST_RULES
+from scheduler.messaging.status import MAX_RULES
 from scheduler.resources import Resources
 from tests import factories, servers
 from tests.api_data import stored_table, token_for
@@ -377,7 +377,7 @@ def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
     known = {rule["text"] for rule in early.json()["rules"]} if early.is_success else set()
     told = {rule["text"] for each in news for rule in each["new"]}
     left_out = sum(each["new_total"] - len(each["new"]) for each in news)  # an event tells of 20 at most
-    assert all(len(each["new"]) == min(MOST_RULES, each["new_total"]) for each in news)
+    assert all(len(each["new"]) == min(MAX_RULES, each["new_total"]) for each in news)
     assert len({rule["text"] for rule in final["rules"]} - known - told) <= left_out
 
 

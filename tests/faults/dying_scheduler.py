@@ -17,13 +17,13 @@ from scheduler.core.loop import Scheduler
 from scheduler.resources import Resources
 
 STEPS = {
-    "write": ("_desks.search._ledger", "write", lambda values: bool(values.get("sent")), 4),
-    "publish": ("_desks.search._post", "evaluate", lambda _: True, 4),
-    "commit": ("_desks.search._ledger", "write", lambda values: bool(values.get("new_results")), 4),
+    "write": ("_search._ledger.search", "write", lambda values: bool(values.get("sent")), 4),
+    "publish": ("_search._publisher", "publish", lambda _: True, 4),
+    "commit": ("_search._ledger.search", "write", lambda values: bool(values.get("new_results")), 4),
     "ack": ("_redis", "xdel", lambda _: True, 4),
-    "block": ("_desks.screens._ledger", "write_blocks", lambda _: True, 2),
-    "block-publish": ("_desks.screens._post", "screen", lambda _: True, 2),
-    "screen": ("_desks.screens._ledger", "write_screen", lambda _: True, 1),
+    "block": ("_screens._ledger.screens", "write_blocks", lambda _: True, 3),
+    "block-publish": ("_screens._publisher", "publish", lambda _: True, 2),
+    "screen": ("_screens._ledger.screens", "write_screen", lambda _: True, 1),
 }
 """Step → what does it, the method, which of its calls are meant, and at how many of them to die."""
 

@@ -82,7 +82,7 @@ def has_unanswered_trees(log):
 def sent_again(far, before):
     """The scheduler has noticed."""
     process = far.processes["scheduler"]
-    servers.wait_for(lambda: "nothing heard; sent again" in process.log[before:], 60, what="a task that is sent again")
+    servers.wait_for(lambda: "no answer; sending again" in process.log[before:], 60, what="a task that is sent again")
 
 
 def test_a_job_over_three_hosts_has_the_digest_of_one(far):

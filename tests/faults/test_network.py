@@ -116,7 +116,7 @@ def test_a_late_answer_is_dropped_when_another_came_first(world):
 
 def _resent_before_the_end(world, job, before):
     def resent():
-        return "nothing heard; sent again" in world.first_scheduler.log[before:]
+        return "no answer; sending again" in world.first_scheduler.log[before:]
 
     servers.wait_for(lambda: resent() or world.row(job).state.ended, 120, what="a re-issue")
     return resent()

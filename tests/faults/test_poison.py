@@ -100,7 +100,7 @@ def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
     os.kill(int(asleep), signal.SIGKILL)
 
     servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a loss that is heard")
-    assert "nothing heard" not in poisoned.first_scheduler.log[before:]
+    assert "no answer" not in poisoned.first_scheduler.log[before:]
     assert poisoned.done(job, MINING).failed == 0
 
 

@@ -71,7 +71,7 @@ def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(wo
     world.first_scheduler.signal(signal.SIGCONT)
 
     world.done(job)
-    servers.wait_for(lambda: "went to another scheduler" in world.first_scheduler.log, 10, what="a fence")
+    servers.wait_for(lambda: "taken over by another scheduler" in world.first_scheduler.log, 10, what="a fence")
     second.signal(signal.SIGTERM)
     second.exit_code(15)
     other = MINING | {"seed": 2, "trees": 500}

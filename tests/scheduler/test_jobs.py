@@ -25,12 +25,11 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from scheduler.core import dispatch as seats
-from scheduler.core import loop
-from scheduler.core import search_handler as search_desk
+from scheduler.core import dispatch, loop
 from scheduler.core.housekeeping import Housekeeping
-from scheduler.messaging.publisher import Post, PostError
-from scheduler.messaging.status import Mirror
+from scheduler.core.job import HeldJob
+from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.status import StatusPublisher
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
@@ -54,7 +53,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch):
     """Schedulers that have nothing to do stop sooner when they are told to."""
-    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+    monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -106,12 +105,12 @@ def nobody_takes(cluster, *queues):
 
 
 @contextmanager
-def no_seats(monkeypatch):
+def no_slots(monkeypatch):
     """Schedulers take jobs in and open none of them."""
     with monkeypatch.context() as patch:
-        patch.setattr(seats, "MOST_JOBS", 0)
-        patch.setattr(seats, "URGENT_SEATS", 0)
-        patch.setattr(seats, "GUEST_SEATS", 0)
+        patch.setattr(dispatch, "MAX_JOBS", 0)
+        patch.setattr(dispatch, "URGENT_SLOTS", 0)
+        patch.setattr(dispatch, "IDLE_TENANT_SLOTS", 0)
         yield
 
 
@@ -123,7 +122,7 @@ def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_pa
     with a_scheduler(cluster):
         with nobody_takes(cluster, names.RULES_QUEUE):
             with nobody_takes(cluster, names.EVALUATE_QUEUE):
-                with no_seats(monkeypatch):
+                with no_slots(monkeypatch):
                     job = submit(cluster, tmp_path, columns, **QUICK)
                     seen.append(in_state(client, job, JobState.QUEUED))
                 seen.append(in_state(client, job, JobState.RUNNING))
@@ -253,7 +252,7 @@ def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns
 
 def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, columns, client, tmp_path, monkeypatch):
     with a_scheduler(cluster) as ledger:
-        with no_seats(monkeypatch):
+        with no_slots(monkeypatch):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.QUEUED)
             client.ask(job, "pause")
@@ -297,8 +296,8 @@ def test_a_paused_job_stays_paused_when_the_scheduler_changes(cluster, columns, 
 def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client, maabo, tmp_path, monkeypatch, state):
     with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
         if state is JobState.QUEUED:
-            patch.setattr(seats, "MOST_JOBS", 0)
-            patch.setattr(seats, "GUEST_SEATS", 0)
+            patch.setattr(dispatch, "MAX_JOBS", 0)
+            patch.setattr(dispatch, "IDLE_TENANT_SLOTS", 0)
         job = submit(cluster, tmp_path, columns, **(QUICK if state is JobState.MINING else SLOW))
         if state is JobState.PAUSED:
             some_trees(ledger, job, 5)
@@ -476,16 +475,16 @@ def test_a_table_under_a_wrong_fingerprint_fails_the_job_with_a_reason(cluster, 
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """A fault of ours in one job: when it is opened, or when its first answer comes."""
+    """An internal error in one job: when it is opened, or when its first answer arrives."""
 
     def make(job, moment):
         def fail(*_):
-            raise ZeroDivisionError("a fault of ours")
+            raise ZeroDivisionError("an internal error here")
 
         def open_job(ledger, lease, *rest):
             opened = right(ledger, lease, *rest) if lease.job != job or moment == "answered" else fail()
             if lease.job == job:
-                opened.speed = type("Speed", (), {"learn": fail, "subsets_in": lambda *_: 8, "expected": lambda *_: 1})
+                opened.speed = type("Speed", (), {"observe": fail, "task_size": lambda *_: 8, "expected": lambda *_: 1})
             return opened
 
         right = loop.open_job
@@ -495,7 +494,7 @@ def faulty(monkeypatch):
 
 
 @pytest.mark.parametrize("moment", ["opened", "answered"])
-def test_a_fault_of_ours_in_one_job_fails_that_job_alone(cluster, columns, client, tmp_path, faulty, moment):
+def test_an_internal_error_in_one_job_fails_that_job_alone(cluster, columns, client, tmp_path, faulty, moment):
     job = uuid4().hex
     faulty(job, moment)
     with a_scheduler(cluster) as ledger:
@@ -503,7 +502,7 @@ def test_a_fault_of_ours_in_one_job_fails_that_job_alone(cluster, columns, clien
         good = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
         record = in_state(client, job, JobState.FAILED)
 
-    assert "a fault of ours" in record.reason
+    assert "an internal error here" in record.reason
     assert good.digest == digest_of(columns, QUICK)
 
 
@@ -538,10 +537,10 @@ def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
 
 
 def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
-    failed = failing_once(monkeypatch, Post, "evaluate", PostError("the broker is gone"))
-    monkeypatch.setattr(search_desk, "_allowance", lambda *_: 1.0)
+    failed = failing_once(monkeypatch, TaskPublisher, "publish", PublishError("the broker is gone"))
+    monkeypatch.setattr(HeldJob, "allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
-        with no_seats(monkeypatch):
+        with no_slots(monkeypatch):
             jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]
             servers.wait_for(lambda: len(ledger.jobs.get_many(jobs)) == 3, what="three jobs")
         rows = [ended(ledger, job) for job in jobs]
@@ -558,7 +557,7 @@ def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, 
         servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that nobody reads")
         so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
         server.xadd(results_stream(cluster, job), {RULES_HEADER: so_far.model_dump_json(), BODY: b"{}"})
-    failed = failing_once(monkeypatch, Mirror, "show_document", redis.ConnectionError("gone"))
+    failed = failing_once(monkeypatch, StatusPublisher, "publish_document", redis.ConnectionError("gone"))
     with a_scheduler(cluster, "second") as ledger:
         row = ended(ledger, job)
 
@@ -574,7 +573,7 @@ def test_an_end_that_redis_did_not_hear_of_is_shown_when_it_is_back(cluster, col
         with nobody_takes(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
-            failed = failing_once(monkeypatch, Mirror, "show", redis.ConnectionError("gone"), of_the_end)
+            failed = failing_once(monkeypatch, StatusPublisher, "publish", redis.ConnectionError("gone"), of_the_end)
         row = ended(ledger, job)
         record = in_state(client, job, JobState.DONE)
 
@@ -678,5 +677,5 @@ def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, cl
 def collect(settings, now):
     """What a scheduler does once an hour."""
     resources = Resources.connect(settings)
-    Housekeeping(resources, Mirror(resources), Post(resources)).tend(now, set())
+    Housekeeping(resources, StatusPublisher(resources), TaskPublisher(resources)).run(now, set())
     resources.close()

@@ -20,7 +20,7 @@ from maabo_dist.study import Study
 from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
-from scheduler.core.machine import MOST_STRIKES, JobMachine, TaskKey
+from scheduler.core.machine import MAX_FAILURES, JobMachine, TaskKey
 from scheduler.core.preparation import prepare
 from scheduler.core.recovery import open_job
 from scheduler.ledger.leases import FencedError
@@ -78,22 +78,22 @@ class World:
     def send(self, most=1000):
         task = self.machine.next_task(most, self.now)
         if task is not None:
-            self.machine.sent(task.key, task.attempt, self.now)
+            self.machine.mark_sent(task.key, task.attempt, self.now)
         return task
 
     def send_all(self, most=1000):
         return list(iter(lambda: self.send(most), None))
 
     def answer(self, task, bad=NOBODY):
-        fresh = self.machine.answer(task.key, grow(task.subsets, bad))
+        fresh = self.machine.accept(task.key, grow(task.subsets, bad))
         self.propose()
         return fresh
 
     def silence(self, seconds):
         """Workers take all that was sent, and nothing is heard for so long."""
-        self.machine.taken(self.now, self.now)
+        self.machine.outbox.mark_taken(self.now, self.now)
         self.now += seconds
-        return self.machine.resend_silent(self.now, lambda key: ALLOWANCE)
+        return self.machine.outbox.resend_unanswered(self.now, lambda key: ALLOWANCE)
 
     def finish(self, bad=NOBODY):
         while (task := self.send()) is not None:
@@ -120,12 +120,12 @@ def outcome(machine):
     return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.grown
 
 
-def books(machine):
+def in_flight_state(machine):
     """Every subset that a machine holds, and where."""
     held = {
-        "unsent": [key for key, _ in machine._outbox.unsent],
-        "sent": list(machine._outbox.sent),
-        "later": [key for _, key, _ in machine._outbox.later],
+        "unsent": [key for key, _ in machine.outbox.unsent],
+        "sent": list(machine.outbox.sent),
+        "postponed": [key for _, key, _ in machine.outbox.postponed],
     }
     return [
         (key.batch, place, where)
@@ -136,7 +136,7 @@ def books(machine):
 
 
 def sent_subsets(machine):
-    return {(batch, place) for batch, place, where in books(machine) if where == "sent"}
+    return {(batch, place) for batch, place, where in in_flight_state(machine) if where == "sent"}
 
 
 # Examples.
@@ -184,9 +184,9 @@ def test_a_task_that_could_not_be_sent_is_the_next_one_again():
     world = World()
     task = world.machine.next_task(2, world.now)
 
-    world.machine.unsent(task.key, task.attempt)
+    world.machine.outbox.put_back(task.key, task.attempt)
 
-    assert world.machine.in_flight == 0
+    assert world.machine.outbox.in_flight == 0
     assert world.send(2).key == task.key
 
 
@@ -194,7 +194,7 @@ def test_a_failed_task_is_sent_in_halves():
     world = World()
     task = world.send(5)
 
-    assert world.machine.strike(task.key, 0) is None
+    assert not world.machine.fail(task.key, 0)
     assert [(half.key, half.attempt) for half in world.send_all()[:2]] == [
         (TaskKey(0, 0, 2), 0),
         (TaskKey(0, 2, 5), 0),
@@ -204,20 +204,20 @@ def test_a_failed_task_is_sent_in_halves():
 def test_a_failure_is_heard_once():
     world = World()
     task = world.send(1)
-    world.machine.strike(task.key, 0)
+    world.machine.fail(task.key, 0)
     world.send(1)
 
-    assert world.machine.strike(task.key, 0) is None
-    assert world.machine._outbox.sent[task.key].attempt == 1
+    assert not world.machine.fail(task.key, 0)
+    assert world.machine.outbox.sent[task.key].attempt == 1
 
 
-def test_a_single_subset_that_cannot_be_had_is_named_after_some_strikes():
-    world, named = World(), []
-    for _ in range(MOST_STRIKES):
+def test_a_single_subset_that_cannot_be_had_is_given_up_after_some_failures():
+    world, failures = World(), []
+    for _ in range(MAX_FAILURES):
         task = world.send(1)
-        named.append(world.machine.strike(task.key, task.attempt))
+        failures.append((task.key, world.machine.fail(task.key, task.attempt)))
 
-    assert named == [None] * (MOST_STRIKES - 1) + [TaskKey(0, 0, 1)]
+    assert failures == [(TaskKey(0, 0, 1), False)] * (MAX_FAILURES - 1) + [(TaskKey(0, 0, 1), True)]
 
 
 @pytest.mark.parametrize("place", range(8))
@@ -230,14 +230,13 @@ def test_halving_finds_the_one_bad_subset_and_loses_no_other(place):
             world.answer(task)
             continue
         failures += 1
-        key = world.machine.strike(task.key, task.attempt)
-        if key is not None:
-            given_up.append(key)
-            world.machine.give_up(key)
+        if world.machine.fail(task.key, task.attempt):
+            given_up.append(task.key)
+            world.machine.give_up(task.key)
             world.propose()
 
     assert given_up == [TaskKey(0, place, place + 1)]
-    assert failures <= ceil(log2(MINING.batch)) + MOST_STRIKES
+    assert failures <= ceil(log2(MINING.batch)) + MAX_FAILURES
     assert outcome(world.machine) == outcome(undisturbed(frozenset(bad)).machine)
 
 
@@ -266,11 +265,11 @@ def test_a_subset_whose_tree_came_is_not_given_up():
 def test_a_late_answer_of_the_whole_settles_its_halves():
     world = World()
     whole = world.send(4)
-    world.machine.strike(whole.key, 0)
+    world.machine.fail(whole.key, 0)
     world.send(4)
 
     assert world.answer(whole)
-    assert not [entry for entry in books(world.machine) if entry[0] == 0 and entry[1] < 4]
+    assert not [entry for entry in in_flight_state(world.machine) if entry[0] == 0 and entry[1] < 4]
 
 
 def test_an_answer_cut_otherwise_leaves_the_rest_to_be_sent_anew():
@@ -278,18 +277,18 @@ def test_an_answer_cut_otherwise_leaves_the_rest_to_be_sent_anew():
     whole = world.send(8)
     middle = TaskKey(0, 1, 3)
 
-    assert world.machine.answer(middle, grow(whole.subsets[1:3]))
-    assert [entry for entry in books(world.machine) if entry[0] == 0] == [
+    assert world.machine.accept(middle, grow(whole.subsets[1:3]))
+    assert [entry for entry in in_flight_state(world.machine) if entry[0] == 0] == [
         (0, place, "unsent") for place in (3, 4, 5, 6, 7, 0)
     ]
-    assert world.machine.in_flight == 0
+    assert world.machine.outbox.in_flight == 0
 
 
-def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_a_strike():
+def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_counting_as_a_failure():
     world = World()
     task = world.send_all()[0]
 
-    world.machine.postpone(task.key, 0, until=5.0)
+    world.machine.outbox.postpone(task.key, 0, until=5.0)
 
     assert world.send() is None
     world.now = 5.0
@@ -297,7 +296,7 @@ def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_a_strike(
     assert (again.key, again.attempt) == (task.key, 0)
 
 
-def test_silence_is_no_strike_and_each_time_it_may_last_twice_as_long():
+def test_no_answer_is_no_failure_and_each_time_it_may_take_twice_as_long():
     world = World()
     sent, heard_of = [world.send(5)], [0.0]
     for _ in range(9):
@@ -310,11 +309,11 @@ def test_silence_is_no_strike_and_each_time_it_may_last_twice_as_long():
     assert np.diff(heard_of).tolist() == [ALLOWANCE * 2 ** min(silences, 6) + 1 for silences in range(9)]
 
 
-def test_a_task_that_waits_in_the_queue_is_not_silent():
+def test_a_task_that_waits_in_the_queue_is_not_overdue():
     world = World()
     world.send(5)
 
-    assert world.machine.resend_silent(now=1e9, allowance=lambda key: ALLOWANCE) == []
+    assert world.machine.outbox.resend_unanswered(now=1e9, allowance=lambda key: ALLOWANCE) == []
 
 
 def test_a_task_once_sent_keeps_its_cut():
@@ -333,7 +332,7 @@ def test_what_a_predecessor_sent_is_not_sent_twice():
         second.machine.adopt(task.key, task.attempt, second.now)
 
     assert second.send() is None
-    assert second.machine.in_flight == first.machine.in_flight
+    assert second.machine.outbox.in_flight == first.machine.outbox.in_flight
     for task in under_way:
         second.answer(task)
     second.finish()
@@ -346,7 +345,7 @@ def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_
     world.machine.adopt(TaskKey(0, 0, 2), 0, 0.0)
     world.machine.adopt(TaskKey(0, 0, 5), 0, 0.0)
 
-    assert list(world.machine._outbox.sent) == [TaskKey(0, 0, 2)]
+    assert list(world.machine.outbox.sent) == [TaskKey(0, 0, 2)]
     assert world.send().key == TaskKey(0, 2, 8)
 
 
@@ -354,7 +353,7 @@ def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_
 def test_an_answer_to_nothing_that_was_asked_is_dropped(key):
     world = World()
 
-    assert not world.machine.answer(key, grow(np.array([[0, 1]], np.int32)))
+    assert not world.machine.accept(key, grow(np.array([[0, 1]], np.int32)))
 
 
 @pytest.mark.parametrize(("after", "reason"), [(1, "time"), (3, "time"), (5, "budget")])
@@ -388,7 +387,7 @@ SECONDS = st.floats(0, 30)
 EVENTS = {
     "send": (30, st.integers(1, 10), st.integers(1, 6), DEATHS),
     "answer": (30, st.lists(PICK, min_size=1, max_size=8), DEATHS),
-    "strike": (12, PICK, OFF_BY, DEATHS),
+    "fail": (12, PICK, OFF_BY, DEATHS),
     "come_late": (4, PICK, st.integers(1, 10), DEATHS),
     "postpone": (6, PICK, OFF_BY, SECONDS),
     "silence": (6, SECONDS),
@@ -451,7 +450,7 @@ class JobLife(RuleBasedStateMachine):
     @rule(event=EVENT)
     def happens(self, event):
         name, *details = event
-        if self.letters or name not in {"answer", "strike", "come_late", "postpone"}:
+        if self.letters or name not in {"answer", "fail", "come_late", "postpone"}:
             getattr(self, name)(*details)
 
     def send(self, most, count, dies="lives"):
@@ -459,7 +458,7 @@ class JobLife(RuleBasedStateMachine):
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in chosen]
         if self.write(dies, sent=rows):
             for task in chosen:
-                self.machine.sent(task.key, task.attempt, self.now)
+                self.machine.mark_sent(task.key, task.attempt, self.now)
             self.letters += chosen
         self.now += 0.001
 
@@ -471,49 +470,48 @@ class JobLife(RuleBasedStateMachine):
         if holds_bad(task):
             return self.failed(task.key, task.attempt)
         if not self.machine.is_open(task.key):
-            assert not self.machine.answer(task.key, grow(task.subsets))
+            assert not self.machine.accept(task.key, grow(task.subsets))
             return []
         body = pack_forest(grow(task.subsets))
-        assert self.machine.answer(task.key, unpack_forest(body, task.subsets))
+        assert self.machine.accept(task.key, unpack_forest(body, task.subsets))
         return [ResultRow(task.key.batch, task.key.start, task.key.stop, body)]
 
     def failed(self, key, attempt):
-        given_up = self.machine.strike(key, attempt)
-        if given_up is None or not self.job.give_up(given_up, "no tree"):
+        if not self.machine.fail(key, attempt) or not self.job.give_up(key, "no tree"):
             return []
-        return [ResultRow(given_up.batch, given_up.start, given_up.stop, b"", "no tree")]
+        return [ResultRow(key.batch, key.start, key.stop, b"", "no tree")]
 
     def come_late(self, pick, most, dies):
         """A task fails and is sent in halves; then its twin brings all of it after all."""
         task = self.letter(pick)
-        self.strike(pick, 0, "lives")
+        self.fail(pick, 0, "lives")
         self.send(most, 2)
         self.advance(dies, self.answered(task))
 
     def is_under_way(self, task, attempt):
-        sent = self.machine._outbox.sent.get(task.key)
+        sent = self.machine.outbox.sent.get(task.key)
         return sent is not None and sent.attempt == attempt
 
-    def strike(self, pick, off_by, dies):
-        task, before = self.letter(pick), books(self.machine)
+    def fail(self, pick, off_by, dies):
+        task, before = self.letter(pick), in_flight_state(self.machine)
         attempt = task.attempt + off_by
         if not self.is_under_way(task, attempt):
             assert self.failed(task.key, attempt) == []
-            assert books(self.machine) == before
-        elif holds_bad(task) or task.key.size > 1 or attempt + 1 < MOST_STRIKES:  # the innocent are had in the end
+            assert in_flight_state(self.machine) == before
+        elif holds_bad(task) or task.key.size > 1 or attempt + 1 < MAX_FAILURES:  # the innocent are had in the end
             self.advance(dies, self.failed(task.key, attempt))
 
     def postpone(self, pick, off_by, seconds):
-        task, before = self.letter(pick), books(self.machine)
+        task, before = self.letter(pick), in_flight_state(self.machine)
         attempt = task.attempt + off_by
         changes = self.is_under_way(task, attempt)
-        self.machine.postpone(task.key, attempt, self.now + seconds)
-        assert (books(self.machine) != before) == changes
+        self.machine.outbox.postpone(task.key, attempt, self.now + seconds)
+        assert (in_flight_state(self.machine) != before) == changes
 
     def silence(self, seconds):
-        self.machine.taken(self.now, self.now)
+        self.machine.outbox.mark_taken(self.now, self.now)
         self.now += seconds
-        for key in self.machine.resend_silent(self.now, lambda key: ALLOWANCE):
+        for key in self.machine.outbox.resend_unanswered(self.now, lambda key: ALLOWANCE):
             assert self.machine.is_open(key)
 
     def crash_at_rest(self):
@@ -552,11 +550,11 @@ class JobLife(RuleBasedStateMachine):
     def every_unanswered_subset_is_in_one_place(self):
         batches = self.machine._batches.items()
         missing = [(number, int(place)) for number, batch in batches for place in np.flatnonzero(~batch.answered)]
-        assert sorted((batch, place) for batch, place, _ in books(self.machine)) == missing
+        assert sorted((batch, place) for batch, place, _ in in_flight_state(self.machine)) == missing
 
     @invariant()
     def in_flight_is_what_was_sent_and_not_answered(self):
-        assert self.machine.in_flight == len(sent_subsets(self.machine))
+        assert self.machine.outbox.in_flight == len(sent_subsets(self.machine))
 
     def teardown(self):
         try:

@@ -28,9 +28,10 @@ from scheduler.api import metrics as api_metrics
 from scheduler.api.metrics import scheduler_metrics
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
-from scheduler.core.machine import MOST_STRIKES
+from scheduler.core.machine import MAX_FAILURES
 from scheduler.ledger.database import LedgerError
-from scheduler.messaging.publisher import PostError
+from scheduler.messaging.publisher import PublishError
+from scheduler.messaging.status import MetricsPublisher
 from scheduler.metrics import Metrics, MetricsSnapshot
 from scheduler.resources import Resources
 from tests import servers
@@ -59,7 +60,7 @@ def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
         own = Metrics()
         for time in times:
             own.observe(metrics.JOB_WAIT, time)
-        readings[scheduler] = MetricsSnapshot.read(own.reading().model_dump_json())
+        readings[scheduler] = MetricsSnapshot.read(own.snapshot().model_dump_json())
 
     (family,) = [metric for metric in scheduler_metrics(readings) if metric.name == "maabo_job_wait_seconds"]
 
@@ -126,7 +127,7 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
     for scheduler, trees in (("a:1", 3), ("b:2", 4)):
         own = Metrics()
         own.count(metrics.TREES, number=trees)
-        client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
+        client.set(f"t:{names.METERS}:{scheduler}", own.snapshot().model_dump_json())
     client.set(f"t:{names.METERS}:c:3", "nonsense")
 
     found = samples(scrape(ledger, client, SETTINGS, 0.0))
@@ -171,10 +172,10 @@ def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
 def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
     for scheduler in ("a:1", "b:2"):
         own = Metrics()
-        own.show(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
-        own.show(metrics.TASKS_IN_FLIGHT, 1, "rules")
-        own.show(metrics.TASKS_UNSENT, 10, "screen")
-        client.set(f"t:{names.METERS}:{scheduler}", own.reading().model_dump_json())
+        own.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
+        own.set(metrics.TASKS_IN_FLIGHT, 1, "rules")
+        own.set(metrics.TASKS_UNSENT, 10, "screen")
+        client.set(f"t:{names.METERS}:{scheduler}", own.snapshot().model_dump_json())
 
     assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
 
@@ -224,14 +225,14 @@ class OneTask:
     """A scheduler with a job of which one task of one subset is under way, and what workers might answer to it."""
 
     def __init__(self, resources, job):
-        self._resources, self._job = resources, job
+        self._resources, self.job = resources, job
         self.scheduler = Scheduler(resources, "here:1")
         self.turn_until(lambda: self.sent)
 
     @property
     def sent(self):
-        held = self.scheduler._jobs.get(self._job)
-        return dict(held.machine._outbox.sent) if held else {}
+        held = self.scheduler.jobs.by_id.get(self.job)
+        return dict(held.outbox.sent) if held else {}
 
     def turn_until(self, condition):
         for _ in range(100):
@@ -245,7 +246,7 @@ class OneTask:
 
     def answer(self, kind):
         ((key, sent),) = self.sent.items()
-        where = {"job": self._job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
+        where = {"job": self.job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
         answer = EvaluationAnswer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
         send_evaluation_answer(self._resources.redis, self._resources.settings, answer)
         self.scheduler.turn()
@@ -263,34 +264,41 @@ def one_task(nobody_works, tmp_path):
 
 def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
     world, resources = one_task
-    for _ in range(MOST_STRIKES):
+    for _ in range(MAX_FAILURES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
     send_evaluation_answer(resources.redis, resources.settings, last)  # once more, and too late
-    world.turn_until(lambda: resources.metrics.amount(metrics.LOST, "evaluate") == MOST_STRIKES + 1)
+    world.turn_until(lambda: resources.metrics.amount(metrics.LOST, "evaluate") == MAX_FAILURES + 1)
 
-    assert resources.metrics.amount(metrics.RESENT, "lost") == MOST_STRIKES - 1
+    assert resources.metrics.amount(metrics.RESENT, "lost") == MAX_FAILURES - 1
     assert resources.metrics.amount(metrics.FAILED_SUBSETS) == 1
 
 
 def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
     world, resources = one_task
-    held = world.scheduler._jobs[world._job]
+    held = world.scheduler.jobs.by_id[world.job]
     for _ in range(3):
         world.scheduler.turn()
-    under_way, to_come = held.tasks_under_way["evaluate"], held.tasks_to_come(1.0)["evaluate"]
-    world.scheduler._board.show([held], 0.0, at_once=True)
+    in_flight, unsent = held.tasks_in_flight["evaluate"], held.tasks_unsent(1.0)["evaluate"]
+    world.scheduler.jobs.measure(1.0)
+    MetricsPublisher(resources, "here:1").publish(0.0)
 
     found = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
-    assert found["maabo_tasks_wanted",] == under_way + to_come > 0
-    assert found["maabo_tasks_unsent", "evaluate", "here:1"] == to_come
+    assert found["maabo_tasks_wanted",] == in_flight + unsent > 0
+    assert found["maabo_tasks_unsent", "evaluate", "here:1"] == unsent
 
 
 def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_lasts(one_task, monkeypatch):
     world, resources = one_task
     stop = Event()
-    monkeypatch.setattr(loop, "OUTAGE_PAUSE", 0.0)
-    for error in (LedgerError("full"), PostError("gone"), StoreError("gone"), redis.RedisError("gone"), OSError("?")):
+    monkeypatch.setattr(loop, "OUTAGE_SECONDS", 0.0)
+    for error in (
+        LedgerError("full"),
+        PublishError("gone"),
+        StoreError("gone"),
+        redis.RedisError("gone"),
+        OSError("?"),
+    ):
         monkeypatch.setattr(world.scheduler, "turn", raising(error, stop))
         stop.clear()
         world.scheduler.run(stop)

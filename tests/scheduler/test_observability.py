@@ -40,7 +40,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch):
-    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+    monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from maabo_dist.data.split import split_rows
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import pair_blocks
 from maabo_dist.screens.pairs import screen_block, screen_pairs
-from scheduler.core.screening import FEWEST_BLOCKS, MOST_BLOCKS, MOST_STRIKES, Screening, cut_blocks
+from scheduler.core.screening import MAX_BLOCKS, MAX_FAILURES, MIN_BLOCKS, Screening, cut_blocks
 from tests import factories
 
 FEATURES, MOST, ALLOWANCE = 14, 12, 3.0
@@ -35,13 +35,13 @@ def a_screening(pieces=5):
 def send(screening, now=0.0):
     task = screening.next_task(now)
     if task is not None:
-        screening.sent(task.key, task.attempt, now)
+        screening.outbox.mark_sent(task.key, task.attempt, now)
     return task
 
 
 def finish(screening, now=1e9):
     while (task := send(screening, now)) is not None:
-        screening.answer(task.key, found(task.key))
+        screening.accept(task.key, found(task.key))
     assert screening.finished
 
 
@@ -74,21 +74,21 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
         if name == "send" and (task := send(screening, now)) is not None:
             letters.append(task)
         elif name == "silence":
-            screening.taken(now, now)
+            screening.outbox.mark_taken(now, now)
             now += 100 * ALLOWANCE
-            screening.resend_silent(now, lambda block: ALLOWANCE)
+            screening.outbox.resend_unanswered(now, lambda block: ALLOWANCE)
         elif name == "restart":
             screening = restarted(screening, letters, pieces, now)
         elif letter is not None and name == "answer":
             was_open = screening.is_open(letter.key)
-            assert screening.answer(letter.key, found(letter.key)) == was_open
-        elif letter is not None and name == "lost" and letter.attempt + 1 < MOST_STRIKES:
-            assert not screening.strike(letter.key, letter.attempt)
+            assert screening.accept(letter.key, found(letter.key)) == was_open
+        elif letter is not None and name == "lost" and letter.attempt + 1 < MAX_FAILURES:
+            assert not screening.fail(letter.key, letter.attempt)
         elif letter is not None and name == "unavailable":
-            screening.postpone(letter.key, letter.attempt, now + 1)
+            screening.outbox.postpone(letter.key, letter.attempt, now + 1)
         check_books(screening)
-    screening.taken(now, now)
-    screening.resend_silent(now + 1e6, lambda block: ALLOWANCE)
+    screening.outbox.mark_taken(now, now)
+    screening.outbox.resend_unanswered(now + 1e6, lambda block: ALLOWANCE)
     finish(screening)
 
     assert outcome(screening) == undisturbed()
@@ -99,7 +99,7 @@ def restarted(before, letters, pieces, now):
     after = a_screening(pieces)
     for letter in letters:
         if not before.is_open(letter.key):
-            after.answer(letter.key, found(letter.key))
+            after.accept(letter.key, found(letter.key))
     for letter in {letter.key: letter for letter in letters}.values():
         after.adopt(letter.key, letter.attempt, now)
     return after
@@ -107,10 +107,10 @@ def restarted(before, letters, pieces, now):
 
 def check_books(screening):
     """Each open block is in one place, each answered one in none."""
-    box = screening._outbox
-    held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.later), *box.sent]
+    box = screening.outbox
+    held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.postponed), *box.sent]
     assert sorted(held) == sorted(screening._open)
-    assert screening.in_flight == sum(block.size for block in box.sent)
+    assert screening.outbox.in_flight == sum(block.size for block in box.sent)
 
 
 def test_a_block_that_fails_too_often_cannot_be_had():
@@ -119,25 +119,25 @@ def test_a_block_that_fails_too_often_cannot_be_had():
     verdicts = []
     while not verdicts or not verdicts[-1]:
         task = send(screening)
-        verdicts.append(screening.strike(task.key, task.attempt))
+        verdicts.append(screening.fail(task.key, task.attempt))
 
-    assert verdicts == [False] * (MOST_STRIKES - 1) + [True]
+    assert verdicts == [False] * (MAX_FAILURES - 1) + [True]
 
 
 def test_a_late_report_of_an_earlier_attempt_does_not_count():
     screening = a_screening(1)
     task = send(screening)
-    screening.strike(task.key, task.attempt)
+    screening.fail(task.key, task.attempt)
     send(screening)
 
-    assert not screening.strike(task.key, task.attempt)
-    assert screening.in_flight == task.key.size
+    assert not screening.fail(task.key, task.attempt)
+    assert screening.outbox.in_flight == task.key.size
 
 
-def test_a_block_that_no_worker_could_begin_is_sent_again_later_without_a_strike():
+def test_a_block_that_no_worker_could_begin_is_sent_again_later_without_counting_as_a_failure():
     screening = a_screening(1)
     task = send(screening)
-    screening.postpone(task.key, task.attempt, until=5.0)
+    screening.outbox.postpone(task.key, task.attempt, until=5.0)
 
     assert send(screening, now=4.0) is None
     assert send(screening, now=5.0) == task
@@ -153,7 +153,7 @@ def test_a_block_that_is_not_of_the_cut_is_not_known():
 def test_progress_is_counted_in_pairs():
     screening = a_screening(5)
     task = send(screening)
-    screening.answer(task.key, found(task.key))
+    screening.accept(task.key, found(task.key))
 
     assert (screening.screened, screening.pairs) == (task.key.size, FEATURES * (FEATURES - 1) // 2)
     assert (screening.number(task.key), screening.blocks) == (1, 5)
@@ -161,7 +161,7 @@ def test_progress_is_counted_in_pairs():
 
 @pytest.mark.parametrize(
     ("features", "seconds", "blocks"),
-    [(20_000, 40.0, 40), (20_000, 0.5, FEWEST_BLOCKS), (20_000, 1e9, MOST_BLOCKS), (5, 40.0, 4)],
+    [(20_000, 40.0, 40), (20_000, 0.5, MIN_BLOCKS), (20_000, 1e9, MAX_BLOCKS), (5, 40.0, 4)],
 )
 def test_a_screen_is_cut_into_blocks_of_about_a_second(features, seconds, blocks):
     found = cut_blocks(features, seconds, 1.0)

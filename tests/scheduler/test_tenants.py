@@ -11,8 +11,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
-from scheduler.core import dispatch as seats
-from scheduler.core import loop
+from scheduler.core import dispatch, loop
 from scheduler.ledger.quotas import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
@@ -43,7 +42,7 @@ def columns():
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch):
-    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+    monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 def refusal(cluster, **changes):
@@ -124,7 +123,7 @@ def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_pat
 
 
 def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, columns, tmp_path, monkeypatch):
-    monkeypatch.setattr(seats, "MOST_JOBS", 2)
+    monkeypatch.setattr(dispatch, "MAX_JOBS", 2)
     store_table(cluster, tmp_path, columns)
     with a_scheduler(cluster) as ledger:
         many = [submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING) for _ in range(5)]

@@ -15,7 +15,14 @@ import pytest
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract.job import JobSpec, JobState, Webhook
 from scheduler.ledger.ledger import Ledger
-from scheduler.messaging.webhooks import ForbiddenAddressError, UndeliveredError, check_place, event_of, post, signature
+from scheduler.messaging.webhooks import (
+    ForbiddenAddressError,
+    UndeliveredError,
+    check_address,
+    event_of,
+    post,
+    signature,
+)
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings
 
@@ -210,11 +217,11 @@ def test_addresses_that_are_not_public_are_refused_unless_they_are_named(place):
 
     for hosts in ("", "other.example, *.other", "198.51.100.0/24"):
         with pytest.raises(ForbiddenAddressError, match="not a public address"):
-            check_place(webhook, ClusterSettings(webhook_hosts=hosts))
+            check_address(webhook, ClusterSettings(webhook_hosts=hosts))
         with pytest.raises((ForbiddenAddressError, socket.gaierror)):  # not everyone can look up a.localhost
             attempt(webhook.url, hosts=hosts)
-    check_place(webhook, ClusterSettings(webhook_hosts="*"))
-    check_place(webhook, ClusterSettings(webhook_hosts=f"x, {place.strip('[]')}"))
+    check_address(webhook, ClusterSettings(webhook_hosts="*"))
+    check_address(webhook, ClusterSettings(webhook_hosts=f"x, {place.strip('[]')}"))
 
 
 @pytest.mark.parametrize("hosts", ["hook.test", "*.test", "10.0.0.0/8", "*"])
@@ -237,8 +244,8 @@ def test_a_name_that_leads_inside_is_refused_unless_it_or_its_network_is_named(m
 
 
 def test_a_public_address_needs_no_permission():
-    check_place(Webhook(url="https://93.184.215.14/x"), ClusterSettings())
-    check_place(Webhook(url="https://example.org/x"), ClusterSettings())
+    check_address(Webhook(url="https://93.184.215.14/x"), ClusterSettings())
+    check_address(Webhook(url="https://example.org/x"), ClusterSettings())
 
 
 def test_a_signature_is_the_hmac_of_time_and_body():

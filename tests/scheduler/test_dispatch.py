@@ -1,55 +1,55 @@
-"""Whose task is sent next."""
+"""The order in which jobs send their tasks."""
 
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.dispatch import Entrant, Turns
+from scheduler.core.dispatch import FairOrder, JobLoad
 
 
-def sent_by(entrants, room, seconds=1.0):
-    turns, sent = Turns(entrants), Counter()
+def sent_by(loads, room, seconds=1.0):
+    fair, sent = FairOrder(loads), Counter()
     for _ in range(room):
-        job = turns.next()
+        job = fair.next_job
         if job is None:
             break
         sent[job] += 1
-        turns.sent(seconds)
+        fair.add_load(seconds)
     return sent
 
 
 def test_a_tenant_with_many_jobs_gets_no_more_than_one_with_a_single_job():
-    many = [Entrant(f"a{number}", "ann", 16, 0.0) for number in range(1000)]
+    many = [JobLoad(f"a{number}", "ann", 16, 0.0) for number in range(1000)]
 
-    sent = sent_by([*many, Entrant("b", "bob", 1, 0.0)], 100)
+    sent = sent_by([*many, JobLoad("b", "bob", 1, 0.0)], 100)
 
     assert sent["b"] == 50
     assert max(sent[job] for job in sent if job != "b") == 1
 
 
 def test_the_jobs_of_a_tenant_share_by_priority():
-    jobs = [Entrant("high", "ann", 16, 0.0), Entrant("normal", "ann", 4, 0.0), Entrant("low", "ann", 1, 0.0)]
+    jobs = [JobLoad("high", "ann", 16, 0.0), JobLoad("normal", "ann", 4, 0.0), JobLoad("low", "ann", 1, 0.0)]
 
-    assert sent_by([*jobs, Entrant("b", "bob", 1, 0.0)], 84) == Counter(high=32, normal=8, low=2, b=42)
+    assert sent_by([*jobs, JobLoad("b", "bob", 1, 0.0)], 84) == Counter(high=32, normal=8, low=2, b=42)
 
 
 def test_what_is_under_way_counts():
-    sent = sent_by([Entrant("a", "ann", 4, 10.0), Entrant("b", "bob", 4, 0.0)], 14)
+    sent = sent_by([JobLoad("a", "ann", 4, 10.0), JobLoad("b", "bob", 4, 0.0)], 14)
 
     assert sent == Counter(a=2, b=12)
 
 
 def test_what_a_tenant_does_not_need_goes_to_the_others():
-    turns = Turns([Entrant("a1", "ann", 4, 0.0), Entrant("a2", "ann", 1, 0.0), Entrant("b", "bob", 4, 5.0)])
+    fair = FairOrder([JobLoad("a1", "ann", 4, 0.0), JobLoad("a2", "ann", 1, 0.0), JobLoad("b", "bob", 4, 5.0)])
 
     order = []
     for has_more in (False, True, False, True, True, False):
-        order.append(turns.next())
-        turns.sent(1.0) if has_more else turns.passed()
+        order.append(fair.next_job)
+        fair.add_load(1.0) if has_more else fair.remove_next()
 
     assert order == ["a1", "a2", "a2", "b", "b", "b"]
-    assert turns.next() is None
+    assert fair.next_job is None
 
 
 @given(
@@ -57,17 +57,17 @@ def test_what_a_tenant_does_not_need_goes_to_the_others():
     st.integers(0, 60),
 )
 def test_no_tenant_is_ahead_of_another_that_could_still_send(given, room):
-    entrants = [Entrant(f"j{number}", tenant, share, 0.0) for number, (tenant, share, _) in enumerate(given)]
+    loads = [JobLoad(f"j{number}", tenant, share, 0.0) for number, (tenant, share, _) in enumerate(given)]
     left = {f"j{number}": tasks for number, (_, _, tasks) in enumerate(given)}
-    tenant_of, sent, turns = {one.job: one.tenant for one in entrants}, Counter(), Turns(entrants)
-    while room and (job := turns.next()) is not None:
+    tenant_of, sent, fair = {one.job: one.tenant for one in loads}, Counter(), FairOrder(loads)
+    while room and (job := fair.next_job) is not None:
         if left[job]:
             left[job] -= 1
             room -= 1
             sent[tenant_of[job]] += 1
-            turns.sent(1.0)
+            fair.add_load(1.0)
         else:
-            turns.passed()
+            fair.remove_next()
 
     waiting = {tenant_of[job] for job, tasks in left.items() if tasks}
     assert room == 0 or not waiting

@@ -20,11 +20,11 @@ from maabo_dist.screens.wire import pack_pairs, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.training import TrainingTable
+from scheduler.background import BackgroundThread
 from scheduler.core import loop, preparation
-from scheduler.core.dispatch import choose
+from scheduler.core.dispatch import choose_tasks
 from scheduler.core.loop import Scheduler
-from scheduler.core.preparation import Workshop
-from scheduler.core.screening import FEWEST_BLOCKS, MOST_STRIKES
+from scheduler.core.screening import MAX_FAILURES, MIN_BLOCKS
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
@@ -61,7 +61,7 @@ def cluster(server, tmp_path):
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch):
-    monkeypatch.setattr(loop, "LISTEN_IDLE", 0.05)
+    monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 class Worker:
@@ -106,7 +106,7 @@ def test_a_screen_of_all_blocks_is_that_of_one_process(cluster, tmp_path):
         worker.answer_all()
         found = unpack_screen(ledger.screens.screen(worker.job), columns().count)
 
-    assert blocks == pytest.approx(FEWEST_BLOCKS, abs=2)
+    assert blocks == pytest.approx(MIN_BLOCKS, abs=2)
     assert np.array_equal(found.features, expected.features)
     assert np.array_equal(found.pairs, expected.pairs)
 
@@ -150,7 +150,7 @@ def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_
 def test_a_block_that_cannot_be_had_fails_the_job_and_says_why(cluster, tmp_path, kind):
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
-        for attempt in range(MOST_STRIKES):
+        for attempt in range(MAX_FAILURES):
             block = servers.wait_for(
                 lambda attempt=attempt: next(
                     (one for one in worker._take() if (one.start, one.attempt) == (0, attempt)), 0
@@ -185,9 +185,9 @@ def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(
     other = submit(cluster, tmp_path, columns(), **MINING | {"preset": "paper", "batch": 1, "in_flight": 40})
     with closing(Resources.connect(cluster)) as resources:
         scheduler = Scheduler(resources, "one")
-        while len(scheduler._jobs) < 2:
+        while len(scheduler.jobs) < 2:
             scheduler.turn()
-        chosen = choose(scheduler._jobs.values(), 14, cluster.task_seconds, resources.clock())
+        chosen = choose_tasks(list(scheduler.jobs), 14, cluster.task_seconds, resources.clock())
 
     assert least <= len(chosen[screened]) < 14
     assert len(chosen[screened]) + len(chosen[other]) == 14
@@ -221,14 +221,14 @@ def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, m
     assert row.state is JobState.CANCELLED
 
 
-def test_a_workshop_gives_what_was_found_or_raised_and_passes_over_what_was_cancelled():
-    shop, go = Workshop(), Event()
-    held = shop.order(lambda: go.wait(10))
-    failing, cancelled, last = shop.order(lambda: 1 // 0), shop.order(lambda: 1), shop.order(lambda: "made")
+def test_a_background_thread_returns_results_and_errors_and_skips_cancelled_calls():
+    thread, go = BackgroundThread(), Event()
+    held = thread.submit(lambda: go.wait(10))
+    failing, cancelled, last = thread.submit(lambda: 1 // 0), thread.submit(lambda: 1), thread.submit(lambda: "made")
     cancelled.cancel()
     go.set()
 
     assert held.result(10)
     assert isinstance(failing.exception(10), ZeroDivisionError)
     assert (last.result(10), cancelled.cancelled()) == ("made", True)
-    shop.close()
+    thread.close()

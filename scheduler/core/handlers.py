@@ -1,0 +1,224 @@
+"""`SearchHandler` and `ScreenHandler`: send the tasks of a job, handle the answers, and write both to the ledger."""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Generic, TypeVar
+
+from maabo_dist.cluster.logs import StructuredLogger
+from maabo_dist.cluster.store import StoreError
+from maabo_dist.contract.messages import EvaluationAnswer, ScreenAnswer
+from maabo_dist.contract.result import StopReason
+from maabo_dist.errors import FormatError
+from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.wire import pack_screen, unpack_pairs
+from maabo_dist.trees.wire import unpack_forest
+from scheduler import metrics
+from scheduler.core.dispatch import TaskQueue
+from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
+from scheduler.core.machine import Task, TaskKey
+from scheduler.core.screening import Block, BlockTask
+from scheduler.ledger.screens import BlockRow
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
+from scheduler.messaging.publisher import TaskPublisher
+from scheduler.resources import Resources
+
+logger = StructuredLogger("maabo.scheduler")
+
+RETRY_SECONDS = (0.5, 1.5)
+"""Delay before a task is sent again that a worker could not begin. Random: at a fixed interval, the same worker may be
+the first in the queue each time."""
+
+AnyJob = TypeVar("AnyJob", bound=HeldJob)
+
+
+class TaskHandler(ABC, Generic[AnyJob]):
+    """Sending and answers, as far as searches and screens have them in common."""
+
+    task: ClassVar[str]
+    """The kind of task, a label of metrics."""
+
+    def __init__(self, resources: Resources, publisher: TaskPublisher, queue: TaskQueue) -> None:
+        self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
+        self._publisher, self._queue = publisher, queue
+
+    def send(self, job: AnyJob, tasks: Sequence[Any], now: float) -> None:
+        """Write tasks to the ledger, then publish them."""
+        self._write_sent(job, tasks, now)
+        for task in tasks:  # before publishing: if the broker fails, answers will show which tasks have arrived
+            job.mark_sent(task, now)
+        self._queue.note_sent(len(tasks))
+        self._publisher.publish([job.message(task) for task in tasks])
+        self._metrics.count(metrics.TASKS_SENT, self.task, len(tasks))
+
+    def resend_unanswered(self, job: AnyJob, now: float) -> None:
+        """Send tasks again whose answers are overdue."""
+        job.outbox.mark_taken(self._queue.taken_before, now)
+        unanswered = job.outbox.resend_unanswered(now, lambda key: job.allowance(key.size))
+        if unanswered:
+            logger.warning("no answer; sending again", **job.log_fields, task=self.task, tasks=len(unanswered))
+            self._metrics.count(metrics.RESENT, "silent", len(unanswered))
+
+    @abstractmethod
+    def _write_sent(self, job: AnyJob, tasks: Sequence[Any], now: float) -> None:
+        """Write tasks that are about to be sent."""
+
+    def _drop(self, job: HeldJob, reason: str) -> None:
+        logger.debug(f"answer dropped: {reason}", **job.log_fields, task=self.task)
+        self._metrics.count(metrics.DROPPED, self.task)
+
+    def _note_done(self, job: AnyJob, size: int, seconds: float) -> None:
+        job.speed.observe(size, seconds)
+        job.stuck_since = None
+        self._metrics.observe(metrics.TASK_SECONDS, seconds, self.task)
+
+    def _retry(self, job: AnyJob, key: Any, answer: EvaluationAnswer | ScreenAnswer, now: float) -> bool:
+        """Send a task again that was not done. True if it failed too often."""
+        facts = {"task": self.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
+        logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
+        if answer.kind == "lost":
+            self._metrics.count(metrics.LOST, self.task)
+        was_sent, given_up = job.outbox.is_sent(key, answer.attempt), False
+        if answer.kind == "unavailable":
+            delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
+            job.outbox.postpone(key, answer.attempt, now + delay)
+        else:
+            given_up = self._fail(job, key, answer.attempt)
+        if was_sent and not given_up:
+            self._metrics.count(metrics.RESENT, answer.kind)
+        return given_up
+
+    @abstractmethod
+    def _fail(self, job: AnyJob, key: Any, attempt: int) -> bool:
+        """Record a failed attempt. True if the task failed too often."""
+
+    def _check_available(self, job: AnyJob, reason: str, now: float) -> JobEnd | None:
+        """Put the table into the store again if it is missing; fail the job if no worker could begin for long."""
+        job.stuck_since = job.stuck_since or now
+        if now - job.stuck_since > self._resources.settings.stuck_seconds:
+            return JobEnd.failure(f"No worker could begin: {reason}")
+        try:
+            if restore_table(self._resources, job.spec.dataset.fingerprint):
+                logger.warning("table was missing in the store; stored again", **job.log_fields)
+        except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
+            logger.warning("table missing in the store", **job.log_fields, reason=error)
+        return None
+
+
+class SearchHandler(TaskHandler[SearchingJob]):
+    """Handles `maabo.evaluate` tasks."""
+
+    task = "evaluate"
+
+    def handle(
+        self, job: SearchingJob | ScreeningJob, answer: EvaluationAnswer, body: bytes, now: float
+    ) -> JobEnd | None:
+        """Accept or reject an answer; `advance` writes it. Return the end of the job, if it ends."""
+        if isinstance(job, ScreeningJob):
+            raise FormatError("It is an answer to a search that has not begun.")
+        key = TaskKey(answer.batch, answer.start, answer.stop)
+        self._queue.note_taken(job.outbox.sent_at(key))
+        if answer.kind == "done":
+            if not job.machine.is_open(key):
+                self._drop(job, "another one came first")
+                return None
+            job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
+            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
+            self._note_done(job, key.size, answer.seconds)
+            return None
+        if self._retry(job, key, answer, now) and job.give_up(key, answer.reason):
+            self._metrics.count(metrics.FAILED_SUBSETS)
+            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", answer.reason))
+            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=answer.reason)
+        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+
+    def advance(self, job: SearchingJob, now: float) -> None:
+        """Observe and propose batches, and write them and the accepted answers to the ledger."""
+        machine, columns = job.machine, dict[str, object]()
+        if job.is_over_time(now):
+            job.stopping = True
+            columns["stop_after"] = machine.proposed
+            machine.stop(machine.proposed, StopReason.TIME)
+            logger.info("time budget spent", **job.log_fields, batches=machine.proposed)
+        run = machine.run
+        trees_before = run.grown
+        new_batches = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
+        if job.unwritten or new_batches or columns:
+            columns |= {"trees": run.grown, "best_score": run.best_score, "failed": job.failed}
+            columns["run_seconds"] = job.run_seconds(now)
+            self._ledger.search.write(job.lease, now, columns, new_batches=new_batches, new_results=job.unwritten)
+            job.unwritten.clear()
+        self._metrics.count(metrics.TREES, number=run.grown - trees_before)  # only once they are in the ledger
+
+    def _write_sent(self, job: SearchingJob, tasks: Sequence[Task], now: float) -> None:
+        rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
+        self._ledger.search.write(job.lease, now, sent=rows)
+
+    def _fail(self, job: SearchingJob, key: TaskKey, attempt: int) -> bool:
+        return job.machine.fail(key, attempt)
+
+
+class ScreenHandler(TaskHandler[ScreeningJob]):
+    """Handles `maabo.screen` tasks."""
+
+    task = "screen"
+
+    def handle(self, job: SearchingJob | ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> JobEnd | None:
+        """Accept or reject an answer; `commit_screen` writes it. Return the end of the job, if it ends."""
+        if isinstance(job, SearchingJob):
+            self._drop(job, "the screen is complete")
+            return None
+        screening = job.screening
+        block = screening.block(answer.start, answer.stop)
+        if block is None:
+            raise FormatError(f"Features {answer.start} to {answer.stop - 1} are no block of this screen.")
+        self._queue.note_taken(job.outbox.sent_at(block))
+        if answer.kind == "done":
+            if not screening.is_open(block):
+                self._drop(job, "another one came first")
+                return None
+            pairs = unpack_pairs(body, block.start, block.stop, screening.features, screening.max_pairs)
+            screening.accept(block, pairs)
+            job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
+            self._note_done(job, block.size, answer.seconds)
+            return None
+        if self._retry(job, block, answer, now):
+            features = f"The pairs of features {block.start} to {block.stop - 1}"
+            return JobEnd.failure(f"{features} could not be screened: {answer.reason}")
+        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+
+    def commit_screen(self, job: ScreeningJob, now: float) -> bool:
+        """Write the accepted answers to the ledger, and the screen once it is complete. True if it is."""
+        columns = {"run_seconds": job.run_seconds(now)}
+        if job.unwritten:
+            self._ledger.screens.write_blocks(job.lease, now, job.unwritten, columns)
+            job.unwritten.clear()
+        if not job.screening.finished:
+            return False
+        study = job.prepared.study
+        screen = Screen.of(study.table.root_scores, job.screening.best, len(study.columns.classes))
+        self._ledger.screens.write_screen(job.lease, now, pack_screen(screen), columns)
+        facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.run_seconds(now)}
+        logger.info("pairs screened", **job.log_fields, **facts)
+        return True
+
+    def _write_sent(self, job: ScreeningJob, tasks: Sequence[BlockTask], now: float) -> None:
+        rows = [BlockRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
+        self._ledger.screens.write_blocks(job.lease, now, rows)
+
+    def _fail(self, job: ScreeningJob, key: Block, attempt: int) -> bool:
+        return job.screening.fail(key, attempt)
+
+
+def restore_table(resources: Resources, fingerprint: str) -> bool:
+    """Store a table again if the store has lost it. It is still mapped here, even if its file is gone."""
+    name = f"columns/{fingerprint}"
+    if resources.store.has(name):
+        return False
+    with TemporaryDirectory(prefix="maabo-") as directory:
+        path = Path(directory) / "table"
+        resources.cache.columns(fingerprint).save(path)
+        resources.store.put(name, path)
+    return True

@@ -1,0 +1,155 @@
+"""`HeldJobs`: the jobs that this scheduler holds, from their start to their end, pause or loss."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+
+from maabo_dist.cluster.logs import StructuredLogger
+from maabo_dist.cluster.store import StoreError
+from maabo_dist.cluster.streams import results_stream
+from maabo_dist.contract.job import JobState
+from maabo_dist.errors import MaaboError
+from scheduler import metrics
+from scheduler.core.job import HeldJob, JobEnd, JobSpans, ScreeningJob, SearchingJob
+from scheduler.core.recovery import log_opened
+from scheduler.ledger.database import LedgerError
+from scheduler.ledger.leases import FencedError, Lease
+from scheduler.messaging.publisher import PublishError
+from scheduler.messaging.status import StatusPublisher
+from scheduler.resources import Resources
+
+logger = StructuredLogger("maabo.scheduler")
+
+OUTAGES = (redis.RedisError, LedgerError, StoreError, PublishError, OSError)
+"""Errors of other services: the scheduler waits and tries again."""
+
+
+class HeldJobs:
+    """Jobs by their ids. Their state in memory is never ahead of the ledger for long."""
+
+    def __init__(self, resources: Resources, status: StatusPublisher) -> None:
+        self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
+        self._status = status
+        self._spans = JobSpans(resources.tracing)
+        self.by_id: dict[str, SearchingJob | ScreeningJob] = {}
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __iter__(self) -> Iterator[SearchingJob | ScreeningJob]:
+        return iter(list(self.by_id.values()))
+
+    @property
+    def leases(self) -> list[Lease]:
+        """The leases of all jobs."""
+        return [job.lease for job in self.by_id.values()]
+
+    def add(self, job: SearchingJob | ScreeningJob, now: float) -> None:
+        """Hold a job that was opened, and publish that it runs."""
+        self.by_id[job.lease.job] = job
+        self._spans.begin(job)
+        with self.guard(job):
+            columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
+            self._ledger.search.write(job.lease, now, columns)
+            if job.row.started is None:
+                self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
+            log_opened(job)
+            self._status.publish([job.record(now)])
+
+    def drop(self, job: str) -> None:
+        """Forget a job in memory; the ledger has it."""
+        self.by_id.pop(job, None)
+
+    def close(self) -> None:
+        """Forget all jobs, which were given back."""
+        self.by_id.clear()
+        self._spans.end_others(())
+
+    def apply_command(self, job: HeldJob, command: str, now: float) -> None:
+        """Pause or cancel a job if its owner asked for it."""
+        with self.guard(job):
+            if command == "cancel":
+                self.end(job, JobEnd(JobState.CANCELLED), now)
+            elif command == "pause":
+                columns = {"state": JobState.PAUSED.value, "run_seconds": job.run_seconds(now), "lease_until": 0.0}
+                self._ledger.search.write(job.lease, now, columns)
+                job.state = JobState.PAUSED
+                self._status.publish([job.record(now)])
+                self.drop(job.lease.job)
+                logger.info("job paused", **job.log_fields, trees=job.trees)
+
+    def end(self, job: HeldJob, end: JobEnd, now: float) -> None:
+        """Write and publish the end of a job."""
+        columns = {"run_seconds": job.run_seconds(now), **end.columns}
+        self._ledger.search.end_job(job.lease, now, end.state, **columns)
+        self._metrics.count(metrics.ENDED, end.state.value)
+        self.drop(job.lease.job)
+        job.state = end.state
+        self._spans.end(job)
+        reason = end.columns.get("reason")
+        update = {"finished": now, "digest": end.columns.get("digest"), "reason": reason}
+        self._status.publish([job.record(now).model_copy(update=update)])
+        self._resources.redis.delete(results_stream(self._resources.settings, job.lease.job))
+        facts = {"trees": job.trees, "seconds": job.run_seconds(now), "rules": job.record(now).rules}
+        logger.info(f"job {end.state.value}", **job.log_fields, **facts, reason=reason)
+
+    def fail(self, lease: Lease, reason: str, now: float) -> None:
+        """Write and publish the failure of a job that is not open here."""
+        logger.warning("job cannot be run", **lease.log_fields, reason=reason)
+        try:
+            self._ledger.search.end_job(lease, now, JobState.FAILED, reason=reason)
+            self._metrics.count(metrics.ENDED, JobState.FAILED.value)
+            self._status.publish(row.record for row in self._ledger.jobs.get_many([lease.job]))
+        except FencedError:
+            self.note_lost(lease)
+
+    def fail_by_internal_error(self, lease: Lease, error: Exception, now: float) -> None:
+        """Fail a job because of an error in the scheduler itself."""
+        logger.warning("job failed by an internal error", **lease.log_fields, traceback=traceback.format_exc())
+        self.fail(lease, f"An internal error: {error!r}. The scheduler's log says more.", now)
+
+    def note_lost(self, lease: Lease) -> None:
+        """Record that another scheduler has taken a job over."""
+        logger.warning("job was taken over by another scheduler", **lease.log_fields)
+        self._metrics.count(metrics.LEASES, "lost")
+
+    def note_released(self, leases: int) -> None:
+        """Record that jobs were given back."""
+        self._metrics.count(metrics.LEASES, "given_back", leases)
+
+    def publish(self, now: float) -> None:
+        """Publish the progress of all jobs."""
+        self._spans.end_others(self.by_id)
+        self._status.publish([job.record(now) for job in self])
+
+    def measure(self, task_seconds: float) -> None:
+        """Set the gauges of batches and tasks."""
+        jobs = self.by_id.values()
+        self._metrics.set(metrics.BATCHES_IN_FLIGHT, sum(job.batches_in_flight for job in jobs))
+        in_flight = [job.tasks_in_flight for job in jobs]
+        unsent = [job.tasks_unsent(task_seconds) for job in jobs]
+        for metric, counts in ((metrics.TASKS_IN_FLIGHT, in_flight), (metrics.TASKS_UNSENT, unsent)):
+            for task in metric.values:
+                self._metrics.set(metric, sum(count.get(task, 0) for count in counts), task)
+
+    @contextmanager
+    def guard(self, job: HeldJob) -> Iterator[None]:
+        """On an error between memory and ledger, drop the job; it is restored from the ledger, or failed."""
+        try:
+            yield
+        except FencedError:
+            self.note_lost(job.lease)
+            self.drop(job.lease.job)
+        except LedgerError:
+            self.drop(job.lease.job)
+            raise
+        except OUTAGES:
+            raise
+        except MaaboError as error:
+            self.drop(job.lease.job)
+            self.fail(job.lease, str(error), self._resources.clock())
+        except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
+            self.drop(job.lease.job)
+            self.fail_by_internal_error(job.lease, error, self._resources.clock())
