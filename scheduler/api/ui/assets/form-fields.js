@@ -45,10 +45,10 @@ function createCheckbox(schema, attributes) {
 }
 
 function createSelect(schema, attributes) {
-  const hasAutomatic = schema.default === null;
-  const options = [...(hasAutomatic ? ["automatic"] : []), ...find(schema, "enum")];
+  const hasDefault = schema.default === null;
+  const options = [...(hasDefault ? ["default"] : []), ...find(schema, "enum")];
   const element = el("select", attributes, ...options.map((option) => el("option", { selected: option === schema.default }, option)));
-  return { element, read: () => (hasAutomatic && element.selectedIndex === 0 ? null : element.value) };
+  return { element, read: () => (hasDefault && element.selectedIndex === 0 ? null : element.value) };
 }
 
 function createList(attributes) {
@@ -60,7 +60,7 @@ function createText(schema, attributes) {
   const value = schema.default === null ? "" : String(schema.default);
   const element = el("input", {
     ...attributes, type: "text", value, autocomplete: "off", spellcheck: false, inputMode: alternatives(schema).length > 1 ? "text" : "decimal",
-    placeholder: schema.default === null ? "automatic" : String(schema.default),
+    placeholder: schema.default === null ? "default" : String(schema.default),
   });
   return { element, read: () => parseValue(element.value.trim(), schema) };
 }
