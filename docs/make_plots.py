@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/plots.md: `python docs/make_plots.py [FOLDER]`, by default into docs/plots."""
+"""Draw the plots of docs/plots.md: `python docs/make_plots.py [FOLDER]`, by default into docs/plots."""
 
 import sys
 from pathlib import Path
@@ -15,21 +15,21 @@ from maabo_dist.plots import plot_coverage, plot_precision_coverage, plot_rule, 
 
 
 def main(folder: Path) -> None:
-    """Mine a bundled table and draw what was found."""
+    """Mine a bundled table and plot its rules."""
     frame, table = load_bundled("breast_cancer")
     X, y = frame.drop(columns=table.target), frame[table.target]
     settings = {"holdout": 0.2, "similarity": 0.4, "trees": 400, "max_depth": 3}
     miner = RuleMiner(**settings).fit(X, y)
-    pictures = {
+    plots = {
         "precision": lambda: plot_precision_coverage(miner),
         "coverage": lambda: plot_coverage(miner),
         "rule": lambda: plot_rule(miner, "R1"),
         "tree": lambda: plot_tree(miner, "R1"),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in pictures.items():
+    for name, draw in plots.items():
         draw()
-        # Without the version of matplotlib in it, the file changes only when the picture does.
+        # Without matplotlib's version in the metadata, the file changes only when the plot does.
         plt.savefig(folder / f"{name}.png", dpi=90, metadata={"Software": None})
         plt.close()
 

@@ -85,14 +85,14 @@ def summarise(records: Sequence[Record]) -> Summary:
         "noisy %",
         "estimate %",
         "interval %",
-        "holds the truth %",
+        "contains the truth %",
     ]
-    held = _held(records)
+    contained = _contains_truth(records)
     return Summary(
         columns,
         [_row(str(case), of) for case, of in groups.items()],
-        [Check("interval holds the truth", 100 * held.value, Goal(minimum=95), " %")],
-        ["An interval that is wide says little: read the share of those that hold the truth beside its width."],
+        [Check("interval contains the truth", 100 * contained.value, Goal(minimum=95), " %")],
+        ["A wide interval says little: consider the width together with the share of intervals that contain the truth."],
     )
 
 
@@ -105,11 +105,11 @@ def _row(case: str, of: Sequence[Record]) -> list[str]:
         ratio(values(of, "noisy"), values(of, "rules")).percent,
         mean(values(of, "estimate")).percent,
         f"{low:.0f}–{high:.0f}",
-        f"{100 * _held(of).value:.0f}",
+        f"{100 * _contains_truth(of).value:.0f}",
     ]
 
 
-def _held(records: Sequence[Record]) -> Estimate:
+def _contains_truth(records: Sequence[Record]) -> Estimate:
     return share([r["low"] - 1e-9 <= r["noisy"] / r["rules"] <= r["high"] + 1e-9 for r in records])
 
 
@@ -123,14 +123,14 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     return [
         Panel("rules with a noise column", "%", bars(lambda of: ratio(values(of, "noisy"), values(of, "rules")))),
         Panel("as probes estimate it", "%", bars(lambda of: mean(values(of, "estimate")))),
-        Panel("intervals that hold the truth", "%", bars(_held), goal=95),
+        Panel("intervals that contain the truth", "%", bars(_held), goal=95),
     ]
 
 
 PROBES = Experiment(
     name="probes",
     title="The estimate from probes, and the truth",
-    about=f"Generated tables of {ROWS:,} rows, some hundred columns and probes; the paper's method publishes many "
+    about=f"Generated tables with {ROWS:,} rows, up to some hundred columns and probes; the paper's method publishes many "
     "rules with a noise column, and ours few. Tables without any rule are left out.",
     measure=measure,
     summarise=summarise,

@@ -81,7 +81,7 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 SHUFFLED = Experiment(
     name="shuffled",
-    title="Nothing planted",
+    title="Shuffled labels",
     about=f"Labels shuffled for each run, {TREES:,} trees, {HOLDOUT:.0%} of the rows held out; breast_cancer (30 "
     "features × 569 rows) and a generated table (200 × 1,000). *Loose* requires "
     f"{LOOSE['min_samples']} rows and a Gini index below {LOOSE['gini']} of the maximum, so that there are rules "

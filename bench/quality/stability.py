@@ -117,12 +117,12 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 STABILITY = Experiment(
     name="stability",
-    title="Rules that come back",
+    title="Stability of rules",
     about=f"breast_cancer, {BOOTSTRAPS} bootstraps of its rows for each of {DEFAULT_SEEDS} seeds; on each, the first "
     f"{TOP} rules of a run in the order of selection, the same with the simplest first (fewest conditions, then most "
-    f"rows), and the first {TOP} consensus rules of {REPEATS} repeats, nearly in that order too. *Dice*: mean over "
-    "the pairs of a seed's bootstraps, between the sets of their rules' feature sets; *unseen precision*: on the rows "
-    "that the bootstrap did not draw.",
+    f"rows), and the first {TOP} consensus rules of {REPEATS} repeats, in nearly the same order. *Dice*: the "
+    "coefficient between the feature sets of the rules of two bootstraps, mean over the pairs of a seed; *unseen "
+    "precision*: on the rows that the bootstrap did not draw.",
     measure=measure,
     summarise=summarise,
     panels=panels,

@@ -150,25 +150,25 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 
 ABOUT = f"""\
-Of each table {1 - HELD_OUT:.0%} of the rows are drawn to mine on, {DEFAULT_SEEDS} times unless *draws* says
-otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, gaps
-filled) and run with their defaults (what differs is told in `bench/quality/peers`) on all cores they can use,
-at most {TIMEOUT:.0f} s a call. One scorer judges all: a rule is its conditions and, of a peer, the class most
-over-represented among the training rows it covers. SkopeRules, pysubgroup, RIPPER and IREP look for one class
-and run once for each; of FIGS every leaf of every tree is a rule. Ours keep 30 % of the drawn rows for
-validation; the others mine on all of them.
+Of each table {1 - HELD_OUT:.0%} of the rows are drawn for mining, {DEFAULT_SEEDS} times unless *draws* says
+otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, missing
+cells filled) and run with their defaults (exceptions are documented in `bench/quality/peers`) on all cores they can
+use, for at most {TIMEOUT:.0f} s. All rules are scored in the same way: a rule is its conditions and, for a peer,
+the class that is most over-represented among the training rows it covers. SkopeRules, pysubgroup, RIPPER and IREP
+look for one class and run once for each; for FIGS, every leaf of every tree is a rule. Our methods reserve 30 % of
+the drawn rows for validation; the others mine on all of them.
 
-- *reliable*: rules that have the rows (50) and the purity that the paper asks of one, on the training rows
+- *reliable*: rules with the number of rows (50) and the purity that the paper requires, on the training rows
 - *width*: features that a rule uses
-- *precision*: mean over rules, each counting alike, then over draws; ± is the standard error over draws, which
-  share rows, so that it is too small
+- *precision*: mean over rules with equal weights, then over draws; ± is the standard error over draws, which is too
+  small because draws share rows
 - *lift*: held-out precision over the share of the rule's class
 - *covered*: held-out rows that any rule covers
 - *overlap*: Jaccard similarity of the training rows of two rules for the same class, mean over pairs;
-  *nearest*: of a rule and the one most like it, mean over rules
+  *nearest*: of a rule and the most similar one, mean over rules
 - *same features*: Dice coefficient of the rules' sets of features, mean over all pairs of draws
-- *same rows*: rules whose rows (Jaccard ≥ {SAME_ROWS}) and class a rule of the draw before had too
-- *wall*, *CPU*: without imports, and of ours without compilation; Java compiles while RuleKit runs"""
+- *same rows*: rules for which the previous draw had a rule with the same class and rows (Jaccard ≥ {SAME_ROWS})
+- *wall*, *CPU*: without imports, and for our methods without compilation; Java compiles while RuleKit runs"""
 
 TABLES = Experiment(
     name="tables",

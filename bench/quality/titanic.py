@@ -103,9 +103,10 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 TITANIC = Experiment(
     name="titanic",
-    title=f"Titanic and {NOISE} columns of noise",
+    title=f"Titanic with {NOISE} noise columns",
     about=f"Noise and split are drawn for each seed; {HOLDOUT:.0%} of the rows are held out. The space is small "
-    "enough to cover, so that `auto` searches as the paper does and differs in that conditions must be supported.",
+    "enough to cover, so `auto` searches like the paper's method, and differs only in that the rows must support every "
+    "condition.",
     measure=measure,
     summarise=summarise,
     panels=panels,

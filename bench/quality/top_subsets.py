@@ -103,7 +103,7 @@ def summarise(records: Sequence[Record]) -> Summary:
     checks = [Check("MAABO-MT relative to the better TPE", ours / max(peers), Goal(minimum=1), "×")] if peers else []
     best = values(done, "best")
     notes = [
-        f"There are {min(best)} to {max(best)} of the best, depending on the split: ties with the last are included."
+        f"There are {min(best)} to {max(best)} best subsets, depending on the split, because ties with the last are included."
     ]
     notes += [f"{r['method']}, seed {r['seed']}: {r['failed']}." for r in records if r.get("failed")]
     columns = ["", "seeds", f"in {TREES} proposals", f"in {TREES} distinct trees", "from–to"]
@@ -120,8 +120,9 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 TOP_SUBSETS = Experiment(
     name="top-subsets",
     title="Subsets of the top 1 %, breast_cancer, D′ = 3",
-    about=f"How many of the best subsets (by the validation F1 of their tree) a searcher meets with {TREES} trees. A "
-    "TPE has no memory of what it proposed: repetitions count as proposals, not as trees; ours does not repeat itself.",
+    about=f"How many of the best subsets (by the validation F1 of their tree) a search finds with {TREES} trees. A "
+    "TPE does not remember its proposals: repetitions count as proposals, not as trees; our search does not repeat "
+    "subsets.",
     measure=measure,
     summarise=summarise,
     panels=panels,
