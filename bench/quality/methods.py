@@ -17,7 +17,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.research.synthetic.scoring import MinedRule
-from maabo_dist.research.synthetic.truth import covered
+from maabo_dist.research.synthetic.truth import match_frame
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study
@@ -131,7 +131,7 @@ def translate_rules(
     mined = []
     for number, rule in enumerate(rules, start=1):
         conditions = tuple(Condition(names[index], Op(op), threshold) for index, op, threshold in rule)
-        counts = np.bincount(labels[covered(cells, conditions)], minlength=len(classes))
+        counts = np.bincount(labels[match_frame(cells, conditions)], minlength=len(classes))
         lifts = counts / max(1, counts.sum()) / base
         mined.append(MinedRule(f"R{number}", conditions, classes[int(lifts.argmax())]))
     return tuple(mined)

@@ -142,10 +142,10 @@ def panels(goal: float, records: Sequence[Record]) -> list[Panel]:
 
 
 ABOUT = (
-    "Two conjunctions and an XOR are planted in {features:,} columns × {rows:,} rows, six rules in total, with 5 % wrong "
-    "labels. *Exact*: the planted literals and no other, on the planted rows (Jaccard ≥ 0.8); *literals*: the same with "
-    "any thresholds; *extra*: one more literal; *noisy*: published rules that use a noise column; *fresh precision*: on "
-    "10,000 further rows. All rules of a peer count as published."
+    "Two conjunctions and an XOR are planted in {features:,} columns × {rows:,} rows, six rules in total, with 5 % "
+    "wrong labels. *Exact*: the planted literals and no other, on the planted rows (Jaccard ≥ 0.8); *literals*: the "
+    "same with any thresholds; *extra*: one more literal; *noisy*: published rules that use a noise column; *fresh "
+    "precision*: on 10,000 further rows. All rules of a peer count as published."
 )
 
 
@@ -165,7 +165,8 @@ PLANTED = _experiment(
     FEATURES,
     ALL_METHODS,
     90,
-    f"Our methods grow 10,000 trees; Optuna's TPE proposes {methods.TPE_TREES:,} subsets, which our depth search scores, "
-    "and the rules are selected as in `auto`; SkopeRules and pysubgroup run on fewer tables, because they are slow.",
+    f"Our methods grow 10,000 trees; Optuna's TPE proposes {methods.TPE_TREES:,} subsets, which our depth search "
+    "scores, and the rules are selected as in `auto`; SkopeRules and pysubgroup run on fewer tables, because they are "
+    "slow.",
 )
 WIDE = _experiment("wide", MANY_FEATURES, WIDE_METHODS, 80, "FIGS runs on fewer tables, because it is slow.")

@@ -14,6 +14,7 @@ from maabo_dist.research.synthetic.scoring import MinedRule, score
 from maabo_dist.settings import MiningSettings, TableSettings
 
 DEFAULT_SEEDS, FIRST_SEED, ROWS = 20, 2000, 2000
+NOTE = "A wide interval says little: consider the width together with the share of intervals that contain the truth."
 
 CASES = {
     # name: (recipe, settings); wide and narrow tables, few and many probes, few and many random rules
@@ -92,7 +93,7 @@ def summarise(records: Sequence[Record]) -> Summary:
         columns,
         [_row(str(case), of) for case, of in groups.items()],
         [Check("interval contains the truth", 100 * contained.value, Goal(minimum=95), " %")],
-        ["A wide interval says little: consider the width together with the share of intervals that contain the truth."],
+        [NOTE],
     )
 
 

@@ -14,7 +14,7 @@ from bench.quality.experiment import Record
 from bench.quality.paper_tables import TARGET
 from bench.quality.stability import GAP
 from maabo_dist.research.synthetic.scoring import MinedRule
-from maabo_dist.research.synthetic.truth import covered
+from maabo_dist.research.synthetic.truth import match_frame
 from maabo_dist.settings import MiningSettings
 
 SAME_ROWS = 0.8
@@ -34,7 +34,7 @@ class RuleSet:
 
     @classmethod
     def on(cls, rules: Sequence[MinedRule], frame: pd.DataFrame) -> "RuleSet":
-        masks = np.array([covered(frame, rule.conditions) for rule in rules], bool).reshape(len(rules), len(frame))
+        masks = np.array([match_frame(frame, rule.conditions) for rule in rules], bool).reshape(len(rules), len(frame))
         return cls(masks, np.array([rule.label for rule in rules], str), frame[TARGET].to_numpy(str))
 
     def precisions(self) -> list[float | None]:

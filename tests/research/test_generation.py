@@ -11,7 +11,7 @@ from scipy.stats import chi2_contingency, spearmanr
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.generation import draw, generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import covered
+from maabo_dist.research.synthetic.truth import match_frame
 from tests.research.recipes import recipes, slowly_covered
 
 SIGMAS = 5
@@ -69,7 +69,7 @@ def test_cells_divide_their_share_of_the_rows_evenly_and_are_pure(recipe):
 def test_no_row_satisfies_two_conjunctions(recipe):
     frame, truth = generate(recipe)
 
-    masks = [covered(frame, rule.conditions) for rule in truth.rules if rule.structure.startswith("conjunction")]
+    masks = [match_frame(frame, rule.conditions) for rule in truth.rules if rule.structure.startswith("conjunction")]
     assert not masks or np.sum(masks, axis=0).max() <= 1
 
 
@@ -107,7 +107,7 @@ def test_two_columns_of_a_parity_are_independent_of_the_class_and_three_decide_i
     cells = [rule for rule in truth.rules if rule.structure == "parity 1"]
     frame = draw(recipe, 30_000, 1, only=columns_of(truth, "parity 1"))
     large = {
-        condition.feature: covered(frame, [condition]).astype(int)
+        condition.feature: match_frame(frame, [condition]).astype(int)
         for rule in cells
         for condition in rule.conditions
         if condition.op.value == ">"
@@ -147,7 +147,7 @@ def test_the_planted_rules_hold_in_fresh_rows():
     fresh = draw(recipe, 20_000, 7)
 
     for rule in generate(recipe).truth.rules:
-        right = fresh["y"][covered(fresh, rule.conditions)] == rule.label
+        right = fresh["y"][match_frame(fresh, rule.conditions)] == rule.label
         assert abs(right.mean() - rule.precision) < 0.05
 
 
@@ -157,13 +157,13 @@ def test_the_usual_table_has_seven_informative_columns_and_six_rules():
     assert frame.shape == (2000, 1001)
     assert len(truth.informative) == 7
     assert [rule.structure for rule in truth.rules] == ["conjunction 1", "conjunction 2", *["xor 1"] * 4]
-    assert np.any([covered(frame, rule.conditions) for rule in truth.rules[2:]], axis=0).all()
+    assert np.any([match_frame(frame, rule.conditions) for rule in truth.rules[2:]], axis=0).all()
 
 
 def test_several_structures_share_the_rows_by_intervals_of_the_gate():
     frame, truth = generate(Recipe(rows=3000, features=20, xor=2, parity=1, xor_share=0.6, label_noise=0))
 
-    masks = np.array([covered(frame, rule.conditions) for rule in truth.rules])
+    masks = np.array([match_frame(frame, rule.conditions) for rule in truth.rules])
     assert masks.sum(axis=0).max() == 1
     assert abs(masks.any(axis=0).mean() - 0.6) < 0.05
     assert all(rule.precision == 1 for rule in truth.rules)
@@ -193,7 +193,7 @@ def test_the_earlier_rule_decides_where_a_conjunction_meets_a_cell_of_another_cl
 def test_classes_outside_of_the_rules_have_the_requested_shares():
     frame, truth = generate(Recipe(rows=20_000, features=10, classes=4, imbalance=0.7))
 
-    outside = ~np.any([covered(frame, rule.conditions) for rule in truth.rules], axis=0)
+    outside = ~np.any([match_frame(frame, rule.conditions) for rule in truth.rules], axis=0)
     shares = frame["y"][outside].value_counts(normalize=True)
     assert shares.round(1).to_dict() == {"c0": 0.7, "c1": 0.1, "c2": 0.1, "c3": 0.1}
     assert "c0" not in {rule.label for rule in truth.rules}
@@ -202,7 +202,7 @@ def test_classes_outside_of_the_rules_have_the_requested_shares():
 def test_without_background_noise_the_largest_class_is_outside_of_the_rules():
     frame, truth = generate(Recipe(features=10, background_noise=0, label_noise=0))
 
-    outside = ~np.any([covered(frame, rule.conditions) for rule in truth.rules], axis=0)
+    outside = ~np.any([match_frame(frame, rule.conditions) for rule in truth.rules], axis=0)
     assert set(frame["y"][outside]) == {"c0"}
     assert set(frame["y"][~outside]) == {"c1"}
 

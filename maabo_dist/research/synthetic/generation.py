@@ -20,7 +20,7 @@ import pandas as pd
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.layout import ColumnPlan, Kind, Latent, Layout, Planting, lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered
+from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
 from maabo_dist.rules.matching import Mask
 
 TARGET = "y"
@@ -104,14 +104,14 @@ def _avoid(rng: np.random.Generator, layout: Layout, latents: Latents, rows: Row
     names = list(dict.fromkeys(condition.feature for rule in rules for condition in rule.conditions))
     while len(rows) and names:
         part = _complete(layout, {name: latents[name][rows] for name in names})
-        rows = rows[np.any([covered(part, rule.conditions) for rule in rules], axis=0)]
+        rows = rows[np.any([match_frame(part, rule.conditions) for rule in rules], axis=0)]
         for name in names:
             latents[name][rows] = rng.standard_normal(len(rows))
 
 
 def _rows_of(layout: Layout, latents: Latents, rule: Planting) -> Rows:
     own = {condition.feature: latents[condition.feature] for condition in rule.conditions}
-    return np.flatnonzero(covered(_complete(layout, own), rule.conditions))
+    return np.flatnonzero(match_frame(_complete(layout, own), rule.conditions))
 
 
 def _labels(rng: np.random.Generator, layout: Layout, complete: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -120,7 +120,7 @@ def _labels(rng: np.random.Generator, layout: Layout, complete: pd.DataFrame) ->
     labels = rng.choice(recipe.classes, rows, p=recipe.base_shares)
     offset = np.where(rng.random(rows) < recipe.label_noise, rng.integers(1, recipe.classes, rows), 0)
     for rule in reversed(layout.rules):  # an earlier rule overrides a later one
-        inside = covered(complete, rule.conditions)
+        inside = match_frame(complete, rule.conditions)
         labels[inside] = (rule.label + offset[inside]) % recipe.classes
     return labels
 
@@ -156,7 +156,7 @@ def _truth(layout: Layout, frame: pd.DataFrame) -> Truth:
 def _planted_rule(number: int, rule: Planting, layout: Layout, frame: pd.DataFrame) -> PlantedRule:
     """The rule with its coverage and precision in the table."""
     label = class_names(layout.recipe)[rule.label]
-    inside = covered(frame, rule.conditions)
+    inside = match_frame(frame, rule.conditions)
     n = int(np.count_nonzero(inside))
     right = int(np.count_nonzero(inside & (frame[TARGET] == label).to_numpy()))
     return PlantedRule(

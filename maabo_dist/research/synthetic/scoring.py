@@ -21,7 +21,7 @@ from maabo_dist.errors import DatasetError
 from maabo_dist.research.synthetic.generation import draw
 from maabo_dist.research.synthetic.layout import lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import PlantedRule, Truth, covered
+from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
 
 MIN_OVERLAP = 0.8
 """Thresholds are right if the Jaccard similarity of planted and mined rows is at least this."""
@@ -183,7 +183,7 @@ def _same_rows(planted: PlantedRule, rule: MinedRule, frame: pd.DataFrame | None
     literals = {condition.literal for condition in planted.conditions}
     shared = [condition for condition in rule.conditions if condition.literal in literals]
     complete = frame[frame[[condition.feature for condition in planted.conditions]].notna().all(axis=1)]
-    one, other = covered(complete, planted.conditions), covered(complete, shared)
+    one, other = match_frame(complete, planted.conditions), match_frame(complete, shared)
     either = np.count_nonzero(one | other)
     return not either or bool(np.count_nonzero(one & other) / either >= MIN_OVERLAP)
 
@@ -191,7 +191,7 @@ def _same_rows(planted: PlantedRule, rule: MinedRule, frame: pd.DataFrame | None
 def _find_repeats(mined: Sequence[MinedRule], frame: pd.DataFrame) -> dict[str, str]:
     """Each redundant rule with the first rule that makes it so."""
     labels = np.array([rule.label for rule in mined])
-    inside = np.array([covered(frame, rule.conditions) for rule in mined], np.float32)  # float for a fast product
+    inside = np.array([match_frame(frame, rule.conditions) for rule in mined], np.float32)  # float for a fast product
     sizes = inside.sum(axis=1)
     repeats = {}
     for index, rule in enumerate(mined):
@@ -210,7 +210,7 @@ def _fresh_precisions(mined: Sequence[MinedRule], truth: Truth, rows: int) -> di
     frame = draw(truth.recipe, rows, 1, only={name for rule in mined for name in rule.columns})
     precisions = {}
     for rule in mined:
-        labels = frame[truth.target][covered(frame, rule.conditions)].to_numpy()
+        labels = frame[truth.target][match_frame(frame, rule.conditions)].to_numpy()
         precisions[rule.id] = len(labels), float(np.mean(labels == rule.label)) if len(labels) else None
     return precisions
 

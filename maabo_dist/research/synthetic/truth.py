@@ -126,7 +126,7 @@ def read_json(path: Path) -> object:
     return data
 
 
-def covered(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
+def match_frame(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
     """(rows): whether all conditions hold."""
     mask = np.ones(len(frame), np.bool_)
     for condition in conditions:
