@@ -124,7 +124,7 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     return [
         Panel("rules with a noise column", "%", bars(lambda of: ratio(values(of, "noisy"), values(of, "rules")))),
         Panel("as probes estimate it", "%", bars(lambda of: mean(values(of, "estimate")))),
-        Panel("intervals that contain the truth", "%", bars(_held), goal=95),
+        Panel("intervals that contain the truth", "%", bars(_contains_truth), goal=95),
     ]
 
 

@@ -127,7 +127,7 @@ def read_json(path: Path) -> object:
 
 
 def match_frame(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
-    """(rows): whether all conditions hold."""
+    """(rows): True where all conditions hold."""
     mask = np.ones(len(frame), np.bool_)
     for condition in conditions:
         mask &= _holds(frame[condition.feature], condition)
