@@ -131,8 +131,8 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 PROBES = Experiment(
     name="probes",
     title="The estimate from probes, and the truth",
-    about=f"Generated tables with {ROWS:,} rows, up to some hundred columns and probes; the paper's method publishes many "
-    "rules with a noise column, and ours few. Tables without any rule are left out.",
+    about=f"Generated tables with {ROWS:,} rows, up to some hundred columns and probes; the paper's method publishes "
+    "many rules with a noise column, and ours few. Tables without any rule are left out.",
     measure=measure,
     summarise=summarise,
     panels=panels,
