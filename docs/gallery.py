@@ -1,4 +1,4 @@
-"""Screenshots of the browser interface and the report: `python -m docs.gallery` (`make gallery`) makes those in the docs.
+"""Screenshots of the browser interface and the report: `python -m docs.gallery` (`make gallery`) makes those of docs.
 
 `--all DIR` makes every screen instead, at the widths of a phone and a desktop and in both themes, for review. The
 program starts a cluster and stops it again. It needs Chromium and the extra `dev`.

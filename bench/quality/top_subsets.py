@@ -102,10 +102,8 @@ def summarise(records: Sequence[Record]) -> Summary:
     ours = mean(values(groups["MAABO-MT"], "by_trees")).value
     checks = [Check("MAABO-MT relative to the better TPE", ours / max(peers), Goal(minimum=1), "×")] if peers else []
     best = values(done, "best")
-    notes = [
-        f"There are {min(best)} to {max(best)} best subsets, depending on the split, because ties with the last are "
-        "included."
-    ]
+    span = f"{min(best)} to {max(best)}"
+    notes = [f"There are {span} best subsets, depending on the split, because ties with the last are included."]
     notes += [f"{r['method']}, seed {r['seed']}: {r['failed']}." for r in records if r.get("failed")]
     columns = ["", "seeds", f"in {TREES} proposals", f"in {TREES} distinct trees", "from–to"]
     return Summary(columns, rows, checks, notes)
