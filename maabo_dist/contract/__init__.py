@@ -1,1 +1,1 @@
-"""What processes say to each other: names, the job document, messages."""
+"""The contract between processes: names, the job document, messages, records, responses and problem documents."""

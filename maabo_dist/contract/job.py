@@ -1,4 +1,4 @@
-"""The job document: what is to be mined, how, and for whom. The same model wherever a job comes in."""
+"""The job document: the table, the settings and the owner of a job. All interfaces use this model."""
 
 import json
 from enum import StrEnum
@@ -23,27 +23,27 @@ from maabo_dist.contract.problem import invalid_document
 from maabo_dist.settings import MiningSettings, TableSettings
 
 _REVEAL = "secrets"
-"""In the context of a serialization: secrets stand in what is written."""
+"""A key in the serialization context: include secrets."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 JobId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-def _checked_correlation(text: str) -> str:
+def _check_correlation(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("characters that can be printed are needed; line breaks and control characters are none")
+        raise ValueError("it must consist of printable characters, without line breaks and control characters")
     return text
 
 
-Correlation = Annotated[Name, AfterValidator(_checked_correlation)]
-"""What the one who asked calls something; it stands in logs and on screens."""
+Correlation = Annotated[Name, AfterValidator(_check_correlation)]
+"""A name that a client gives to a request or job; it appears in logs and listings."""
 Trace = Annotated[str, Field(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
-"""A W3C `traceparent`: the span under which what is done for a job belongs."""
+"""A W3C `traceparent`: the parent span of the work on a job."""
 
 
 class JobState(StrEnum):
-    """Where a job stands: queued → running → mining → done | failed | cancelled, and paused."""
+    """The state of a job: queued → running → mining → done | failed | cancelled, and paused."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -55,12 +55,12 @@ class JobState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to the job."""
+        """True if the state is final."""
         return self in {JobState.DONE, JobState.FAILED, JobState.CANCELLED}
 
 
 class Priority(StrEnum):
-    """A job of higher priority gets more of the workers; none gets nothing."""
+    """A job with higher priority gets a larger share of the workers; every job gets some."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -68,12 +68,12 @@ class Priority(StrEnum):
 
     @property
     def share(self) -> int:
-        """The weight in the sharing of workers."""
+        """The weight when workers are shared among jobs."""
         return {Priority.LOW: 1, Priority.NORMAL: 4, Priority.HIGH: 16}[self]
 
 
 def is_none(value: object) -> bool:
-    """For fields that are left out where there is nothing to say."""
+    """Return True for None; for fields that are omitted if they are None."""
     return value is None
 
 
@@ -87,58 +87,58 @@ class DatasetRef(_Document):
     fingerprint: Fingerprint
     name: Name = "table"
     settings: TableSettings | None = None
-    """How the table was prepared, for the report."""
+    """The settings with which the table was prepared, for the report."""
     notes: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
 
 
-def _checked_queue(queue: str) -> str:
+def _check_queue(queue: str) -> str:
     if queue.startswith(QUEUE_PREFIX):
-        raise ValueError(f"a queue of another service is needed; those that begin with {QUEUE_PREFIX} are ours")
+        raise ValueError(f"it must be a queue of another service; names that begin with {QUEUE_PREFIX} are reserved")
     return queue
 
 
 class Callback(_Document):
-    """A Celery task to call when the job has ended, with `job`, `state` and `digest` as its keywords."""
+    """A Celery task that is called when the job has ended, with the keywords `job`, `state` and `digest`."""
 
     task: Name
-    queue: Annotated[Name, AfterValidator(_checked_queue)]
+    queue: Annotated[Name, AfterValidator(_check_queue)]
 
 
-def _checked_url(url: str) -> str:
-    """An address to which something can be posted, with nothing secret where it would be shown."""
+def _check_url(url: str) -> str:
+    """Check that a URL can be posted to and contains no user name or password, which logs would show."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("an address that begins with http:// or https:// and names a host is needed")
+        raise ValueError("it must begin with http:// or https:// and contain a host")
     if "@" in parts.netloc:
-        raise ValueError("an address without user and password is needed; `secret` signs what is sent")
+        raise ValueError("it must not contain a user name or password; use `secret` to sign the calls")
     if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
-        raise ValueError("spaces and characters beyond ASCII have to be written as %XX")
-    if parts.port == 0:  # reading it also refuses what is no port
-        raise ValueError("port 0 is none that can be reached")
+        raise ValueError("spaces and non-ASCII characters must be escaped as %XX")
+    if parts.port == 0:  # reading it also rejects invalid ports
+        raise ValueError("port 0 is not a valid port")
     return url
 
 
 class Webhook(_Document):
-    """An address that gets a POST when the job has ended, signed with the secret (see docs/cluster.md)."""
+    """A URL that receives a POST when the job has ended, signed with the secret (see docs/cluster.md)."""
 
-    url: Annotated[str, Field(max_length=2000), AfterValidator(_checked_url)]
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
     secret: Annotated[str, Field(min_length=8, max_length=200)] | None = Field(None, repr=False)
-    """For HMAC-SHA256; without one, nothing is signed. It stands in the ledger and in what `to_json` gives only."""
+    """The key for HMAC-SHA256; without it, calls are not signed. Only the ledger and `to_json` contain it."""
 
     @property
     def origin(self) -> str:
-        """Scheme and host, for logs: a path may be as good as a password."""
+        """The scheme and host, for logs; a path may contain secrets."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @field_serializer("secret")
-    def _kept_secret(self, secret: str | None, info: SerializationInfo) -> str | None:
+    def _serialize_secret(self, secret: str | None, info: SerializationInfo) -> str | None:
         return secret if info.context and info.context.get(_REVEAL) else None
 
 
 def _kind_of_callback(value: object) -> str:
-    of_webhook = isinstance(value, Webhook) or (isinstance(value, dict) and "url" in value)
-    return "webhook" if of_webhook else "task"
+    is_webhook = isinstance(value, Webhook) or (isinstance(value, dict) and "url" in value)
+    return "webhook" if is_webhook else "task"
 
 
 AnyCallback = Annotated[
@@ -147,7 +147,7 @@ AnyCallback = Annotated[
 
 
 class JobSpec(_Document):
-    """A job. Seed and budget stand in the settings."""
+    """A job. The settings include the seed and the budget."""
 
     version: Literal[1] = 1
     id: JobId
@@ -156,17 +156,17 @@ class JobSpec(_Document):
     priority: Priority = Priority.NORMAL
     tenant: Name = "default"
     callback: AnyCallback | None = None
-    # Left out where there is none: programs that do not know them yet read all other documents.
+    # Omitted if they are None, so that older programs can read the document.
     dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=is_none)
-    """Of the raw table that the columns were made of, where it was uploaded."""
+    """The uploaded dataset that the columns were prepared from, if any."""
     correlation: Correlation | None = Field(None, exclude_if=is_none)
-    """Whatever the one who asked calls this; it stands in the logs."""
+    """The client's name for the job, which logs contain."""
     trace: Trace | None = Field(None, exclude_if=is_none)
-    """The span of whoever asked, where there is one."""
+    """The span of the client's request, if any."""
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Validate a document from outside."""
+        """Validate a document."""
         try:
             return cls.model_validate(document)
         except ValidationError as error:
@@ -174,15 +174,15 @@ class JobSpec(_Document):
 
     @property
     def work(self) -> str:
-        """SHA-256 of what decides the result: the table's fingerprint and the settings, with the seed."""
+        """SHA-256 of everything that determines the result: the table's fingerprint and the settings, with the seed."""
         settings = json.dumps(self.settings.model_dump(mode="json"), sort_keys=True)
         return sha256(f"{self.dataset.fingerprint} {settings}".encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as `parse` takes them: with the secret of a webhook, which other ways of writing leave out."""
+        """Return plain values for `parse`, including the secret of a webhook, which other serializations omit."""
         return dump_with_secrets(self)
 
 
 def dump_with_secrets(document: BaseModel) -> dict[str, Any]:
-    """Plain values, with the secret of a webhook in them."""
+    """Return plain values, including the secret of a webhook."""
     return document.model_dump(mode="json", context={_REVEAL: True})

@@ -1,11 +1,11 @@
-"""Messages between scheduler and workers: small JSON headers; subsets, pairs and trees packed beside them.
+"""Messages between scheduler and workers: small JSON headers, and packed subsets, pairs and trees.
 
-Every message carries the version of the contract. One of a version that is not read here, or that does not read, is
-refused with a FormatError that says why; it never brings a process down.
+Every message contains the version of the contract. An invalid message, or one of an unsupported version, raises a
+FormatError with the reason; it never crashes a process.
 
-So that a cluster can be upgraded process by process, in any order, a release reads what the one before it writes, and
-writes what the one before it reads. A new version takes three of them: the first reads it, the second writes it, the
-third forgets the old one. An answer is in the version of what asked for it.
+So that the processes of a cluster can be upgraded in any order, a release reads the messages of the previous release
+and writes messages that the previous release reads. A new version takes three releases: the first reads it, the second
+writes it, the third drops the old one. An answer has the version of its request.
 """
 
 import json
@@ -22,19 +22,19 @@ from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MAX_PROBES, MiningSettings
 
 VERSION = 2
-"""The newest version that is read."""
+"""The newest version that this release reads."""
 WRITTEN_VERSION = 2
-"""The version that is written: the newest that the release before reads."""
+"""The version that this release writes: the newest that the previous release reads."""
 OLDEST_VERSION = 2
-"""The oldest version that is read: at most what the release before writes."""
+"""The oldest version that this release reads: at most the one that the previous release writes."""
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
 
 MAX_REASON = 2000
 
 Outcome = Literal["done", "failed", "lost", "unavailable"]
-"""`failed`: the work raised an error. `lost`: its process died or ran out of time. Both speak against the work.
-`unavailable`: this worker could not begin (no table, no room, another version); another one, or this one later, may."""
+"""`failed`: the work raised an error. `lost`: its process died or timed out. Both count as failures of the work.
+`unavailable`: this worker could not start (no table, no disk space, another version); another attempt may succeed."""
 Count = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
@@ -46,42 +46,42 @@ class _Message(BaseModel):
 
     @classmethod
     def read(cls, data: object) -> Self:
-        """A message from the wire, checked. `data` is a mapping, or JSON text."""
+        """Parse and check a message. `data` is a mapping or JSON text."""
         try:
             message = cls.model_validate_json(data) if isinstance(data, str | bytes) else cls.model_validate(data)
         except ValidationError as error:
-            _check_version(cls.__name__, _version_of(data))
+            _check_version(cls.__name__, _read_version(data))
             problem = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in problem["loc"]) or "message"
-            raise FormatError(f"A {cls.__name__} message does not read: {where}: {problem['msg']}.") from None
+            field = ".".join(str(part) for part in problem["loc"]) or "message"
+            raise FormatError(f"{cls.__name__} is invalid: {field}: {problem['msg']}.") from None
         _check_version(cls.__name__, message.version)
         return message
 
 
-def _version_of(data: object) -> object:
-    """What a message that does not read says of its version; None if it says nothing."""
+def _read_version(data: object) -> object:
+    """Return the version of an invalid message; None if it has none."""
     try:
-        found = json.loads(data) if isinstance(data, str | bytes) else data
+        message = json.loads(data) if isinstance(data, str | bytes) else data
     except ValueError:
         return None
-    return found.get("version") if isinstance(found, dict) else None
+    return message.get("version") if isinstance(message, dict) else None
 
 
-def _check_version(kind: str, found: object) -> None:
-    if found is None or (isinstance(found, int) and OLDEST_VERSION <= found <= VERSION):
+def _check_version(kind: str, version: object) -> None:
+    if version is None or (isinstance(version, int) and OLDEST_VERSION <= version <= VERSION):
         return
-    spoken = f"version {VERSION}" if OLDEST_VERSION == VERSION else f"versions {OLDEST_VERSION} and {VERSION}"
-    older = isinstance(found, int) and found < OLDEST_VERSION
-    remedy = f"Upgrade {'whoever sent it' if older else 'this program'}."
-    raise FormatError(f"A {kind} message of contract version {found!r} came; this program speaks {spoken}. {remedy}")
+    supported = f"version {VERSION}" if OLDEST_VERSION == VERSION else f"versions {OLDEST_VERSION} and {VERSION}"
+    older = isinstance(version, int) and version < OLDEST_VERSION
+    remedy = f"Upgrade {'its sender' if older else 'this program'}."
+    raise FormatError(f"{kind} has contract version {version!r}; this program supports {supported}. {remedy}")
 
 
 class _TaskMessage(_Message):
-    """What asks a worker for something."""
+    """A task for a worker."""
 
-    # Left out where there is none: workers that do not know them yet read all other tasks.
+    # Omitted if they are None, so that older workers can read the message.
     correlation: Correlation | None = Field(None, exclude_if=is_none)
-    """The job's, for logs and for Flower."""
+    """The correlation of the job, for logs and for Flower."""
     trace: Trace | None = Field(None, exclude_if=is_none)
     """The span of the job."""
 
@@ -91,7 +91,7 @@ def _with_correlation(line: str, correlation: str | None) -> str:
 
 
 class TableSplit(_Message):
-    """What a worker needs to lay out the training table."""
+    """The settings that determine the training table."""
 
     test_size: Annotated[float, Field(gt=0, lt=1)]
     holdout: Annotated[float, Field(ge=0, lt=1)]
@@ -101,11 +101,11 @@ class TableSplit(_Message):
     min_samples_leaf: Annotated[int, Field(ge=1)]
     probes: Annotated[int, Field(ge=0, le=MAX_PROBES)] = 0
     probe_seed: Seed = 0
-    """0 where there are no probes: the layout then does not depend on it."""
+    """0 without probes, so that equal tables have equal layouts."""
 
     @classmethod
     def of(cls, settings: MiningSettings) -> Self:
-        """The part of the settings that lays out the training table."""
+        """Select these from the mining settings."""
         return cls(
             test_size=settings.test_size,
             holdout=settings.holdout,
@@ -130,16 +130,16 @@ class EvaluateMessage(_TaskMessage):
     split: TableSplit
     max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
     whole: bool = False
-    """Whether trees are sent whole, or cut at their best depth."""
+    """True to return whole trees instead of trees cut at their best depth."""
     subset_size: Annotated[int, Field(ge=1)]
     subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
     """Feature indices, packed by `pack_subsets`."""
     smallest_size: int | None = Field(None, exclude=True)
-    """Where sizes are mixed, the smallest one: for `argsrepr`, and never sent."""
+    """The smallest size of a space of mixed sizes; for `argsrepr` only, and never sent."""
 
     @property
     def argsrepr(self) -> str:
-        """One line for people, shown by Flower."""
+        """A summary of the task, shown by Flower."""
         count = self.stop - self.start
         subsets = "subset" if count == 1 else "subsets"
         mixed = self.smallest_size not in {None, self.subset_size}
@@ -148,26 +148,31 @@ class EvaluateMessage(_TaskMessage):
         return _with_correlation(line, self.correlation)
 
 
-class EvaluationAnswer(_Message):
-    """The header of a worker's answer; the packed trees of a `done` one stand beside it."""
+class _Answer(_Message):
+    """The header of a worker's answer."""
 
     kind: Outcome
     job: JobId
-    batch: Count
-    start: Count
-    stop: Count
     attempt: Count
     worker: Name
     seconds: Annotated[float, Field(ge=0)] = 0.0
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
+class EvaluationAnswer(_Answer):
+    """The answer to `EvaluateMessage`; if it is `done`, its body contains the packed trees."""
+
+    batch: Count
+    start: Count
+    stop: Count
+
+
 class ScreenMessage(_TaskMessage):
-    """Look at all pairs whose first feature is one of `start` … `stop` − 1, and answer with the strongest."""
+    """Screen all pairs whose first feature is one of `start` … `stop` − 1, and return the strongest."""
 
     job: JobId
     number: Annotated[int, Field(ge=1)]
-    """Which of the job's blocks this is, for people; `start` and `stop` tell blocks apart."""
+    """The number of the block within the job, for logs; `start` and `stop` identify it."""
     blocks: Annotated[int, Field(ge=1)]
     start: Count
     stop: Count
@@ -175,31 +180,25 @@ class ScreenMessage(_TaskMessage):
     columns: Fingerprint
     split: TableSplit
     most: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
-    """How many pairs at most."""
+    """The maximum number of pairs to return."""
 
     @property
     def argsrepr(self) -> str:
-        """One line for people, shown by Flower."""
+        """A summary of the task, shown by Flower."""
         features = f"features {self.start}–{self.stop - 1}" if self.stop - self.start > 1 else f"feature {self.start}"
         line = f"job {self.job[:4]} · screen {self.number} of {self.blocks} · {features}"
         return _with_correlation(line, self.correlation)
 
 
-class ScreenAnswer(_Message):
-    """The header of the answer to `ScreenMessage`; the packed pairs of a `done` one stand beside it."""
+class ScreenAnswer(_Answer):
+    """The answer to `ScreenMessage`; if it is `done`, its body contains the packed pairs."""
 
-    kind: Outcome
-    job: JobId
     start: Count
     stop: Count
-    attempt: Count
-    worker: Name
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
 class Failure(BaseModel):
-    """A subset whose tree could not be had, and why."""
+    """A subset that failed, for example by crashing its worker, and the reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -208,7 +207,7 @@ class Failure(BaseModel):
 
 
 class RulesMessage(_Message):
-    """Run GS-MRM over the trees in these segments of the store: at the end of a job, or on what is there so far."""
+    """Mine the rules from the trees in these segments of the store: final ones, or the rules so far."""
 
     spec: JobSpec
     attempt: Count
@@ -218,66 +217,60 @@ class RulesMessage(_Message):
     seconds: Annotated[float, Field(ge=0)]
     stopped: StopReason
     failures: tuple[Failure, ...] = ()
-    """The first of them."""
+    """The first failed subsets."""
 
     @property
     def argsrepr(self) -> str:
-        """One line for people, shown by Flower."""
+        """A summary of the task, shown by Flower."""
         line = f"job {self.spec.id[:4]} · {'rules' if self.final else 'rules so far'}"
         return _with_correlation(line, self.spec.correlation)
 
 
-class RulesAnswer(_Message):
-    """The header of the answer to `RulesMessage`; the document of a `done` one stands beside it."""
+class RulesAnswer(_Answer):
+    """The answer to `RulesMessage`; if it is `done`, its body contains the result document."""
 
-    kind: Outcome
-    job: JobId
-    attempt: Count
     final: bool
-    worker: Name
     trees: Count = 0
     rules: Count = 0
     digest: Annotated[str, Field(max_length=64)] = ""
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
 class Request(_Message):
-    """What a client asks of the schedulers."""
+    """A request of a client to the schedulers."""
 
     kind: Literal["submit", "pause", "resume", "cancel", "look"]
-    """`look` asks for the job's record to be mirrored again."""
+    """`look` asks the schedulers to publish the job's record again."""
     job: JobId
     document: dict[str, Any] | None = None
-    """The job document of a `submit`, not yet checked."""
+    """The job document of a `submit`, unchecked."""
 
     @property
     def correlation(self) -> str:
-        """What whoever asked calls this; the job's id if they said nothing."""
-        found = (self.document or {}).get("correlation")
-        return found[:200] if isinstance(found, str) and found else self.job
+        """The correlation in the document; the job's id if there is none."""
+        correlation = (self.document or {}).get("correlation")
+        return correlation[:200] if isinstance(correlation, str) and correlation else self.job
 
 
 def pack_subsets(subsets: npt.NDArray[np.int32]) -> str:
-    """Feature indices as base64 of little-endian integers: two bytes each where they fit, else four."""
+    """Encode feature indices as base64 of little-endian integers: two bytes each if they fit, else four."""
     narrow = subsets.max(initial=0) < 1 << 16
     mark = b"2" if narrow else b"4"
     return b64encode(mark + subsets.astype("<u2" if narrow else "<u4").tobytes()).decode()
 
 
 def unpack_subsets(text: str, count: int, size: int) -> npt.NDArray[np.int32]:
-    """Inverse of `pack_subsets`, for `count` subsets of `size` features."""
+    """Decode `count` subsets of `size` features, the inverse of `pack_subsets`."""
     try:
         data = b64decode(text, validate=True)
     except ValueError as error:
-        raise FormatError(f"Packed subsets do not read: {error}.") from None
+        raise FormatError(f"Packed subsets are invalid: {error}.") from None
     types: dict[bytes, Any] = {b"2": "<u2", b"4": "<u4"}
     dtype = types.get(data[:1])
     if dtype is None or len(data) != 1 + count * size * np.dtype(dtype).itemsize:
         raise FormatError(
-            f"Packed subsets are {len(data)} bytes long, which are not {count} subsets of {size} features."
+            f"Packed subsets have {len(data)} bytes, which does not match {count} subsets of {size} features."
         )
     subsets = np.frombuffer(data, dtype, offset=1).reshape(count, size)
     if len(subsets) and subsets.max() > np.iinfo(np.int32).max:
-        raise FormatError("Packed subsets hold a feature index out of range.")
+        raise FormatError("Packed subsets contain a feature index that is out of range.")
     return subsets.astype(np.int32)

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): what is wrong, where and what to do, the same over HTTP and over the queue."""
+"""Problem documents (RFC 9457), which describe an error, its location and its remedy, over HTTP and over the queue."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[int, str]] = {
 
 
 class Problem(BaseModel):
-    """One problem. `type` is stable and for programs; the rest is for people."""
+    """A problem document. `type` is stable and for programs; the other fields are for users."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,53 +45,53 @@ class Problem(BaseModel):
     status: int
     detail: str
     field: str | None = None
-    """The path of the value that is wrong, as `settings.trees`."""
+    """The path of the invalid value, such as `settings.trees`."""
     remedy: str | None = None
     instance: str | None = None
-    """The correlation id of the request; logs have it too."""
+    """The correlation ID of the request, which logs contain too."""
 
     @classmethod
     def of(cls, kind: str, detail: str, **more: str | None) -> "Problem":
-        """A problem of one of the KINDS."""
+        """Return a problem of one of the KINDS."""
         status, title = KINDS[kind]
         return cls(type=f"{TYPE_PREFIX}{kind}", title=title, status=status, detail=detail, **more)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without what there is not."""
+        """Return plain values, without fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
 class DocumentError(SettingsError):
-    """A document from outside does not have the form that is asked for."""
+    """A document does not match its schema."""
 
     kind = "invalid-document"
 
 
 def problem_of(error: Exception, instance: str | None = None) -> Problem:
-    """The problem document of an error. Of one that nobody raised on purpose, nothing is told."""
+    """Return the problem document of an error. Unexpected errors are not described."""
     if isinstance(error, ValidationError):
         error = invalid_document(error)
     if not isinstance(error, MaaboError):
-        return Problem.of("internal", "An internal error; the log says more.", instance=instance)
+        return Problem.of("internal", "An internal error occurred; see the log.", instance=instance)
     kind = error.kind if error.kind in KINDS else "internal"
-    given = {"field": error.field, "remedy": error.remedy} if isinstance(error, InputError) else {}
-    return Problem.of(kind, str(error), instance=instance, **given)
+    details = {"field": error.field, "remedy": error.remedy} if isinstance(error, InputError) else {}
+    return Problem.of(kind, str(error), instance=instance, **details)
 
 
 def invalid_document(error: ValidationError) -> DocumentError:
-    """What is wrong with a document, each field with its value; the first one is the error's."""
+    """Return an error that lists the invalid fields with their values; its `field` is the first."""
     return document_error(error.errors(include_url=False))
 
 
 def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
-    """The same, from what pydantic's `errors()` gives."""
-    lines = [f"{_path(one['loc']) or 'document'}: {_said(one)} (got {_shown(one)})." for one in problems]
+    """Return the same from the list of pydantic's `errors()`."""
+    lines = [f"{_path(one['loc']) or 'document'}: {_message(one)} (got {_value(one)})." for one in problems]
     first = problems[0]
     return DocumentError("\n".join(dict.fromkeys(lines)), field=_path(first["loc"]), remedy=_remedy(first))
 
 
 def redact_secrets(value: Any) -> Any:
-    """The same document, with … for every value that is called `secret`."""
+    """Return the document with … for every value named `secret`."""
     if isinstance(value, Mapping):
         return {key: REDACTED if _is_secret(key, item) else redact_secrets(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -103,20 +103,20 @@ def _is_secret(key: object, value: object) -> bool:
     return key == "secret" and value is not None
 
 
-def _path(place: Iterable[int | str]) -> str | None:
-    """As the document has it: pydantic also names the alternative that it took for a callback."""
-    parts = [str(part) for part in place]
+def _path(location: Iterable[int | str]) -> str | None:
+    """Return the path in the document, without the alternative that pydantic adds for a callback."""
+    parts = [str(part) for part in location]
     if parts[:1] == ["callback"]:
         del parts[1:2]
     return ".".join(parts) or None
 
 
-def _said(problem: Mapping[str, Any]) -> str:
+def _message(problem: Mapping[str, Any]) -> str:
     return str(problem["msg"]).removeprefix("Value error, ")
 
 
-def _shown(problem: Mapping[str, Any]) -> str:
-    """The value, unless it may be a secret, as whatever stands in a callback may."""
+def _value(problem: Mapping[str, Any]) -> str:
+    """Return the value, redacted in a callback, where it may be a secret."""
     if problem["loc"][:1] == ("callback",):
         return REDACTED
     return repr(redact_secrets(problem["input"]))[:200]
@@ -125,8 +125,8 @@ def _shown(problem: Mapping[str, Any]) -> str:
 def _remedy(problem: Mapping[str, Any]) -> str:
     match problem["type"]:
         case "missing":
-            return "Give this field."
+            return "Add this field."
         case "extra_forbidden":
-            return "Leave this field out, or correct its name."
+            return "Remove this field, or correct its name."
         case _:
-            return "Give a value that fits."
+            return "Give a valid value."

@@ -1,6 +1,6 @@
-"""What anyone may know of a job, and of the cluster: small JSON records that schedulers mirror in Redis.
+"""Records of jobs, workers and the cluster: small JSON documents in Redis.
 
-The ledger is the truth; a record may be a second old, and is gone when Redis was emptied, until somebody asks for it.
+The ledger is authoritative. A record may be a second old; one that Redis lost is published again on request.
 """
 
 from typing import Annotated, Literal
@@ -10,22 +10,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from maabo_dist.contract.job import JobId, JobState, Name, Priority
 
 JobCommand = Literal["pause", "resume", "cancel"]
-"""What anyone may ask of a job."""
+"""A change of state that users can request for a job."""
 PAST_TENSE: dict[JobCommand, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class _Record(BaseModel):
-    # A reader of an older version passes over what a newer scheduler says.
+    # Readers ignore fields that a newer version adds.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class JobRecord(_Record):
-    """Where a job stands."""
+    """The state and progress of a job."""
 
     id: JobId
     state: JobState
     name: Name = "table"
-    """Of the dataset."""
+    """The name of the dataset."""
     tenant: Name = "default"
     priority: Priority = Priority.NORMAL
     created: float = 0.0
@@ -33,45 +33,45 @@ class JobRecord(_Record):
     started: float | None = None
     finished: float | None = None
     seconds: float = 0.0
-    """How long the job has been running, pauses left out."""
+    """The running time, without pauses."""
     pairs_screened: int | None = None
-    """Pairs of features looked at so far, while the job screens them; None before and after."""
+    """Pairs of features screened so far; None unless the job is screening."""
     pairs: int | None = None
-    """Of so many."""
+    """The number of pairs to screen."""
     trees: int = 0
     planned: int | None = None
     failed: int = 0
-    """Subsets whose tree could not be had."""
+    """Subsets that failed, for example by crashing their worker."""
     best_score: float | None = None
     rules: int | None = None
-    """Rules so far; None before anyone has looked."""
+    """The number of rules so far; None if they were not mined yet."""
     digest: str | None = None
-    """Of the rules, when the job is done."""
+    """The digest of the rules of a job that is done."""
     reason: str | None = None
-    """Of a failure, or of an end before the budget."""
+    """The reason of a failure, or of an end before the budget."""
 
 
-def is_applied(record: JobRecord, wish: JobCommand) -> bool:
-    """Whether what was asked of a job shows, or no longer can."""
+def is_applied(record: JobRecord, command: JobCommand) -> bool:
+    """Return True if a command has taken effect, or can no longer because the job has ended."""
     paused = record.state is JobState.PAUSED
-    return record.state.ended or (wish != "cancel" and paused == (wish == "pause"))
+    return record.state.ended or (command != "cancel" and paused == (command == "pause"))
 
 
 class ClusterRecord(_Record):
-    """What a client must know to bring a table to the cluster."""
+    """The information that a client needs to upload a table."""
 
     version: str
-    """Of the scheduler that wrote the record."""
+    """The version of the scheduler that wrote the record."""
     store: str
     """URL of the artifact store."""
     host: Annotated[str, Field(max_length=300)]
-    """Where the scheduler runs; a `file:` store means a directory there."""
+    """The host of the scheduler; the directory of a `file:` store is there."""
 
 
 class WorkerRecord(_Record):
-    """What a worker says of itself every few seconds."""
+    """The heartbeat of a worker, written every few seconds."""
 
     processes: Annotated[int, Field(ge=1)]
-    """Tasks that it can do at a time; processes or threads."""
+    """Tasks that it can run at the same time, in processes or threads."""
     busy: Annotated[int, Field(ge=0)]
-    """Of these, those that do one."""
+    """Tasks that it is running."""

@@ -36,7 +36,7 @@ def test_a_problem_names_field_value_remedy_and_correlation():
         "detail": "settings.alpha: Input should be less than 1 (got 3).\n"
         "colour: Extra inputs are not permitted (got 'red').",
         "field": "settings.alpha",
-        "remedy": "Give a value that fits.",
+        "remedy": "Give a valid value.",
         "instance": "c1",
     }
 

@@ -160,8 +160,8 @@ def test_a_truncated_document_is_refused(world):
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({b"nothing": b"known"}, "does not read"),
-        ({HEADER: b"\xff\xfe"}, "does not read"),
+        ({b"nothing": b"known"}, "is invalid"),
+        ({HEADER: b"\xff\xfe"}, "is invalid"),
         ({HEADER: json.dumps({"kind": "submit", "job": "../../etc"})}, "job"),
         ({HEADER: json.dumps({"version": 9, "kind": "submit", "job": "a" * 32})}, "version 9"),
         ({HEADER: json.dumps({"kind": "submit", "job": "a" * 32, "document": {"id": "a" * 32}})}, "dataset"),
@@ -185,5 +185,5 @@ def test_a_worker_of_another_version_refuses_and_the_others_do_the_work(world):
     row = world.done(job, mining, seconds=60)
     log = world.first_scheduler.log[before:]
     assert "task unavailable" in log
-    assert "contract version 2 came; this program speaks version 3" in log
+    assert "contract version 2; this program supports version 3" in log
     assert row.failed == 0

@@ -11,8 +11,8 @@ from tests.ledgers import remember_results, remembered_subsets
 
 pytestmark = pytest.mark.xdist_group("faults")
 
-TOO_NEW = "contract version 3 came; this program speaks version 2. Upgrade this program."
-TOO_OLD = "contract version 2 came; this program speaks version 3. Upgrade whoever sent it."
+TOO_NEW = "contract version 3; this program supports version 2. Upgrade this program."
+TOO_OLD = "contract version 2; this program supports version 3. Upgrade its sender."
 
 
 @pytest.fixture(scope="module")

@@ -441,7 +441,7 @@ def test_what_is_no_request_is_kept_with_its_reason(cluster, columns, tmp_path, 
     request, why = last_refused(cluster)
     assert row.state is JobState.DONE
     assert request == entry.get(HEADER, b"")
-    assert "Request message does not read" in why
+    assert "Request is invalid" in why
 
 
 def last_refused(cluster):
