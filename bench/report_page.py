@@ -16,7 +16,7 @@ import numpy as np
 from bench import printing
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import exhibits_of, report_page, result_document
+from maabo_dist.report import figures_of, report_page, result_document
 from maabo_dist.settings import MiningSettings, TableSettings
 
 RULES, FEATURES, ROWS, ROUNDS = 200, 1000, 5000, 7
@@ -61,7 +61,7 @@ def _report() -> str:
     document = result_document(result, {"name": "wide"})
     document = document.model_copy(update={"rules": document.rules[:RULES]})
     assert len(document.rules) == RULES
-    return report_page(document, exhibits_of(result, columns))
+    return report_page(document, figures_of(result, columns))
 
 
 def _measured(browser, address: str) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@
     miner.get_consensus()      with repeats, the rules that come back on other draws of the rows
     miner.predict(rows)        by the rules that cover a row; by the base rate where none does
     miner.document()           all that is said of the rules, as plain JSON values
-    miner.exhibits()           what pictures show besides; `maabo_dist.plots` draws them
+    miner.figures()           what pictures show besides; `maabo_dist.plots` draws them
 
 DataFrames keep their column names, and may hold text, booleans, categories and missing values, as tables do. The
 parameters are those of `MiningSettings` and of the table's preparation, under the same names; only `class_weight` is
@@ -33,7 +33,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import FEWEST_ROWS, frame_from_arrays, prepare
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import Progress
-from maabo_dist.report.figures import Exhibits, exhibits_of
+from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.notebook import MinedRule, rules_html
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.report.summary import no_rules_reason, search_text
@@ -165,7 +165,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self._document = document.model_copy(update={"notes": self.notes_})
         self._encoder = table.encoder
         self._columns: Columns | None = columns
-        self._exhibits: Exhibits | None = None
+        self._figures: FigureData | None = None
         return self
 
     def document(self) -> ResultDocument:
@@ -173,19 +173,19 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._document
 
-    def exhibits(self) -> Exhibits:
+    def figures(self) -> FigureData:
         """What pictures of the rules show beyond the document; made when they are first asked for.
 
         They are made from the table, which a miner that was pickled or copied has no longer; once made, they stay.
         """
         check_is_fitted(self)
-        if self._exhibits is None:
+        if self._figures is None:
             if self._columns is None:
                 raise SettingsError(
-                    "A miner that was pickled or copied has no table to draw from. Call exhibits() before that."
+                    "A miner that was pickled or copied has no table to draw from. Call figures() before that."
                 )
-            self._exhibits, self._columns = exhibits_of(self.result_, self._columns), None
-        return self._exhibits
+            self._figures, self._columns = figures_of(self.result_, self._columns), None
+        return self._figures
 
     def get_rules(self) -> pd.DataFrame:
         """One row per rule, best known first, with the evidence for each."""

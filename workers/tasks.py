@@ -26,7 +26,7 @@ from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining.result import MiningResult, conclude
-from maabo_dist.report import Exhibits, make_exhibits, result_document
+from maabo_dist.report import FigureData, make_figures, result_document
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import count_pairs
@@ -150,7 +150,7 @@ class RulesTask(ClusterTask):
         except MaaboError as error:
             return self._answer(message, "unavailable", str(error))
         try:
-            result, exhibits = self._mined(task)
+            result, figures = self._mined(task)
             document = result_document(result, _dataset(task)).to_text()
         except (StoreError, OSError) as error:
             return self._answer(message, "unavailable", str(error))
@@ -158,8 +158,8 @@ class RulesTask(ClusterTask):
             return self._answer(message, "failed", "The worker ran out of memory.")
         except MaaboError as error:
             return self._answer(message, "failed", str(error))
-        if exhibits is not None:
-            self._keep(task, exhibits)
+        if figures is not None:
+            self._keep(task, figures)
         seconds = time.perf_counter() - started
         said: dict[str, Any] = {
             "trees": result.search.trees,
@@ -174,14 +174,14 @@ class RulesTask(ClusterTask):
         """Called in the worker's main process when the one that ran the task is gone."""
         self._answer(message, "lost", reason)
 
-    def _keep(self, task: RulesMessage, exhibits: Exhibits) -> None:
+    def _keep(self, task: RulesMessage, figures: FigureData) -> None:
         """The rules are what counts: a store that cannot be reached now costs the report its pictures."""
         try:
-            store_figures(self._cache.store, task.spec.id, exhibits)
+            store_figures(self._cache.store, task.spec.id, figures)
         except (StoreError, OSError) as error:
-            logger.warning("exhibits not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
+            logger.warning("figures not kept", job=task.spec.id, correlation=task.spec.correlation, reason=error)
 
-    def _mined(self, task: RulesMessage) -> tuple[MiningResult, Exhibits | None]:
+    def _mined(self, task: RulesMessage) -> tuple[MiningResult, FigureData | None]:
         """The result and, at the end of a job, what its report shows."""
         study = self._cache.study(task.spec.dataset.fingerprint, task.spec.settings)
         max_depth, classes = study.settings.max_depth, len(study.columns.classes)
@@ -190,9 +190,9 @@ class RulesTask(ClusterTask):
             for forest in read_segment(self._cache.segment_file(digest), max_depth, classes):
                 pool.add(forest)
         result = conclude(study, pool, task.stopped, task.seconds)
-        exhibits = make_exhibits(result, study) if task.final else None
+        figures = make_figures(result, study) if task.final else None
         notes = (*task.spec.dataset.notes, *result.notes, *_failures(task, study.table_columns))
-        return replace(result, notes=notes), exhibits
+        return replace(result, notes=notes), figures
 
     def _answer(
         self, message: dict[str, Any], kind: Outcome, reason: str = "", *, document: bytes = b"", **more: Any

@@ -115,7 +115,7 @@ class HttpCluster:
     def figures(self, job: str) -> dict[str, Any] | None:
         """Return the data of the report's figures, if the server has it."""
         try:
-            return self.client.job(job).exhibits()
+            return self.client.job(job).figures()
         except ProblemError as error:
             if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 return None

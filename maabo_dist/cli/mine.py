@@ -18,7 +18,7 @@ from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.mining.result import MiningResult
-    from maabo_dist.report import Exhibits
+    from maabo_dist.report import FigureData
 
 _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 
@@ -56,12 +56,12 @@ def mine_command(jobs: int | None, **values: object) -> int:
     return INTERRUPTED if unfinished or result.search.stopped is StopReason.INTERRUPTED else 0
 
 
-def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Exhibits | None, MiningResult]":
+def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
     with progress_display(quiet=output.quiet) as display:
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
         from maabo_dist.mining.repeats import mine_repeats  # noqa: PLC0415
-        from maabo_dist.report import exhibits_of, result_document  # noqa: PLC0415
+        from maabo_dist.report import figures_of, result_document  # noqa: PLC0415
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
 
         table, table_settings = source.prepare()
@@ -85,7 +85,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Ex
     # The display passes Ctrl-C on to the search as a request to stop.
     stopped = StopReason.INTERRUPTED if result.search.stopped is StopReason.REQUESTED else result.search.stopped
     result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
-    figures = None if output.report is None else exhibits_of(result, table.columns)
+    figures = None if output.report is None else figures_of(result, table.columns)
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     document = result_document(result, dataset)
     if repeats:

@@ -17,7 +17,7 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings
 
 if TYPE_CHECKING:
-    from maabo_dist.report import Exhibits
+    from maabo_dist.report import FigureData
     from maabo_dist.trees.forest import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
@@ -107,7 +107,7 @@ class Output:
         document: ResultDocument,
         forest: "Forest | None",
         run: Mapping[str, Any],
-        figures: "Exhibits | None" = None,
+        figures: "FigureData | None" = None,
     ) -> None:
         """Write the directory of `--out` and the report of `--report`."""
         # pandas and numba take half a second to import; `--help` and input errors must not wait for them.

@@ -24,7 +24,7 @@ _HELP = """Write an HTML report of RESULT: a job, or the directory or rules.json
   maabo mine customers.csv --target churned --out run --report rules.html
   maabo report run --out again.html
 
-The report has all figures for a job over HTTP, and for a run that has exhibits.json, which `--report` saves.
+The report has all figures for a job over HTTP, and for a run that has figures.json, which `--report` saves.
 """
 
 

@@ -23,7 +23,7 @@ from maabo_dist._util.files import make_directory, replacing
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.report import Exhibits
+    from maabo_dist.report import FigureData
 
 
 ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
@@ -249,27 +249,27 @@ MAX_FIGURE_BYTES = 64 << 20
 
 def figures_name(job: str) -> str:
     """Return the name of a job's figure data."""
-    return f"exhibits/{job}"
+    return f"figures/{job}"
 
 
-def store_figures(store: ArtifactStore, job: str, exhibits: "Exhibits") -> None:
+def store_figures(store: ArtifactStore, job: str, figures: "FigureData") -> None:
     """Store the figure data of a job's final rules."""
-    from maabo_dist.report import dump_exhibits  # noqa: PLC0415 - pandas, which schedulers do not need
+    from maabo_dist.report import dump_figures  # noqa: PLC0415 - pandas, which schedulers do not need
 
     with TemporaryDirectory(prefix="maabo-") as folder:
-        path = Path(folder) / "exhibits"
-        path.write_bytes(gzip.compress(dump_exhibits(exhibits).encode(), mtime=0))
+        path = Path(folder) / "figures"
+        path.write_bytes(gzip.compress(dump_figures(figures).encode(), mtime=0))
         store.put(figures_name(job), path)
 
 
-def load_figures(store: ArtifactStore, job: str) -> "Exhibits | None":
+def load_figures(store: ArtifactStore, job: str) -> "FigureData | None":
     """Return the figure data of a job; None if it has none."""
     with TemporaryDirectory(prefix="maabo-") as folder:
-        path = Path(folder) / "exhibits"
+        path = Path(folder) / "figures"
         try:
             store.get(figures_name(job), path)
         except MissingArtifactError:
             return None
         with gzip.open(path) as file:
-            found: Exhibits = json.loads(file.read(MAX_FIGURE_BYTES))
+            found: FigureData = json.loads(file.read(MAX_FIGURE_BYTES))
     return found

@@ -4,7 +4,7 @@
     plot_precision_coverage(miner)
     plot_rule(miner, "R1")
 
-Each takes a fitted `RuleMiner`, or a document and its exhibits as `read_run` gives them, or whichever of the two it
+Each takes a fitted `RuleMiner`, or a document and its figures as `read_run` gives them, or whichever of the two it
 needs. `ax` draws into axes of yours, and nothing else is touched; without it a figure is made by pyplot. matplotlib is
 the extra `plots`, and is imported when a function is first asked for.
 """

@@ -22,7 +22,7 @@ from maabo_dist.plots.style import (
     RuleName,
     Shown,
     class_legend,
-    exhibits_of,
+    figures_of,
     name_rows,
     new_row,
     palette_for,
@@ -57,15 +57,15 @@ def plot_rule(shown: Shown, rule: RuleName, ax: Axes | Sequence[Axes] | None = N
     `ax` has as many axes as that; `len(plot_rule(…))` tells.
     """
     told, entry = rule_of(shown, rule)
-    exhibits = exhibits_of(shown)
-    marked = _marked(told, entry, exhibits["histograms"])
-    axes = _made(marked, told, exhibits["classes"]) if ax is None else _given(ax, len(marked), told.id)
-    own = exhibits["classes"].index(told.label) if told.label in exhibits["classes"] else len(exhibits["classes"])
+    figures = figures_of(shown)
+    marked = _marked(told, entry, figures["histograms"])
+    axes = _made(marked, told, figures["classes"]) if ax is None else _given(ax, len(marked), told.id)
+    own = figures["classes"].index(told.label) if told.label in figures["classes"] else len(figures["classes"])
     for place, each in zip(axes, marked, strict=True):
         levels = each.picture["kind"] == "levels"
         palette = style_axes(place, left=False, bottom=not levels)
         draw = _levels if levels else _numbers
-        draw(place, each, stacked(own, len(exhibits["classes"]), palette), palette)
+        draw(place, each, stacked(own, len(figures["classes"]), palette), palette)
         set_title(place, shortened(conditions_text(each.conditions), 44), palette)
         _tell_missing(place, each.picture)
     return axes

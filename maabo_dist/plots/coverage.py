@@ -17,7 +17,7 @@ from maabo_dist.plots.style import (
     Palette,
     Shown,
     class_legend,
-    exhibits_of,
+    figures_of,
     name_rows,
     new_axes,
     percent,
@@ -25,7 +25,7 @@ from maabo_dist.plots.style import (
     set_title,
     style_axes,
 )
-from maabo_dist.report.figures import Exhibits
+from maabo_dist.report.figures import FigureData
 
 MOST_NAMED = 60
 MOST_COLUMNS = 700
@@ -45,16 +45,16 @@ def plot_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
 
     Rows that the same rules cover stand together. Of a large table a share of each group is drawn.
     """
-    exhibits = exhibits_of(shown)
-    ids = [entry["id"] for entry in exhibits["rules"]]
+    figures = figures_of(shown)
+    ids = [entry["id"] for entry in figures["rules"]]
     ax = ax or new_axes(8.6, min(9.0, 1.3 + 0.19 * len(ids)))
     palette = style_axes(ax, left=False, bottom=False)
-    groups = exhibits["coverage"]["groups"]
-    starts = _starts(groups, exhibits["coverage"]["shown"])
-    covered, first = coverage_of(exhibits), 0
+    groups = figures["coverage"]["groups"]
+    starts = _starts(groups, figures["coverage"]["shown"])
+    covered, first = coverage_of(figures), 0
     for group, start in zip(groups, starts, strict=True):
-        colour = palette.of_class(group["class"], group["class"], len(exhibits["classes"]))
-        most = max(1, MOST_COLUMNS * group["shown"] // exhibits["coverage"]["shown"])
+        colour = palette.of_class(group["class"], group["class"], len(figures["classes"]))
+        most = max(1, MOST_COLUMNS * group["shown"] // figures["coverage"]["shown"])
         _group(ax, covered[:, first : first + group["shown"]], most, start, (palette.grid, colour))
         first += group["shown"]
     ax.set_xlim(0, max(1.0, starts[-1] + groups[-1]["shown"]))
@@ -62,14 +62,14 @@ def plot_coverage(shown: Shown, ax: Axes | None = None) -> Axes:
     name_rows(ax, ids if len(ids) <= MOST_NAMED else [])
     ax.set_ylim(max(1, len(ids)) - 0.5, -0.5)
     _heads(ax, groups, starts, palette)
-    _foot(ax, exhibits, palette)
+    _foot(ax, figures, palette)
     return ax
 
 
-def coverage_of(exhibits: Exhibits) -> npt.NDArray[np.uint8]:
+def coverage_of(figures: FigureData) -> npt.NDArray[np.uint8]:
     """(rules, rows shown): 1 where a rule covers a row."""
-    packed = np.frombuffer(b64decode(exhibits["coverage"]["bits"]), np.uint8)
-    count, shown = len(exhibits["rules"]), exhibits["coverage"]["shown"]
+    packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8)
+    count, shown = len(figures["rules"]), figures["coverage"]["shown"]
     return np.unpackbits(packed.reshape(count, -1), axis=1)[:, :shown] if count else np.zeros((0, shown), np.uint8)
 
 
@@ -125,12 +125,12 @@ def _heads(ax: Axes, groups: Sequence[Mapping[str, Any]], starts: Sequence[float
             ax.annotate(text, (start, 1), xytext=(0, 9), color=palette.soft, **above)
 
 
-def _foot(ax: Axes, exhibits: Exhibits, palette: Palette) -> None:
-    rows, shown = exhibits["coverage"]["rows"], exhibits["coverage"]["shown"]
+def _foot(ax: Axes, figures: FigureData, palette: Palette) -> None:
+    rows, shown = figures["coverage"]["rows"], figures["coverage"]["shown"]
     ax.set_xlabel(f"{shown:,} of {rows:,} rows, each group by its share" if shown < rows else f"all {rows:,} rows")
     ax.xaxis.set_label_coords(0, 0)
     ax.xaxis.label.set(ha="left", va="top", fontsize=SMALL)
-    names = [name or "others" for name in exhibits["classes"]]
+    names = [name or "others" for name in figures["classes"]]
     class_legend(
         ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), ncols=max(1, len(names)), borderaxespad=0.2
     )
@@ -145,10 +145,10 @@ def plot_similarity(shown: Shown, ax: Axes | None = None, *, by: Literal["logic"
     """Percent of the smaller of two rules that is in the other; similar rules stand together."""
     if by not in _TITLES:
         raise SettingsError(f"Similarity is by 'logic' (conditions) or by 'rows', not by {by!r}.")
-    exhibits = exhibits_of(shown)
-    square = similarity_of(exhibits, by)
+    figures = figures_of(shown)
+    square = similarity_of(figures, by)
     order = beside_the_most_similar(square)
-    ids = [exhibits["rules"][place]["id"] for place in order]
+    ids = [figures["rules"][place]["id"] for place in order]
     side = min(6.4, 1.6 + 0.32 * len(ids))
     ax = ax or new_axes(max(3.2, side + 1.2), max(2.8, side))
     palette = style_axes(ax, left=False, bottom=False)
@@ -158,10 +158,10 @@ def plot_similarity(shown: Shown, ax: Axes | None = None, *, by: Literal["logic"
     return ax
 
 
-def similarity_of(exhibits: Exhibits, by: str) -> npt.NDArray[np.uint8]:
+def similarity_of(figures: FigureData, by: str) -> npt.NDArray[np.uint8]:
     """(rules, rules): percent."""
-    size = len(exhibits["rules"])
-    return np.frombuffer(b64decode(exhibits["similarity"][by]), np.uint8).reshape(size, size)
+    size = len(figures["rules"])
+    return np.frombuffer(b64decode(figures["similarity"][by]), np.uint8).reshape(size, size)
 
 
 def beside_the_most_similar(square: npt.NDArray[np.uint8]) -> list[int]:

@@ -15,7 +15,7 @@ from maabo_dist.plots.style import (
     SMALL,
     Palette,
     Shown,
-    exhibits_of,
+    figures_of,
     name_rows,
     new_axes,
     percent,
@@ -35,11 +35,11 @@ def plot_search(shown: Shown, ax: Axes | None = None, *, random: Shown | None = 
     """Scores, and below them, in a part cut from the same axes, the rules found so far.
 
     `random` is another search, such as a random one of the same table and budget, to be shown beside this one; without
-    it, the one that the exhibits have, if any.
+    it, the one that the figures have, if any.
     """
-    exhibits = exhibits_of(shown)
-    history = exhibits["history"]
-    other = exhibits["random"] if random is None else exhibits_of(random)["history"]
+    figures = figures_of(shown)
+    history = figures["history"]
+    other = figures["random"] if random is None else figures_of(random)["history"]
     above = ax or new_axes(6.4, 4.4)
     below = _cut(above)
     palette = style_axes(above)
@@ -129,7 +129,7 @@ MOST_NUMBERS = 10
 
 def plot_feature_use(shown: Shown, ax: Axes | None = None) -> Axes:
     """The share of the best trees that use a feature (bar), beside its share of all trees (tick)."""
-    use = exhibits_of(shown)["use"]
+    use = figures_of(shown)["use"]
     features = use["features"]
     ax = ax or new_axes(6.0, 1.0 + 0.24 * len(features))
     palette = style_axes(ax, left=False)
@@ -159,7 +159,7 @@ def plot_feature_use(shown: Shown, ax: Axes | None = None) -> Axes:
 
 def plot_pair_use(shown: Shown, ax: Axes | None = None) -> Axes:
     """How many of the best trees use two features together: a square for each two."""
-    use = exhibits_of(shown)["use"]
+    use = figures_of(shown)["use"]
     names = [feature["name"] for feature in use["features"]]
     ax = ax or new_axes(2.6 + 0.24 * len(names), 2.2 + 0.22 * len(names))
     palette = style_axes(ax, left=False, bottom=False)

@@ -17,8 +17,8 @@ from maabo_dist.contract.result import ResultDocument, RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
-from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
-from maabo_dist.report.figures import Exhibits
+from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
+from maabo_dist.report.figures import FigureData
 from maabo_dist.rules.rule import Rule
 
 
@@ -179,13 +179,13 @@ class Miner(Protocol):
         """The result document."""
         ...
 
-    def exhibits(self) -> Exhibits:
-        """Its exhibits."""
+    def figures(self) -> FigureData:
+        """Its figures."""
         ...
 
 
-Shown = Miner | MiningResult | ResultDocument | Mapping[str, Any] | tuple[ResultDocument, Exhibits | None]
-"""A fitted miner, a result, a document or exhibits, or the two together as `read_run` gives them."""
+Shown = Miner | MiningResult | ResultDocument | Mapping[str, Any] | tuple[ResultDocument, FigureData | None]
+"""A fitted miner, a result, a document or figures, or the two together as `read_run` gives them."""
 RuleName = Rule | RuleRecord | str | int
 """A rule, its id, or its place from 0."""
 
@@ -204,29 +204,29 @@ def document_of(shown: Shown) -> ResultDocument:
     raise SettingsError(f"This picture needs a document, not {_named(shown)}. {_REMEDY}")
 
 
-def exhibits_of(shown: Shown) -> Exhibits:
-    """The exhibits."""
+def figures_of(shown: Shown) -> FigureData:
+    """The figures."""
     match shown:
-        case Mapping() if shown.get("format") == EXHIBITS_FORMAT:
+        case Mapping() if shown.get("format") == FIGURES_FORMAT:
             return dict(shown)
-        case (ResultDocument(), Mapping() as exhibits):
-            return exhibits_of(exhibits)
+        case (ResultDocument(), Mapping() as figures):
+            return figures_of(figures)
         case MiningResult():
-            raise SettingsError("A result alone has no exhibits. Pass maabo_dist.report.exhibits_of(result, columns).")
-        case _ if hasattr(shown, "exhibits"):
-            return shown.exhibits()
-    raise SettingsError(f"This picture needs exhibits, not {_named(shown)}. {_REMEDY}")
+            raise SettingsError("A result alone has no figures. Pass maabo_dist.report.figures_of(result, columns).")
+        case _ if hasattr(shown, "figures"):
+            return shown.figures()
+    raise SettingsError(f"This picture needs figures, not {_named(shown)}. {_REMEDY}")
 
 
 def rule_of(shown: Shown, rule: RuleName) -> tuple[RuleRecord, Mapping[str, Any]]:
-    """A rule in the document, and what is exhibited of it."""
-    document, exhibits = document_of(shown), exhibits_of(shown)
-    if exhibits["digest"] != document.digest:
-        raise SettingsError("These exhibits are of other rules than this document. Pass those of the same run.")
+    """A rule in the document, and its figure data."""
+    document, figures = document_of(shown), figures_of(shown)
+    if figures["digest"] != document.digest:
+        raise SettingsError("These figures are of other rules than this document. Pass those of the same run.")
     found = _found(document, rule)
-    entry = next((entry for entry in exhibits["rules"] if entry["id"] == found.id), None)
+    entry = next((entry for entry in figures["rules"] if entry["id"] == found.id), None)
     if entry is None:
-        raise SettingsError(f"{found.id} has no exhibits: only the first {len(exhibits['rules'])} rules have.")
+        raise SettingsError(f"{found.id} has no figures: only the first {len(figures['rules'])} rules have.")
     return found, entry
 
 
@@ -250,4 +250,4 @@ _REMEDY = "Pass a fitted RuleMiner, or what maabo_dist.report.read_run gives of 
 def _named(shown: object) -> str:
     if isinstance(shown, Mapping):
         return f"a mapping of the format {shown.get('format')!r}"
-    return "a document without exhibits" if isinstance(shown, tuple) else f"a {type(shown).__name__}"
+    return "a document without figures" if isinstance(shown, tuple) else f"a {type(shown).__name__}"

@@ -16,7 +16,7 @@ from maabo_dist.plots.style import (
     Palette,
     RuleName,
     Shown,
-    exhibits_of,
+    figures_of,
     legend_above,
     new_axes,
     rule_of,
@@ -56,7 +56,7 @@ class Spot:
 def plot_tree(shown: Shown, rule: RuleName, ax: Axes | None = None) -> Axes:
     """Bars are class counts, numbers training rows, upwards is yes; dashed: a condition that the rule does without."""
     told, entry = rule_of(shown, rule)
-    classes = exhibits_of(shown)["classes"]
+    classes = figures_of(shown)["classes"]
     top = placed(entry["tree"])
     spots = list(top.all())
     deep, rows = max(spot.depth for spot in spots), max(spot.row for spot in spots)

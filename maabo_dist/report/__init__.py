@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from maabo_dist.report.diff import diff_documents
     from maabo_dist.report.document import result_document
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
-    from maabo_dist.report.figures import Exhibits, dump_exhibits, exhibits_of, make_exhibits
+    from maabo_dist.report.figures import FigureData, dump_figures, figures_of, make_figures
     from maabo_dist.report.html import report_page
     from maabo_dist.report.plan_summary import explained
     from maabo_dist.report.run_folder import make_folder, read_run, write_folder
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
 
 _HOMES = {
-    "Exhibits": "figures",
+    "FigureData": "figures",
     "condition_text": "wording",
     "conditions_text": "wording",
     "diff_documents": "diff",
-    "dump_exhibits": "figures",
-    "exhibits_of": "figures",
+    "dump_figures": "figures",
+    "figures_of": "figures",
     "explained": "plan_summary",
-    "make_exhibits": "figures",
+    "make_figures": "figures",
     "make_folder": "run_folder",
     "print_report": "terminal",
     "read_run": "run_folder",
@@ -38,14 +38,14 @@ _HOMES = {
 }
 
 __all__ = [
-    "Exhibits",
+    "FigureData",
     "condition_text",
     "conditions_text",
     "diff_documents",
-    "dump_exhibits",
-    "exhibits_of",
+    "dump_figures",
     "explained",
-    "make_exhibits",
+    "figures_of",
+    "make_figures",
     "make_folder",
     "print_report",
     "read_run",

@@ -1,6 +1,6 @@
 """The folder of one run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it.
 
-Beside a report there is exhibits.json too, from which its pictures can be drawn again.
+Beside a report there is figures.json too, from which its pictures can be drawn again.
 """
 
 import json
@@ -13,13 +13,13 @@ from maabo_dist._util.files import replacing
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.report.exports import to_csv
-from maabo_dist.report.figures import FORMAT as EXHIBITS_FORMAT
-from maabo_dist.report.figures import Exhibits, dump_exhibits
+from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
+from maabo_dist.report.figures import FigureData, dump_figures
 from maabo_dist.report.versions import versions
 from maabo_dist.trees.forest import Forest
 
 FORMAT = "maabo-run/1"
-RULES, EXHIBITS = "rules.json", "exhibits.json"
+RULES, FIGURES = "rules.json", "figures.json"
 
 
 def make_folder(path: Path) -> None:
@@ -39,7 +39,7 @@ def write_folder(
     document: ResultDocument,
     forest: Forest | None,
     run: Mapping[str, Any],
-    exhibits: Exhibits | None = None,
+    figures: FigureData | None = None,
 ) -> None:
     """Write the files, each whole or not at all; `run` is what only the caller knows, such as the start time."""
     try:
@@ -47,20 +47,20 @@ def write_folder(
         _write(path / "rules.csv", to_csv(document))
         if forest is not None:
             forest.save(path / "trees.bin")
-        if exhibits is not None:
-            _write(path / EXHIBITS, dump_exhibits(exhibits))
+        if figures is not None:
+            _write(path / FIGURES, dump_figures(figures))
         # Last: a folder with a run.json is complete.
         _write(path / "run.json", json.dumps(run_record(document, run), indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise SettingsError(f"--out {str(path)!r}: writing failed ({error.strerror}).") from error
 
 
-def read_run(path: Path) -> tuple[ResultDocument, Exhibits | None]:
-    """The document of a run, by its folder or by the file itself, and the exhibits beside it, if there are any."""
+def read_run(path: Path) -> tuple[ResultDocument, FigureData | None]:
+    """The document of a run, by its folder or by the file itself, and the figures beside it, if there are any."""
     file = path / RULES if path.is_dir() else path
     document = ResultDocument.parse(_read(file), repr(str(file)))
-    beside = file.with_name(EXHIBITS)
-    return document, _read_exhibits(beside) if beside.is_file() else None
+    beside = file.with_name(FIGURES)
+    return document, _read_figures(beside) if beside.is_file() else None
 
 
 def _read(path: Path) -> Any:
@@ -72,11 +72,11 @@ def _read(path: Path) -> Any:
         raise FormatError(f"{str(path)!r} is not JSON in UTF-8. Give a run's folder, or its {RULES}.") from error
 
 
-def _read_exhibits(path: Path) -> Exhibits:
+def _read_figures(path: Path) -> FigureData:
     figures = _read(path)
     stated = figures.get("format") if isinstance(figures, dict) else None
-    if not isinstance(figures, dict) or stated != EXHIBITS_FORMAT:
-        raise FormatError(f"{str(path)!r} has the format {stated!r}; {EXHIBITS_FORMAT!r} is required.")
+    if not isinstance(figures, dict) or stated != FIGURES_FORMAT:
+        raise FormatError(f"{str(path)!r} has the format {stated!r}; {FIGURES_FORMAT!r} is required.")
     return figures
 
 

@@ -173,21 +173,21 @@ def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Respons
     }
 
     def page() -> str:
-        exhibits = load_figures(caller.api.resources.store, row.id) if result.final else None
-        return report_page(result.document, exhibits)
+        figures = load_figures(caller.api.resources.store, row.id) if result.final else None
+        return report_page(result.document, figures)
 
     return _respond(page, "text/html", headers, known)
 
 
-@router.get("/{job}/exhibits", responses=_RULES)
-def get_exhibits(job: JobPath, caller: Reader) -> dict[str, Any]:
+@router.get("/{job}/figures", responses=_RULES)
+def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
     row = find_job(caller, job)
     _get_result(caller, row)
-    exhibits = load_figures(caller.api.resources.store, row.id)
-    if exhibits is None:
-        raise NotFoundError(f"There are no exhibits of job {job}.", remedy="They come with the final rules.")
-    return exhibits
+    figures = load_figures(caller.api.resources.store, row.id)
+    if figures is None:
+        raise NotFoundError(f"There are no figures of job {job}.", remedy="They come with the final rules.")
+    return figures
 
 
 @router.get("/{job}/diff/{other}", responses=_RULES)

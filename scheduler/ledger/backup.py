@@ -171,7 +171,7 @@ def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scr
     try:
         store.get(name, path)
     except MissingArtifactError:
-        if name.startswith("exhibits/"):
+        if name.startswith("figures/"):
             return False
         raise
     archive.add(path, STORE + name, filter=_anonymous)

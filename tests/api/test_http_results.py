@@ -20,7 +20,7 @@ from maabo_dist.contract.result import load_schema
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_exhibits, exhibits_of, to_csv, to_markdown, to_sql
+from maabo_dist.report import dump_figures, figures_of, to_csv, to_markdown, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.depth_search import depth_search
@@ -94,15 +94,15 @@ def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluste
     Draft202012Validator(load_schema()).validate(document)
 
 
-def test_exhibits_are_those_of_one_process(cluster, tmp_path):
+def test_figures_are_those_of_one_process(cluster, tmp_path):
     settings = TableSettings.parse(cluster.asked["table"])
     cluster.frame.to_csv(tmp_path / "table.csv", index=False)
     columns = prepare(read_table(tmp_path / "table.csv", na_values=settings.na_values), settings).columns
     mined = mine(columns, MiningSettings.parse(MINING), keep_records=True)
 
-    exhibits = get(cluster, cluster.done, "exhibits").json()
-    assert exhibits == json.loads(dump_exhibits(exhibits_of(mined, columns)))
-    assert get(cluster, cluster.resting, "exhibits").status_code == 404
+    figures = get(cluster, cluster.done, "figures").json()
+    assert figures == json.loads(dump_figures(figures_of(mined, columns)))
+    assert get(cluster, cluster.resting, "figures").status_code == 404
 
 
 @pytest.mark.parametrize(

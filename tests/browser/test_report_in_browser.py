@@ -6,7 +6,7 @@ import pytest
 
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import exhibits_of, report_page, result_document, to_sql
+from maabo_dist.report import figures_of, report_page, result_document, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -30,7 +30,7 @@ def made():
     chosen = MiningSettings(min_samples=10, gini=0.8, holdout=0.2, trees="100%", probes=2)
     result = mine(table.columns, chosen, keep_records=True)
     document = result_document(result, {"name": "<i>ship</i>.csv"})
-    return document, report_page(document, exhibits_of(result, table.columns))
+    return document, report_page(document, figures_of(result, table.columns))
 
 
 @pytest.fixture(scope="module")

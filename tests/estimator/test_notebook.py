@@ -119,21 +119,21 @@ def test_without_rules_it_says_why():
 
 
 def test_a_fitted_miner_has_what_a_report_is_made_from(miner):
-    document, exhibits = miner.document(), miner.exhibits()
+    document, figures = miner.document(), miner.figures()
 
-    assert exhibits["digest"] == document.digest == miner.result_.digest
-    assert [entry["id"] for entry in exhibits["rules"]] == [rule.id for rule in miner.rules_]
-    assert "R1" in report_page(document, exhibits)
-    assert miner.exhibits() is exhibits
+    assert figures["digest"] == document.digest == miner.result_.digest
+    assert [entry["id"] for entry in figures["rules"]] == [rule.id for rule in miner.rules_]
+    assert "R1" in report_page(document, figures)
+    assert miner.figures() is figures
 
 
-def test_a_pickled_miner_keeps_its_exhibits_but_not_the_table():
+def test_a_pickled_miner_keeps_its_figures_but_not_the_table():
     miner = RuleMiner(subset_size=2, min_samples=20, trees=3).fit(*a_table())
     early = pickle.loads(pickle.dumps(miner))
-    exhibits = miner.exhibits()
+    figures = miner.figures()
     late = pickle.loads(pickle.dumps(miner))
 
-    assert late.exhibits() == exhibits
+    assert late.figures() == figures
     assert late.rules_ == miner.rules_
     with pytest.raises(SettingsError, match="no table to draw from"):
-        early.exhibits()
+        early.figures()

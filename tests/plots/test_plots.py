@@ -1,4 +1,4 @@
-"""Plots against the exhibits and documents they are drawn from, read back from what is drawn."""
+"""Plots against the figures and documents they are drawn from, read back from what is drawn."""
 
 import re
 import subprocess
@@ -163,9 +163,9 @@ def test_arrows_lead_from_training_to_held_out_rows(cancer):
 
 
 @pytest.mark.parametrize("by", ["logic", "rows"])
-def test_squares_of_similarity_are_those_of_the_exhibits(cancer, by):
+def test_squares_of_similarity_are_those_of_the_figures(cancer, by):
     ax = plots.plot_similarity(cancer, an_axes(), by=by)
-    square = similarity_of(cancer.exhibits(), by)
+    square = similarity_of(cancer.figures(), by)
     order = beside_the_most_similar(square)
 
     shown = ax.images[0].get_array()
@@ -187,19 +187,19 @@ def test_a_wrong_measure_is_named(cancer):
         plots.plot_similarity(cancer, by="size")
 
 
-def test_the_rows_that_rules_cover_are_those_of_the_exhibits(cancer):
-    ax = plots.plot_coverage(cancer.exhibits(), an_axes())
-    groups, first = cancer.exhibits()["coverage"]["groups"], 0
+def test_the_rows_that_rules_cover_are_those_of_the_figures(cancer):
+    ax = plots.plot_coverage(cancer.figures(), an_axes())
+    groups, first = cancer.figures()["coverage"]["groups"], 0
 
     for group, image in zip(groups, ax.images, strict=True):
-        assert image.get_array().tolist() == coverage_of(cancer.exhibits())[:, first : first + group["shown"]].tolist()
+        assert image.get_array().tolist() == coverage_of(cancer.figures())[:, first : first + group["shown"]].tolist()
         assert to_hex(image.get_cmap()(1.0)) == LIGHT.classes[group["class"]]
         first += group["shown"]
 
 
 def test_of_many_rows_several_share_a_column_and_none_that_is_covered_is_lost():
     miner = mined(*a_table(rows=3000), trees=20)
-    bits = coverage_of(miner.exhibits())
+    bits = coverage_of(miner.figures())
 
     images = plots.plot_coverage(miner, an_axes()).images
 
@@ -210,7 +210,7 @@ def test_of_many_rows_several_share_a_column_and_none_that_is_covered_is_lost():
 
 
 def test_bars_and_ticks_of_features_are_their_shares(cancer):
-    use = cancer.exhibits()["use"]
+    use = cancer.figures()["use"]
 
     ax = plots.plot_feature_use(cancer, an_axes())
 
@@ -220,7 +220,7 @@ def test_bars_and_ticks_of_features_are_their_shares(cancer):
 
 
 def test_squares_of_pairs_are_their_counts(cancer):
-    pairs = np.array(cancer.exhibits()["use"]["pairs"])
+    pairs = np.array(cancer.figures()["use"]["pairs"])
 
     shown = plots.plot_pair_use(cancer, an_axes()).images[0].get_array()
 
@@ -229,7 +229,7 @@ def test_squares_of_pairs_are_their_counts(cancer):
 
 
 def test_the_search_shows_scores_the_best_so_far_and_the_rules_found(cancer, random):
-    history, other = cancer.exhibits()["history"], random.exhibits()["history"]
+    history, other = cancer.figures()["history"], random.figures()["history"]
 
     above, below = plots.plot_search(cancer, an_axes(), random=random)
 
@@ -264,11 +264,11 @@ def test_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
 
 
 def test_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
-    exhibits, kinds = mixed.exhibits(), set()
+    figures, kinds = mixed.figures(), set()
 
-    for rule, entry in zip(mixed.rules_, exhibits["rules"], strict=True):
+    for rule, entry in zip(mixed.rules_, figures["rules"], strict=True):
         for ax, place in zip(plots.plot_rule(mixed, rule), dict.fromkeys(entry["histograms"]), strict=True):
-            picture = exhibits["histograms"][place]
+            picture = figures["histograms"][place]
             kinds.add(picture["kind"])
             assert bars_of(ax, picture) == [[float(count) for count in row] for row in picture["counts"]]
         plt.close("all")
@@ -309,7 +309,7 @@ def test_what_satisfies_a_condition_is_lit_up_to_its_threshold(mixed):
 
 
 def test_a_tree_has_its_nodes_counts_and_the_way_to_the_leaf(cancer):
-    tree = cancer.exhibits()["rules"][0]["tree"]
+    tree = cancer.figures()["rules"][0]["tree"]
     spots = list(placed(tree).all())
 
     ax = plots.plot_tree(cancer, "R1", an_axes())
@@ -347,14 +347,14 @@ def test_a_rule_is_found_by_its_id_its_place_or_itself(cancer):
 
 
 def test_a_picture_says_what_it_lacks(cancer, random):
-    with pytest.raises(SettingsError, match="A result alone has no exhibits"):
+    with pytest.raises(SettingsError, match="A result alone has no figures"):
         plots.plot_coverage(cancer.result_)
-    with pytest.raises(SettingsError, match="a document without exhibits"):
+    with pytest.raises(SettingsError, match="a document without figures"):
         plots.plot_coverage((cancer.document(), None))
-    with pytest.raises(SettingsError, match="needs a document, not a mapping of the format 'maabo-exhibits/1'"):
-        plots.plot_funnel(cancer.exhibits())
+    with pytest.raises(SettingsError, match="needs a document, not a mapping of the format 'maabo-figures/1'"):
+        plots.plot_funnel(cancer.figures())
     with pytest.raises(SettingsError, match="of other rules"):
-        plots.plot_rule((cancer.document(), random.exhibits()), "R1")
+        plots.plot_rule((cancer.document(), random.figures()), "R1")
     assert result_document(cancer.result_, {"name": "x"}).digest == cancer.document().digest
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_exhibits, exhibits_of, report_page, result_document
+from maabo_dist.report import dump_figures, figures_of, report_page, result_document
 from maabo_dist.report.html.markup import counts_text
 from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
@@ -67,14 +67,14 @@ def document_of(feature="age", level="C", name="yes", target="survived", table="
     )
 
 
-def exhibits_for(document, feature="age", level="C"):
+def figures_for(document, feature="age", level="C"):
     """By hand, so that names can be anything."""
     classes = document.dataset.classes
     node = {"counts": [5, 5], "text": feature, "way": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
     levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
     history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6], "found": [[0, 1], [1, 2]]}
     return {
-        "format": "maabo-exhibits/1",
+        "format": "maabo-figures/1",
         "digest": document.digest,
         "versions": {"python": "3.11", "maabo-dist": "0.1.0"},
         "classes": classes,
@@ -95,7 +95,7 @@ def payload_of(page):
     return json.loads(Structure(page).scripts[-2])
 
 
-PLAIN = Structure(report_page(document_of(), exhibits_for(document_of())))
+PLAIN = Structure(report_page(document_of(), figures_for(document_of())))
 NAMES = st.one_of(st.sampled_from(BREAKERS), st.text(min_size=1, max_size=12))
 
 
@@ -106,7 +106,7 @@ NAMES = st.one_of(st.sampled_from(BREAKERS), st.text(min_size=1, max_size=12))
 def test_no_name_changes_what_the_page_is_made_of(feature, level, name, target, table, note):
     hostile = document_of(feature, level, name, target, table, note)
 
-    page = report_page(hostile, exhibits_for(hostile, feature, level))
+    page = report_page(hostile, figures_for(hostile, feature, level))
 
     assert Structure(page).elements == PLAIN.elements
     assert payload_of(page)["rules"][0]["json"] == hostile.rules[0].to_json()
@@ -166,9 +166,9 @@ def test_a_rule_that_chance_explains_stands_out():
     assert page.count('class="weak"') == 1
 
 
-def test_without_exhibits_only_what_rules_show_is_drawn():
+def test_without_figures_only_what_rules_show_is_drawn():
     document = document_of()
-    page, pictured = report_page(document), report_page(document, exhibits_for(document))
+    page, pictured = report_page(document), report_page(document, figures_for(document))
 
     assert [kind for kind in ("scatter", "heat", "rows", "use", "history") if f"figure-{kind}" in page] == ["scatter"]
     assert all(f"figure-{kind}" in pictured for kind in ("scatter", "heat", "rows", "use", "history"))
@@ -177,19 +177,19 @@ def test_without_exhibits_only_what_rules_show_is_drawn():
 def test_the_same_document_gives_the_same_page():
     document = document_of()
 
-    assert report_page(document, exhibits_for(document)) == report_page(document_of(), exhibits_for(document_of()))
+    assert report_page(document, figures_for(document)) == report_page(document_of(), figures_for(document_of()))
 
 
 def test_the_versions_that_mined_are_told():
     document = document_of()
 
-    assert "maabo 0.1.0, python 3.11, maabo-rules/1" in report_page(document, exhibits_for(document))
+    assert "maabo 0.1.0, python 3.11, maabo-rules/1" in report_page(document, figures_for(document))
 
 
-def test_exhibits_of_other_rules_are_not_shown():
+def test_figures_of_other_rules_are_not_shown():
     document = document_of()
 
-    assert report_page(document, exhibits_for(document) | {"digest": "ef" * 32}) == report_page(document)
+    assert report_page(document, figures_for(document) | {"digest": "ef" * 32}) == report_page(document)
 
 
 def test_a_document_without_rules_says_why():
@@ -243,8 +243,8 @@ def test_a_wide_job_of_two_hundred_rules_stays_small():
     document = result_document(result, {"name": "wide"})
     document = document.model_copy(update={"rules": document.rules[:200]})
 
-    exhibits = exhibits_of(result, columns)
+    figures = figures_of(result, columns)
 
     assert len(document.rules) == 200
-    assert len(dump_exhibits(exhibits)) < 800_000  # 5,000 rows would add 150,000
-    assert len(report_page(document, exhibits).encode()) < 1_800_000
+    assert len(dump_figures(figures)) < 800_000  # 5,000 rows would add 150,000
+    assert len(report_page(document, figures).encode()) < 1_800_000

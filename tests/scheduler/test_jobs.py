@@ -651,7 +651,7 @@ def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, cli
         keys = [key for job in (done.id, refused) for key in server.keys(f"{cluster.prefix}*{job}*")]
     collect(brief, time.time() + 3)
 
-    assert {name.split("/")[0] for name in named} == {"columns", "exhibits", "trees"}
+    assert {name.split("/")[0] for name in named} == {"columns", "figures", "trees"}
     assert keys == []
     assert not {item.name for item in FileStore(cluster.store_url).list()} & named
 

@@ -74,5 +74,5 @@ def test_a_store_keeps_what_some_job_refers_to(ledger):
     ledger.jobs.add([a_job(2, dataset={"fingerprint": "c" * 64})], 102.0)
 
     tables, trees = {f"columns/{TABLE}", f"columns/{'c' * 64}"}, {f"trees/{'a' * 64}", f"trees/{'b' * 64}"}
-    exhibits = {f"exhibits/{a_job(number).id}" for number in (1, 2)}
-    assert ledger.artifacts() == tables | trees | exhibits
+    figures = {f"figures/{a_job(number).id}" for number in (1, 2)}
+    assert ledger.artifacts() == tables | trees | figures

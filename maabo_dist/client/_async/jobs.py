@@ -167,9 +167,9 @@ class AsyncRemoteJob:
         """Return the report as an HTML page."""
         return (await self._transport.send(get(f"{self._path}/report", slow=True))).text
 
-    async def exhibits(self) -> dict[str, Any]:
+    async def figures(self) -> dict[str, Any]:
         """Return the data of the report's figures, once the job is done."""
-        return await self._transport.fetch_json(get(f"{self._path}/exhibits", slow=True))
+        return await self._transport.fetch_json(get(f"{self._path}/figures", slow=True))
 
     def trees(self, order: str = "search") -> AsyncIterator[Tree]:
         """Iterate over the trees of the job.

@@ -168,9 +168,9 @@ class RemoteJob:
         """Return the report as an HTML page."""
         return (self._transport.send(get(f"{self._path}/report", slow=True))).text
 
-    def exhibits(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """Return the data of the report's figures, once the job is done."""
-        return self._transport.fetch_json(get(f"{self._path}/exhibits", slow=True))
+        return self._transport.fetch_json(get(f"{self._path}/figures", slow=True))
 
     def trees(self, order: str = "search") -> Iterator[Tree]:
         """Iterate over the trees of the job.

@@ -1,8 +1,8 @@
-"""Exhibits: what pictures of a result show beyond its document, as plain JSON values of bounded size.
+"""Figure data: everything that figures of a result show beyond its document, as plain JSON values of bounded size.
 
 Made where the table and the trees are at hand, and kept beside the document, from which they can be told by its digest.
 Trees are not kept for them: the few that rules came from are grown again, which gives the same trees. Everything here
-is a function of the columns, the settings and the rules, and says with which versions: same seed, same exhibits.
+is a function of the columns, the settings and the rules, and says with which versions: same seed, same figures.
 """
 
 import json
@@ -19,15 +19,15 @@ from maabo_dist.report.versions import versions
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.study import Study
 
-FORMAT = "maabo-exhibits/1"
+FORMAT = "maabo-figures/1"
 MOST_RULES = 200
-"""Rules that have exhibits, in the order of selection; of more the pictures could not be read."""
+"""Rules that have figures, in the order of selection; of more the pictures could not be read."""
 
-Exhibits = dict[str, Any]
+FigureData = dict[str, Any]
 
 
-def make_exhibits(result: MiningResult, study: Study, *, random: MiningResult | None = None) -> Exhibits:
-    """The exhibits of a result that carries its records, from the study that it was mined from.
+def make_figures(result: MiningResult, study: Study, *, random: MiningResult | None = None) -> FigureData:
+    """The figures of a result that carries its records, from the study that it was mined from.
 
     `random`, if given, is a random search of the same table and budget, to be shown beside this one.
     """
@@ -57,14 +57,14 @@ def make_exhibits(result: MiningResult, study: Study, *, random: MiningResult | 
     }
 
 
-def exhibits_of(result: MiningResult, columns: Columns, *, random: MiningResult | None = None) -> Exhibits:
+def figures_of(result: MiningResult, columns: Columns, *, random: MiningResult | None = None) -> FigureData:
     """The same from the columns that `mine` was called with; split and training table are derived once more."""
-    return make_exhibits(result, Study.build(columns, result.settings), random=random)
+    return make_figures(result, Study.build(columns, result.settings), random=random)
 
 
-def dump_exhibits(exhibits: Exhibits) -> str:
-    """The exhibits as JSON text on one line."""
-    return json.dumps(exhibits, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+def dump_figures(figures: FigureData) -> str:
+    """The figures as JSON text on one line."""
+    return json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _records(result: MiningResult) -> TreeRecords:

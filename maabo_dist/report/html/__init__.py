@@ -1,4 +1,4 @@
-"""The report for people who look: one HTML file that holds all it needs, made from a document and its exhibits.
+"""The report for people who look: one HTML file that holds all it needs, made from a document and its figures.
 
 It opens anywhere: no request leaves it, and its own policy forbids any. Header and rules are plain HTML; one script
 sorts, filters, opens rules and draws the pictures, from data that stands in the page.
@@ -10,7 +10,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.report.figures import Exhibits
+from maabo_dist.report.figures import FigureData
 from maabo_dist.report.html.markup import Html, element, joined
 from maabo_dist.report.html.payload import payload
 from maabo_dist.report.html.rules_table import rules_section
@@ -19,10 +19,10 @@ from maabo_dist.report.html.sections import consensus_section, figures_section, 
 __all__ = ["content_policy", "report_page"]
 
 
-def report_page(document: ResultDocument, exhibits: Exhibits | None = None) -> str:
-    """The page; without exhibits, or with those of other rules, it has fewer pictures."""
-    if exhibits is not None and exhibits["digest"] != document.digest:
-        exhibits = None
+def report_page(document: ResultDocument, figures: FigureData | None = None) -> str:
+    """The page; without figures, or with those of other rules, it has fewer pictures."""
+    if figures is not None and figures["digest"] != document.digest:
+        figures = None
     body = [
         element("a", "Skip to the rules", href="#rules", class_="skip"),
         element("div", id="tools"),
@@ -30,11 +30,11 @@ def report_page(document: ResultDocument, exhibits: Exhibits | None = None) -> s
         element(
             "main",
             rules_section(document),
-            figures_section(document, pictured=exhibits is not None),
+            figures_section(document, pictured=figures is not None),
             consensus_section(document),
-            run_section(document, {} if exhibits is None else exhibits["versions"]),
+            run_section(document, {} if figures is None else figures["versions"]),
         ),
-        element("script", Html(payload(document, exhibits)), type="application/json", id="data"),
+        element("script", Html(payload(document, figures)), type="application/json", id="data"),
         element("script", Html(_asset("report.js"))),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"

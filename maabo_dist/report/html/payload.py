@@ -8,7 +8,7 @@ from typing import Any
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import ResultDocument, RuleRecord
 from maabo_dist.report.exports import to_pandas, to_sql
-from maabo_dist.report.figures import Exhibits
+from maabo_dist.report.figures import FigureData
 from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
@@ -16,17 +16,17 @@ from maabo_dist.rules.statistics import wilson
 _RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
-def payload(document: ResultDocument, exhibits: Exhibits | None) -> str:
+def payload(document: ResultDocument, figures: FigureData | None) -> str:
     """JSON text for a script element."""
     dataset = document.dataset
-    entries = {} if exhibits is None else {entry["id"]: entry for entry in exhibits["rules"]}
+    entries = {} if figures is None else {entry["id"]: entry for entry in figures["rules"]}
     data = {
         "classes": [printable(name) for name in dataset.classes],
         "rates": [dataset.base_rates[name] for name in dataset.classes],
         "target": printable(dataset.target),
         "parts": dataset.parts.to_json(),
         "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],
-        "exhibits": None if exhibits is None else _displayed(exhibits),
+        "figures": None if figures is None else _displayed(figures),
     }
     return _embeddable(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
@@ -65,20 +65,20 @@ def _marks(rule: RuleRecord, histograms: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _displayed(exhibits: Exhibits) -> dict[str, Any]:
-    """The exhibits without what stands beside the rules already; names as they are shown."""
+def _displayed(figures: FigureData) -> dict[str, Any]:
+    """The figures without what stands beside the rules already; names as they are shown."""
     own = {
         key: value
-        for key, value in exhibits.items()
+        for key, value in figures.items()
         if key not in {"format", "digest", "versions", "rules", "histograms"}
     }
-    names = [None if name is None else printable(name) for name in exhibits["classes"]]
-    features = [entry | {"name": printable(entry["name"])} for entry in exhibits["use"]["features"]]
+    names = [None if name is None else printable(name) for name in figures["classes"]]
+    features = [entry | {"name": printable(entry["name"])} for entry in figures["use"]["features"]]
     return own | {
-        "pictured": len(exhibits["rules"]),
+        "pictured": len(figures["rules"]),
         "classes": names,
-        "histograms": [_histogram(picture) for picture in exhibits["histograms"]],
-        "use": exhibits["use"] | {"features": features},
+        "histograms": [_histogram(picture) for picture in figures["histograms"]],
+        "use": figures["use"] | {"features": features},
     }
 
 

@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const exhibits = data.exhibits;
+  const figures = data.figures;
   const root = document.documentElement;
   const COLOURS = 8;
   const PART_NAMES = { train: "training", validation: "validation", holdout: "held out" };
@@ -272,7 +272,7 @@
   }
 
   function similarOf(rule) {
-    const entries = exhibits && rule.place < exhibits.pictured ? nearest(rule) : nearestByDocument(rule);
+    const entries = figures && rule.place < figures.pictured ? nearest(rule) : nearestByDocument(rule);
     if (!entries.length) return null;
     const items = entries.map(([other, said]) =>
       el("li", {}, el("a", { href: `#${other.id}` }, other.id), ` if ${other.if} then ${other.then} `, el("small", {}, said)),
@@ -281,7 +281,7 @@
   }
 
   function nearest(rule) {
-    const size = exhibits.pictured;
+    const size = figures.pictured;
     const [logic, rows] = [squares().logic, squares().rows].map((all) => all.subarray(rule.place * size, (rule.place + 1) * size));
     return [...Array(size).keys()]
       .filter((place) => place !== rule.place && logic[place] + rows[place] > 0)
@@ -296,7 +296,7 @@
   }
 
   let kept = null;
-  const squares = () => (kept ||= { logic: bytes(exhibits.similarity.logic), rows: bytes(exhibits.similarity.rows) });
+  const squares = () => (kept ||= { logic: bytes(figures.similarity.logic), rows: bytes(figures.similarity.rows) });
 
   function copyOf(rule) {
     const said = el("span", { role: "status", class: "hint" });
@@ -341,7 +341,7 @@
   }
 
   function multiple(entry) {
-    const histogram = exhibits.histograms[entry.histogram];
+    const histogram = figures.histograms[entry.histogram];
     return el(
       "div",
       { class: "multiple" },
@@ -361,7 +361,7 @@
       const entry = rule.marks[number];
       const conditions = entry.conditions.map((condition) => rule.json.conditions[condition]);
       const width = Math.max(180, place.clientWidth || 260);
-      const histogram = exhibits.histograms[entry.histogram];
+      const histogram = figures.histograms[entry.histogram];
       const draw = histogram.kind === "levels" ? levels : numbers;
       place.replaceChildren(draw(rule, histogram, conditions, width, entry.text));
     });
@@ -369,8 +369,8 @@
 
   /** [group, css class] of the classes as a histogram stacks them: the rule's own class stands on the axis. */
   function stack(rule) {
-    const groups = exhibits.classes.length;
-    const own = exhibits.classes.indexOf(data.classes[rule.own]);
+    const groups = figures.classes.length;
+    const own = figures.classes.indexOf(data.classes[rule.own]);
     const order = [...Array(groups).keys()].sort((a, b) => (b === own) - (a === own) || a - b);
     return order.map((group) => [group, mark(group, own, groups)]);
   }
@@ -537,10 +537,10 @@
 
   // ---- figures -----------------------------------------------------------------------------------------------------
 
-  const figures = { scatter, heat, rows: coverage, use, history: searched };
+  const DRAW = { scatter, heat, rows: coverage, use, history: searched };
 
   function drawFigures(only, widest = Infinity) {
-    for (const [name, draw] of Object.entries(figures)) {
+    for (const [name, draw] of Object.entries(DRAW)) {
       const place = document.querySelector(`#figure-${name} .picture`);
       if (place && (!only || only.includes(name))) draw(place, Math.min(widest, Math.floor(place.clientWidth)));
     }
@@ -627,7 +627,7 @@
   let measure = "logic";
 
   function heat(place, width) {
-    const size = exhibits.pictured;
+    const size = figures.pictured;
     const square = squares()[measure];
     const order = chained(square, size);
     const labelled = size <= 30;
@@ -681,8 +681,8 @@
   }
 
   function coverage(place, width) {
-    const { groups, shown, rows, bits } = exhibits.coverage;
-    const size = exhibits.pictured;
+    const { groups, shown, rows, bits } = figures.coverage;
+    const size = figures.pictured;
     const packed = bytes(bits);
     const stride = Math.ceil(shown / 8);
     const labelled = size <= 60 && width > 500;
@@ -761,12 +761,12 @@
   const partWidth = (spans, name) => sum(spans.filter((span) => span.part === name).map((span) => span.length));
 
   function coverageText() {
-    const told = exhibits.coverage.groups.map((group) => `${PART_NAMES[group.part]} rows of class ${data.classes[group.class]}: ${percent(group.covered / Math.max(1, group.rows))} covered`);
+    const told = figures.coverage.groups.map((group) => `${PART_NAMES[group.part]} rows of class ${data.classes[group.class]}: ${percent(group.covered / Math.max(1, group.rows))} covered`);
     return `Rows covered by at least one rule. ${told.slice(0, 12).join("; ")}`;
   }
 
   function use(place, width) {
-    const { features, pairs, high, trees } = exhibits.use;
+    const { features, pairs, high, trees } = figures.use;
     if (!features.length) return;
     const step = 20;
     const name = Math.min(width * 0.34, 12 + Math.max(...features.map((feature) => wide(feature.name))));
@@ -800,7 +800,7 @@
   }
 
   function searched(place, width) {
-    const { history, random } = exhibits;
+    const { history, random } = figures;
     if (!history.shown.length) return;
     const [left, right, top] = [40, 34, 12];
     const [tall, low] = [220, 96];

@@ -123,7 +123,7 @@ _CAPTIONS = {
 
 
 def figures_section(document: ResultDocument, *, pictured: bool) -> Html:
-    """Places for the figures: without exhibits only what the document alone can show."""
+    """Places for the figures: without figures only what the document alone can show."""
     if not document.rules and not pictured:
         return Html()
     kinds = [

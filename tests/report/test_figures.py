@@ -1,4 +1,4 @@
-"""Exhibits against slow, obvious twins, and their bounds."""
+"""Figure data against slow, obvious twins, and its bounds."""
 
 import json
 from base64 import b64decode
@@ -17,7 +17,7 @@ from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import conclude
 from maabo_dist.report import figures as module
 from maabo_dist.report.figures import coverage as covering
-from maabo_dist.report.figures import exhibits_of, make_exhibits, search
+from maabo_dist.report.figures import figures_of, make_figures, search
 from maabo_dist.report.figures.histograms import MOST_CLASSES, ClassGroups
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.publishing import TreeRecords
@@ -48,7 +48,7 @@ def mined(frame=None, **settings):
 @pytest.fixture(scope="module")
 def made():
     columns, result = mined()
-    return columns, result, exhibits_of(result, columns)
+    return columns, result, figures_of(result, columns)
 
 
 def holds(columns, rule, row):
@@ -59,16 +59,16 @@ def holds(columns, rule, row):
     )
 
 
-def bits_of(exhibits):
+def bits_of(figures):
     """(rules, rows shown): whether each rule covers it."""
-    shown, rules = exhibits["coverage"]["shown"], len(exhibits["rules"])
-    packed = np.frombuffer(b64decode(exhibits["coverage"]["bits"]), np.uint8).reshape(rules, -1)
+    shown, rules = figures["coverage"]["shown"], len(figures["rules"])
+    packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8).reshape(rules, -1)
     return np.unpackbits(packed, axis=1)[:, :shown].astype(bool)
 
 
-def square_of(exhibits, kind):
-    count = len(exhibits["rules"])
-    return np.frombuffer(b64decode(exhibits["similarity"][kind]), np.uint8).reshape(count, count)
+def square_of(figures, kind):
+    count = len(figures["rules"])
+    return np.frombuffer(b64decode(figures["similarity"][kind]), np.uint8).reshape(count, count)
 
 
 def nodes_of(node):
@@ -79,31 +79,31 @@ def nodes_of(node):
 
 
 def test_the_table_yields_rules_on_every_kind_of_column(made):
-    _, result, exhibits = made
+    _, result, figures = made
 
     assert {Op.AT_MOST, Op.ABOVE, Op.IS} <= {condition.op for rule in result.rules for condition in rule.conditions}
-    assert {"bins", "values", "levels"} <= {picture["kind"] for picture in exhibits["histograms"]}
+    assert {"bins", "values", "levels"} <= {picture["kind"] for picture in figures["histograms"]}
 
 
-def test_the_same_result_gives_the_same_exhibits_to_the_byte(made):
-    columns, _, exhibits = made
+def test_the_same_result_gives_the_same_figures_to_the_byte(made):
+    columns, _, figures = made
     again = mined()[1]
 
-    assert json.dumps(exhibits_of(again, columns)) == json.dumps(exhibits)
+    assert json.dumps(figures_of(again, columns)) == json.dumps(figures)
 
 
 def test_a_histogram_counts_every_training_row_of_each_class_once(made):
-    columns, result, exhibits = made
+    columns, result, figures = made
     totals = np.bincount(columns.labels[split_for(columns, result.settings).train]).tolist()
 
-    for picture in exhibits["histograms"]:
+    for picture in figures["histograms"]:
         assert [sum(bars) for bars in picture["counts"]] == totals
 
 
 def test_the_bars_of_a_number_are_those_of_a_slow_count(made):
-    columns, result, exhibits = made
+    columns, result, figures = made
     rows = split_for(columns, result.settings).train
-    picture = next(picture for picture in exhibits["histograms"] if picture["kind"] == "bins")
+    picture = next(picture for picture in figures["histograms"] if picture["kind"] == "bins")
     place = next(place for place, entry in enumerate(columns.features) if entry.name == picture["column"])
     bars = len(picture["counts"][0])
     edges = np.linspace(picture["low"], picture["high"], bars + 1)
@@ -118,11 +118,11 @@ def test_the_bars_of_a_number_are_those_of_a_slow_count(made):
 
 
 def test_every_threshold_lies_within_the_bars_of_its_histogram(made):
-    _, result, exhibits = made
+    _, result, figures = made
 
-    for rule, entry in zip(result.rules, exhibits["rules"], strict=True):
+    for rule, entry in zip(result.rules, figures["rules"], strict=True):
         for condition, place in zip(rule.conditions, entry["histograms"], strict=True):
-            picture = exhibits["histograms"][place]
+            picture = figures["histograms"][place]
             assert picture["column"] == condition.feature
             if picture["kind"] == "bins":
                 assert picture["low"] <= condition.value <= picture["high"]
@@ -131,24 +131,24 @@ def test_every_threshold_lies_within_the_bars_of_its_histogram(made):
 
 
 def test_the_bits_are_the_rows_that_each_rule_covers(made):
-    columns, result, exhibits = made
+    columns, result, figures = made
     split = split_for(columns, result.settings)
-    shown, at = bits_of(exhibits), 0
+    shown, at = bits_of(figures), 0
 
-    for group in exhibits["coverage"]["groups"]:
+    for group in figures["coverage"]["groups"]:
         rows = [row for row in getattr(split, group["part"]) if columns.labels[row] == group["class"]]
         expected = sorted(tuple(holds(columns, rule, row) for rule in result.rules) for row in rows)
         assert sorted(map(tuple, shown[:, at : at + group["shown"]].T.tolist())) == expected
         assert group["covered"] == sum(map(any, expected))
         at += group["shown"]
-    assert at == exhibits["coverage"]["shown"] == columns.rows
+    assert at == figures["coverage"]["shown"] == columns.rows
 
 
 def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch):
     columns, result, _ = made
     monkeypatch.setattr(covering, "MOST_ROWS", 100)
 
-    coverage = exhibits_of(result, columns)["coverage"]
+    coverage = figures_of(result, columns)["coverage"]
 
     assert coverage["shown"] <= 100 < coverage["rows"]
     assert all(1 <= group["shown"] <= np.ceil(100 * group["rows"] / coverage["rows"]) for group in coverage["groups"])
@@ -156,20 +156,20 @@ def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch)
 
 
 def test_similarity_is_simpson_s_by_sets(made):
-    columns, result, exhibits = made
+    columns, result, figures = made
     train = split_for(columns, result.settings).train
     logics = [set(rule.logic) for rule in result.rules]
     covered = [{row for row in train if holds(columns, rule, row)} for rule in result.rules]
 
     for kind, sets in (("logic", logics), ("rows", covered)):
         expected = [[round(100 * len(a & b) / min(len(a), len(b))) for b in sets] for a in sets]
-        assert square_of(exhibits, kind).tolist() == expected
+        assert square_of(figures, kind).tolist() == expected
 
 
 def test_the_way_through_a_tree_leads_to_the_rule(made):
-    _, result, exhibits = made
+    _, result, figures = made
 
-    for rule, entry in zip(result.rules, exhibits["rules"], strict=True):
+    for rule, entry in zip(result.rules, figures["rules"], strict=True):
         node, kept = entry["tree"], 0
         while "way" in node:
             kept += node["kept"]
@@ -180,9 +180,9 @@ def test_the_way_through_a_tree_leads_to_the_rule(made):
 
 
 def test_children_share_the_rows_of_their_parent(made):
-    _, _, exhibits = made
+    _, _, figures = made
 
-    for entry in exhibits["rules"]:
+    for entry in figures["rules"]:
         for node in nodes_of(entry["tree"]):
             if "yes" in node:
                 assert node["counts"] == [
@@ -193,24 +193,24 @@ def test_children_share_the_rows_of_their_parent(made):
 def test_without_pruning_the_leaf_has_the_rows_of_the_rule():
     columns, result = mined(preset="paper", holdout=0.0)
 
-    for rule, entry in zip(result.rules, exhibits_of(result, columns)["rules"], strict=True):
+    for rule, entry in zip(result.rules, figures_of(result, columns)["rules"], strict=True):
         leaf = next(node for node in nodes_of(entry["tree"]) if "leaf" in node)
         assert leaf["counts"] == list(rule.counts)
 
 
 def test_a_tree_has_a_bounded_number_of_nodes(made):
-    _, _, exhibits = made
+    _, _, figures = made
 
-    assert all(len(list(nodes_of(entry["tree"]))) <= 31 for entry in exhibits["rules"])
+    assert all(len(list(nodes_of(entry["tree"]))) <= 31 for entry in figures["rules"])
 
 
 def test_feature_use_counts_the_best_trees(made):
-    columns, result, exhibits = made
+    columns, result, figures = made
     scores, subsets = result.records.scores, [set(row.tolist()) for row in result.records.subsets]
     ranked = sorted(range(len(scores)), key=lambda tree: (-scores[tree], tree))
     high = ranked[: max(1, int(result.settings.alpha * len(ranked)))]
     names = [feature.name for feature in columns.features]
-    use = exhibits["use"]
+    use = figures["use"]
 
     assert use["high"] == len(high)
     for row, first in enumerate(use["features"]):
@@ -237,32 +237,32 @@ def test_a_long_history_keeps_every_best_so_far():
 
 
 def test_the_rules_found_are_counted_by_the_trees_they_came_from(made):
-    _, result, exhibits = made
+    _, result, figures = made
     trees = [rule.source.tree for rule in result.rules]
 
-    for tree, count in exhibits["history"]["found"]:
+    for tree, count in figures["history"]["found"]:
         assert sum(other < tree for other in trees) < count <= sum(other <= tree for other in trees)
-    assert exhibits["history"]["found"][-1][1] == len(trees)
+    assert figures["history"]["found"][-1][1] == len(trees)
 
 
 def test_probes_are_never_named():
     columns, result = mined(probes=5)
-    exhibits = exhibits_of(result, columns)
+    figures = figures_of(result, columns)
     probes = {feature.name for feature in with_probes(columns, 5, result.settings.seed).features[columns.count :]}
 
-    assert not any(json.dumps(name)[1:-1] in json.dumps(exhibits) for name in probes)
+    assert not any(json.dumps(name)[1:-1] in json.dumps(figures) for name in probes)
 
 
-def test_a_result_without_rules_has_exhibits_of_its_search():
+def test_a_result_without_rules_has_figures_of_its_search():
     columns, result = mined(min_samples=600)
-    exhibits = exhibits_of(result, columns)
+    figures = figures_of(result, columns)
 
     assert not result.rules
-    assert exhibits["rules"] == exhibits["histograms"] == []
-    assert exhibits["history"]["trees"] == 120
+    assert figures["rules"] == figures["histograms"] == []
+    assert figures["history"]["trees"] == 120
 
 
-def test_what_a_worker_has_gives_the_same_exhibits():
+def test_what_a_worker_has_gives_the_same_figures():
     columns, result = mined(probes=3)
     chosen = result.settings
     study = Study.build(columns, chosen)
@@ -270,21 +270,21 @@ def test_what_a_worker_has_gives_the_same_exhibits():
     pool.add(depth_search(study.table, result.records.subsets, chosen.max_depth, whole=chosen.whole_trees))
     concluded = conclude(study, pool, StopReason.BUDGET, 1.0)
 
-    assert make_exhibits(concluded, study) == exhibits_of(result, columns)
+    assert make_figures(concluded, study) == figures_of(result, columns)
 
 
 def test_a_result_that_kept_no_records_says_how_to_keep_them(made):
     columns, result, _ = made
 
     with pytest.raises(SettingsError, match="keep_records"):
-        exhibits_of(replace(result, records=None), columns)
+        figures_of(replace(result, records=None), columns)
 
 
 def test_only_the_first_rules_are_pictured(made, monkeypatch):
     columns, result, _ = made
     monkeypatch.setattr(module, "MOST_RULES", 2)
 
-    assert [entry["id"] for entry in exhibits_of(result, columns)["rules"]] == ["R1", "R2"]
+    assert [entry["id"] for entry in figures_of(result, columns)["rules"]] == ["R1", "R2"]
 
 
 @pytest.mark.parametrize("kind", sorted(factories.KINDS))
@@ -292,7 +292,7 @@ def test_numbers_of_every_kind_have_a_histogram(kind):
     columns = factories.make_planted(np.random.default_rng(2), rows=400, kinds=(kind, "continuous"))
     result = mine(columns, MiningSettings(min_samples=8, gini=0.95, trees="100%"), keep_records=True)
 
-    json.dumps(exhibits_of(result, columns), allow_nan=False)
+    json.dumps(figures_of(result, columns), allow_nan=False)
 
 
 def test_rare_classes_are_counted_together():
