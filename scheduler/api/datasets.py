@@ -22,8 +22,17 @@ from scheduler.api.models import (
 )
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
-from scheduler.api.upload_formats import FORM, JSON, MAX_NAME, PARQUET_TYPE
-from scheduler.api.uploads import ReceivedTable, SizeLimit, TableDirectory, TableReference, receive
+from scheduler.api.uploads import (
+    FORM,
+    JSON,
+    MAX_NAME,
+    PARQUET_TYPE,
+    ReceivedTable,
+    SizeLimit,
+    TableDirectory,
+    TableReference,
+    receive,
+)
 from scheduler.ledger.datasets import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])

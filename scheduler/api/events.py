@@ -1,6 +1,5 @@
 """`/v1/jobs/{job}/events`: the events of a job as they happen (server-sent events)."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -15,7 +14,6 @@ from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
 from scheduler.api.subscribers import (
     CLOSED,
-    HEARTBEAT,
     ID_PATTERN,
     RESTART,
     RETRY,
@@ -31,7 +29,6 @@ logger = StructuredLogger("maabo.api.events")
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-HEARTBEAT_SECONDS = 15.0
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID_PATTERN, description="As browsers send it.")]
 After = Annotated[str | None, Query(pattern=ID_PATTERN, description="The same, for clients that cannot set headers.")]
 _EXAMPLE = 'id: 1763270000000-0\nevent: progress\ndata: {"id": "0123…", "state": "running", "trees": 1200, …}\n\n'
@@ -84,9 +81,6 @@ async def _chunks(
             return
 
 
-_HEARTBEAT = Event(None, HEARTBEAT)
-
-
 async def _events(
     broadcaster: EventBroadcaster, subscriber: Subscriber, after: StreamId | None
 ) -> AsyncIterator[Event]:
@@ -107,7 +101,7 @@ async def _events(
         elif event.id > position:
             position = event.id
             yield event
-        event = await _next_event(subscriber)
+        event = await subscriber.next_event()
 
 
 def _end_last(events: list[Event]) -> list[Event]:
@@ -117,11 +111,3 @@ def _end_last(events: list[Event]) -> list[Event]:
         return events
     plain = [Event(event.id, event.chunk) for event in events]
     return [*plain[:-1], Event(plain[-1].id, plain[-1].chunk, ends[-1])]
-
-
-async def _next_event(subscriber: Subscriber) -> Event:
-    try:
-        async with asyncio.timeout(HEARTBEAT_SECONDS):
-            return await subscriber.queue.get()
-    except TimeoutError:
-        return _HEARTBEAT

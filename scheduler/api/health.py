@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/v1/about` and `/v1/load`: the state of this process and of the cluster."""
+"""`/healthz`, `/readyz` and `/v1/about`: the state of this process and of the components of the cluster."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,6 @@ from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 from maabo_dist.errors import MaaboError
-from scheduler.api.auth import Reader
-from scheduler.api.metrics import cluster_load
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
 from scheduler.api.state import api_state
 from scheduler.broker import BrokerError
@@ -52,19 +50,6 @@ class About(BaseModel):
     """True if all other requests need a token."""
     flower: str | None
     """Address of Flower, if configured."""
-
-
-class Load(BaseModel):
-    """The load of the cluster, over the jobs of all tenants."""
-
-    tasks: int
-    """Tasks sent to workers and not answered yet."""
-    waiting: int
-    """Those of them that no worker has started."""
-    work_seconds: float
-    """Time that workers have spent on tasks so far. Its increase per second is the number of busy processes."""
-    processes: int
-    """Tasks that the workers can run at the same time."""
 
 
 def _not_ready() -> dict[str, Any]:
@@ -135,16 +120,3 @@ def about(request: Request) -> About:
     """Return the version of the server and how to use it. Needs no token."""
     api = api_state(request)
     return About(version=__version__, needs_token=api.needs_tokens(), flower=api.settings.flower_url)
-
-
-@router.get("/v1/load", responses=documented("unauthorized", "forbidden"))
-def load(caller: Reader) -> Load:
-    """Return the number of tasks, of waiting tasks and of worker processes, and the time spent on tasks."""
-    resources = caller.api.resources
-    current = cluster_load(resources.redis, resources.broker, resources.settings)
-    return Load(
-        tasks=current.tasks,
-        waiting=min(current.tasks, current.waiting),
-        work_seconds=current.seconds,
-        processes=current.processes,
-    )

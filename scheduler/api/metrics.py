@@ -1,4 +1,4 @@
-"""`/metrics`: the metrics of the cluster and of this API process, for Prometheus.
+"""`/metrics` and `/v1/load`: the metrics of the cluster and of this API process.
 
     metrics in Redis, one record per scheduler ─┐
     lengths of streams and of queues ───────────┼─► `ClusterCollector` ─► the text that Prometheus scrapes
@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from redis import RedisError
 from starlette.responses import Response
 
@@ -28,7 +28,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.api.auth import authorize
+from scheduler.api.auth import Reader, authorize
 from scheduler.api.problems import documented
 from scheduler.api.state import api_state
 from scheduler.broker import Broker, BrokerError
@@ -176,29 +176,37 @@ class ClusterCollector(Collector):
             return 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLoad:
-    """The work of all workers, over all jobs."""
+class Load(BaseModel):
+    """The load of the cluster, over the jobs of all tenants."""
 
     tasks: int
-    """Sent and not answered yet."""
+    """Tasks sent to workers and not answered yet."""
     waiting: int
-    """Messages that no worker has taken."""
-    seconds: float
-    """Time that workers have spent on tasks since the schedulers started."""
+    """Those of them that no worker has started."""
+    work_seconds: float
+    """Time that workers have spent on tasks so far. Its increase per second is the number of busy processes."""
     processes: int
     """Tasks that the workers can run at the same time."""
 
 
-def cluster_load(redis: Any, broker: Broker, settings: ClusterSettings) -> ClusterLoad:
-    """Return the load as of the last reports of the schedulers, at most a second old."""
+@router.get("/v1/load", responses=documented("unauthorized", "forbidden"))
+def load(caller: Reader) -> Load:
+    """Return the number of tasks, of waiting tasks and of worker processes, and the time spent on tasks.
+
+    Schedulers report these numbers every second.
+    """
+    redis, broker = caller.api.resources.redis, caller.api.resources.broker
     waiting = sum(broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
-    keys = _Keys.scan(redis, settings)
+    keys = _Keys.scan(redis, caller.api.resources.settings)
     readings = _read_meters(redis, keys.meters)
+    tasks = int(_total(readings, metrics.TASKS_IN_FLIGHT))
     timings = (reading.timings.get(metrics.TASK_SECONDS.name, {}) for reading in readings.values())
-    seconds = sum(timing.sum for each in timings for timing in each.values())
-    processes = sum(one.processes for one in _read_workers(redis, keys.workers))
-    return ClusterLoad(int(_total(readings, metrics.TASKS_IN_FLIGHT)), waiting, seconds, processes)
+    return Load(
+        tasks=tasks,
+        waiting=min(tasks, waiting),
+        work_seconds=sum(timing.sum for each in timings for timing in each.values()),
+        processes=sum(one.processes for one in _read_workers(redis, keys.workers)),
+    )
 
 
 def scheduler_metrics(readings: Mapping[str, MetricsSnapshot]) -> list[Metric]:

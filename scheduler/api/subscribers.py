@@ -30,7 +30,7 @@ STALLED_SECONDS = 60.0
 """A client that accepts no data for this long is disconnected."""
 MAX_QUEUED = 200
 """Events that may wait for one subscriber."""
-HEARTBEAT = b": still here\n\n"
+HEARTBEAT_SECONDS = 15.0
 RETRY = b"retry: 2000\n\n"
 """Milliseconds after which a browser that lost the connection reconnects."""
 
@@ -47,6 +47,7 @@ class Event:
 
 RESTART, CLOSED = Event(None, b""), Event(None, b"")
 """Markers in a queue: start again with a snapshot; no more events will follow."""
+_HEARTBEAT = Event(None, b": still here\n\n")
 
 
 def parse_id(text: str) -> StreamId | None:
@@ -140,6 +141,14 @@ class Subscriber:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
             self.closed = True
+
+    async def next_event(self) -> Event:
+        """Return the next event, or a heartbeat if there is none for a while."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                return await self.queue.get()
+        except TimeoutError:
+            return _HEARTBEAT
 
     def close(self) -> None:
         """Disconnect the client."""

@@ -6,9 +6,11 @@ checked while it arrives.
 
 import os
 import stat
-from collections.abc import AsyncIterator, Iterator
+import unicodedata
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -18,31 +20,35 @@ import fsspec
 from anyio.to_thread import run_sync
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from maabo_dist.contract.problem import DocumentError, invalid_document
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.api.problems import NotFoundError, UnavailableError
-from scheduler.api.upload_formats import (
-    FORM,
-    JSON,
-    MAX_NAME,
-    FileForm,
-    base_name,
-    check_encoding,
-    display_name,
-    extension_format,
-    media_type,
-    table_format,
-)
 from scheduler.ledger.quotas import QuotaError
 
+CSV, PARQUET = "csv", "parquet"
+FORM, JSON = "multipart/form-data", "application/json"
+PARQUET_TYPE = "application/vnd.apache.parquet"
+FILE_FIELD = "file"
+MAX_NAME = 200
+"""Characters of a table's name."""
+_TYPES = {"text/csv": CSV, PARQUET_TYPE: PARQUET, "application/x-parquet": PARQUET}
+_UTF8 = {"utf-8", "utf8", "us-ascii", "ascii"}
 CHUNK_BYTES = 1 << 20
 DOCUMENT_BYTES = 1 << 16
 """Maximum size of a JSON body, and of what a form contains in addition to its file."""
 _SEGMENT = r"[^\\%?#*:/\x00-\x1f\x7f]+"
 PATH_PATTERN = rf"^{_SEGMENT}(/{_SEGMENT})*$"
 """Names separated by single slashes, without characters that are special to some file system."""
+
+
+class UnsupportedError(InputError):
+    """The format is not supported."""
+
+    kind = "unsupported-media"
 
 
 class TooLargeError(InputError):
@@ -218,7 +224,7 @@ async def _save(request: Request, writer: UploadWriter, directory: TableDirector
     content_type = request.headers.get("content-type", "")
     match media_type(content_type):
         case media if media == FORM:
-            return await _save_form(request, FileForm(content_type), writer, name)
+            return await _save_form(request, writer, name)
         case media if media == JSON:
             reference = await _read_reference(request)
             await run_sync(directory.copy, reference.path, writer)
@@ -232,17 +238,26 @@ async def _save(request: Request, writer: UploadWriter, directory: TableDirector
             return name or "", table
 
 
-async def _save_form(request: Request, form: FileForm, writer: UploadWriter, name: str | None) -> tuple[str, str]:
+async def _save_form(request: Request, writer: UploadWriter, name: str | None) -> tuple[str, str]:
     writer.limit.check(_content_length(request) - DOCUMENT_BYTES)
-    table = ""
-    async for data in _limited_stream(request, writer.limit.max_bytes + DOCUMENT_BYTES):
-        content = form.feed(data)
-        if form.started:
-            table = table or table_format(form.content_type, form.file_name)
-        if writer.add(content):
-            await run_sync(writer.flush)
-    form.close()
-    return name or base_name(form.file_name), table
+    stream = _limited_stream(request, writer.limit.max_bytes + DOCUMENT_BYTES)
+    remedy = f"Send one field, {FILE_FIELD!r}, with one table, or send the table itself as the body."
+    try:
+        form = await MultiPartParser(request.headers, stream, max_files=1, max_fields=0).parse()
+    except MultiPartException as error:
+        raise DocumentError(f"The form is not valid: {error.message[:200]}", field=FILE_FIELD, remedy=remedy) from None
+    try:
+        file = form.get(FILE_FIELD)
+        if not isinstance(file, UploadFile):
+            raise DocumentError(f"The form has no file in the field {FILE_FIELD!r}.", field=FILE_FIELD, remedy=remedy)
+        file_name = file.filename or ""
+        table = table_format(file.content_type or "", file_name)
+        while chunk := await file.read(CHUNK_BYTES):
+            if writer.add(chunk):
+                await run_sync(writer.flush)
+    finally:
+        await form.close()
+    return name or base_name(file_name), table
 
 
 async def _read_reference(request: Request) -> TableReference:
@@ -253,7 +268,7 @@ async def _read_reference(request: Request) -> TableReference:
         raise invalid_document(error) from None
 
 
-async def _limited_stream(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+async def _limited_stream(request: Request, max_bytes: int) -> AsyncGenerator[bytes, None]:
     size = 0
     async for data in request.stream():
         size += len(data)
@@ -268,3 +283,61 @@ def _content_length(request: Request) -> int:
     """Return the length that the request states; 0 if it states none."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isdecimal() and len(length) < 20 else 0
+
+
+def media_type(content_type: str) -> str:
+    """Return the media type without parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def check_encoding(encoding: str | None) -> None:
+    """Reject compressed bodies, which could expand to any size."""
+    if encoding is not None and encoding.strip().lower() not in {"", "identity"}:
+        raise UnsupportedError(
+            f"The body is compressed ({encoding[:50]!r}).",
+            field="Content-Encoding",
+            remedy="Send the file uncompressed, or as Parquet, which is compressed already.",
+        )
+
+
+def table_format(content_type: str, name: str) -> str:
+    """Return the format by the media type or, since browsers have many types for CSV, by the file extension."""
+    media = media_type(content_type)
+    table = _TYPES.get(media) or extension_format(name)
+    if table is None:
+        raise UnsupportedError(
+            f"{media[:100] or 'A body without Content-Type'!r} is not a supported format.",
+            field="Content-Type",
+            remedy=f"Send text/csv or {PARQUET_TYPE}, a form with the field {FILE_FIELD!r}, or JSON with a path.",
+        )
+    _check_charset(content_type)
+    return table
+
+
+def extension_format(name: str) -> str | None:
+    """Return the format by the file extension; None if it is neither CSV nor Parquet."""
+    extension = name.lower().rpartition(".")[2]
+    return extension if extension in {CSV, PARQUET} else None
+
+
+def display_name(name: str, table: str) -> str:
+    """Return the name on one line, without control characters; it is never used as a path."""
+    plain = "".join(" " if unicodedata.category(char)[0] in "CZ" else char for char in name)
+    return " ".join(plain.split())[:MAX_NAME].strip() or f"table.{table}"
+
+
+def base_name(path: str) -> str:
+    """Return the file name without the directories that some browsers send."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _check_charset(content_type: str) -> None:
+    message = Message()
+    message["Content-Type"] = content_type.replace("\n", " ").replace("\r", " ")
+    charset = message.get_param("charset")
+    if isinstance(charset, str) and charset.lower() not in _UTF8:
+        raise UnsupportedError(
+            f"The text is encoded as {charset[:50]!r}; only UTF-8 is supported.",
+            field="Content-Type",
+            remedy="Save the file with the encoding UTF-8.",
+        )
