@@ -6,7 +6,7 @@ from bench import printing, tables
 from bench.timing import time_interleaved
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.rule import NO_LITERAL
-from maabo_dist.rules.selection import best_of_each, select_by_logic
+from maabo_dist.rules.selection import distinct_leaves, select_by_logic
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.depth_search import depth_search
 
@@ -61,12 +61,12 @@ def run(options) -> None:
 
 def _measure(leaves: Leaves, rounds: int) -> tuple[tuple, float]:
     """The cells of the table, and the seconds for each leaf."""
-    distinct, selections, limit = best_of_each(leaves), [], MiningSettings(preset="paper").similarity
+    distinct, selections, limit = distinct_leaves(leaves), [], MiningSettings(preset="paper").similarity
 
     def select():
         selections.append(select_by_logic(distinct.gini, distinct.logic, limit))
 
-    taken = time_interleaved({"group": lambda: best_of_each(leaves), "select": select}, rounds, warm_up=rounds > 1)
+    taken = time_interleaved({"group": lambda: distinct_leaves(leaves), "select": select}, rounds, warm_up=rounds > 1)
     group, chosen = taken["group"].best, taken["select"].best
     figures = (
         printing.format_count(len(distinct)),

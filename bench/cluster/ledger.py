@@ -66,4 +66,4 @@ def _time_recovery(cluster: LocalCluster, job: str) -> tuple[float, int]:
     opened = open_job(ledger, lease, prepare(ledger.jobs.get(job).spec, cache, 1.0), 0.0, lambda: None)
     seconds = perf_counter() - start
     ledger.close()
-    return seconds, opened.machine.run.grown
+    return seconds, opened.machine.run.trees

@@ -107,7 +107,7 @@ def mine(
         if keep_trees:
             forests.append(forest)
         seconds = clock() - started
-        report = Progress(run.grown, study.plan.trees, run.best_score or 0.0, pool.leaves.logic_sets, seconds)
+        report = Progress(run.trees, study.plan.trees, run.best_score or 0.0, pool.leaves.logic_sets, seconds)
         if progress is not None and progress(report):
             return StopReason.REQUESTED
         return StopReason.TIME if settings.time_limit is not None and seconds >= settings.time_limit else None

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 
 from maabo_dist.contract.result import StopReason
-from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, probe_free
+from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, leaves_without_probes
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.rules.pruning import Pruned, prune, with_condition_tests
+from maabo_dist.rules.pruning import prune, with_condition_tests
 from maabo_dist.rules.publishing import TreeRecords, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
-from maabo_dist.rules.selection import best_of_each
+from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -18,34 +18,65 @@ from maabo_dist.trees.forest import Forest
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many leaves passed each sieve."""
+    """The number of leaves left after each filter.
+
+    Attributes
+    ----------
+    leaves : int
+        Leaves of all trees.
+    large : int
+        Of these, leaves with at least `min_samples` training rows.
+    pure : int
+        Of these, leaves with a Gini index below the limit.
+    distinct : int
+        Of these, distinct logic sets.
+    supported : int
+        Of these, distinct leaves that are reliable without their unsupported conditions.
+    rules : int
+        Of these, published rules: dissimilar, and without probes.
+    """
 
     leaves: int
     large: int
-    """… with at least β training rows."""
     pure: int
-    """… of these, with a Gini index below γ of the greatest."""
     distinct: int
-    """… of these, distinct logic sets."""
     supported: int
-    """… of these, distinct and still reliable without the conditions that the rows do not support."""
     rules: int
-    """… of these, dissimilar, and free of probes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropping:
-    """What became of conditions that the rows do not support."""
+class PruningSummary:
+    """The effect of pruning.
+
+    Attributes
+    ----------
+    conditions : int
+        Unsupported conditions dropped from leaves that are reliable without them.
+    leaves : int
+        Leaves dropped because they are not.
+    """
 
     conditions: int
-    """Conditions dropped from leaves that are reliable without them."""
     leaves: int
-    """Leaves dropped, as they are not."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """What the search did."""
+    """The extent of a search.
+
+    Attributes
+    ----------
+    trees : int
+        Trees grown.
+    leaves : int
+        Their leaves.
+    best_score : float or None
+        Best macro F1 on the validation rows; None if there is no tree.
+    seconds : float
+        Duration.
+    stopped : StopReason
+        The reason why it ended.
+    """
 
     trees: int
     leaves: int
@@ -56,7 +87,55 @@ class SearchSummary:
 
 @dataclass(frozen=True, slots=True)
 class MiningResult:
-    """The rules and everything that is said of them."""
+    """The rules of a table, the evidence for them, and a record of the search.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+        The published rules, in the order of selection.
+    digest : str
+        SHA-256 of the rules: equal digests mean equal rules.
+    settings : MiningSettings
+        The settings of the search.
+    plan : SearchPlan
+        The settings' open values, settled for the table.
+    search : SearchSummary
+        The extent of the search.
+    funnel : Funnel
+        The number of leaves left after each filter.
+    classes : tuple of str
+        Names of the classes; `Rule.label` is an index into them.
+    target : str
+        Name of the target column.
+    rows : dict of str to int
+        Number of rows in `train`, `validation` and `holdout`.
+    base_rates : tuple of float
+        Share of each class among the training rows.
+    fingerprint : str
+        SHA-256 of the prepared columns.
+    notes : tuple of str
+        Remarks on the plan, the table and the end of the search.
+    forest : Forest or None
+        All trees, if `mine` was to keep them.
+    records : TreeRecords or None
+        Subset, depth and score of every tree, if `mine` was to keep them.
+    pruning : PruningSummary or None
+        The effect of pruning; None if all conditions stay, as in the paper.
+    noise : NoiseEstimate or None
+        The share of rules that are due to chance, by the probes; None without probes.
+
+    Examples
+    --------
+    >>> from maabo_dist import MiningSettings, mine
+    >>> from maabo_dist.data.bundled import load_bundled
+    >>> from maabo_dist.data.preparation import prepare
+    >>> result = mine(prepare(*load_bundled("wine")).columns, MiningSettings(trees=50, min_samples=20))
+    >>> result.target, result.classes
+    ('cultivar', ('class_0', 'class_1', 'class_2'))
+    >>> best = result.rules[0]
+    >>> [condition.feature for condition in best.conditions], result.classes[best.label]
+    (['flavanoids', 'color_intensity'], 'class_2')
+    """
 
     rules: tuple[Rule, ...]
     digest: str
@@ -67,21 +146,13 @@ class MiningResult:
     classes: tuple[str, ...]
     target: str
     rows: dict[str, int]
-    """Rows of the parts: `train`, `validation`, `holdout`."""
     base_rates: tuple[float, ...]
-    """Share of each class among the training rows."""
     fingerprint: str
-    """Of the columns."""
     notes: tuple[str, ...]
-    """Sentences a reader should know: of the plan, the table and the end of the search."""
     forest: Forest | None
-    """All trees, if they were to be kept."""
     records: TreeRecords | None = None
-    """What each tree was and scored, if that was to be kept: what pictures of the search are made from."""
-    dropping: Dropping | None = None
-    """What had no support; None where all conditions stay, as in the paper."""
+    pruning: PruningSummary | None = None
     noise: NoiseEstimate | None = None
-    """What the probes say of the rules; None without probes."""
 
 
 def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) -> MiningResult:
@@ -94,8 +165,10 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
     if settings.prunes:
         pruned = prune(distinct, study)
         pruned = replace(pruned, leaves=refit(pruned.leaves, study))
-    supported = distinct if pruned is None else best_of_each(pruned.leaves, by_bounds=settings.similarity_by == "rows")
-    published = probe_free(supported, probes)
+    supported = (
+        distinct if pruned is None else distinct_leaves(pruned.leaves, by_bounds=settings.similarity_by == "rows")
+    )
+    published = leaves_without_probes(supported, probes)
     selection = select_leaves(published, study)
     rules = publish(published, selection, study, records)
     kept = published.take(selection.chosen)
@@ -120,13 +193,9 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
         records=records,
-        dropping=_dropping(pruned),
+        pruning=None if pruned is None else PruningSummary(pruned.dropped, pruned.lost),
         noise=noise,
     )
-
-
-def _dropping(pruned: Pruned | None) -> Dropping | None:
-    return None if pruned is None else Dropping(pruned.dropped, pruned.lost)
 
 
 def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
-"""`SearchRun`: a search as it goes, without the growing of trees. Whoever grows them drives it, here or on a cluster.
+"""`SearchRun`: the state of a search. Its caller grows the trees, in this process or on a cluster.
 
     while not run.finished:
         subsets = run.propose()
         if subsets is None:            nothing more may be proposed until the oldest batch is observed
             run.observe(trees of the oldest batch)
 
-Driven so, a run is the same whoever drives it: batches are proposed and observed in the order of the schedule, and what
-arrives early waits.
+Batches are proposed and observed in the order of the schedule; trees that arrive early wait. A search is therefore the
+same wherever its trees are grown.
 """
 
 from collections import deque
@@ -15,8 +15,8 @@ import numpy as np
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
-from maabo_dist.rules.noise import probe_free
-from maabo_dist.rules.pool import TreePool, best_of
+from maabo_dist.rules.noise import leaves_without_probes
+from maabo_dist.rules.pool import TreePool, max_score
 from maabo_dist.rules.publishing import select_leaves
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.proposer import SubsetProposer
@@ -27,7 +27,7 @@ from maabo_dist.trees.forest import Forest
 
 
 class SearchRun:
-    """Proposes batches of subsets, observes their trees, collects reliable leaves, and knows when to end."""
+    """Proposes batches of subsets, observes their trees, collects reliable leaves, and decides when to end."""
 
     def __init__(self, study: Study, pool: TreePool | None, screen: Screen | None = None) -> None:
         """Observed trees go into `pool`; None where they are pooled elsewhere and no patience is set."""
@@ -38,7 +38,7 @@ class SearchRun:
         self._waiting: deque[Subsets] = deque()
         self._observed_batches = 0
         self._pool = pool
-        self.grown = 0
+        self.trees = 0
         """Trees observed."""
         self.best_score: float | None = None
         self._known_rules: set[bytes] = set()
@@ -47,23 +47,23 @@ class SearchRun:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is to be proposed any more and nothing is waiting to be observed."""
+        """True if every batch was proposed and observed."""
         return self._next is None and not self._waiting
 
     @property
-    def goes_on(self) -> bool:
-        """Whether more may be proposed."""
+    def may_propose(self) -> bool:
+        """True if more batches may follow."""
         return self._next is not None
 
     @property
     def reason(self) -> StopReason:
-        """Why the search ended, or would end now."""
+        """The reason why the search ended, or would end now."""
         if self._reason is not None:
             return self._reason
-        return StopReason.EXHAUSTED if self.grown == self._study.plan.space_size else StopReason.BUDGET
+        return StopReason.EXHAUSTED if self.trees == self._study.plan.space_size else StopReason.BUDGET
 
     def propose(self) -> Subsets | None:
-        """The next batch; None if the oldest batch must be observed first, or there is no more."""
+        """Return the next batch; None if the oldest batch must be observed first, or there is no more."""
         if self._next is None or self._observed_batches < self._next.needs:
             return None
         subsets = self._proposer.suggest(self._next.size)
@@ -75,30 +75,30 @@ class SearchRun:
         return subsets
 
     def observe(self, forest: Forest) -> None:
-        """The trees of the oldest batch that was not observed yet. A tree without a score (NaN) could not be had."""
+        """Take the trees of the oldest batch that was not observed yet. A tree that failed has no score (NaN)."""
         if not self._waiting or not np.array_equal(forest.subsets, self._waiting[0]):
             raise SearchError("The trees observed are not those of the oldest batch.")
         scores = forest.best_scores
-        found = self._pool.add(forest) if self._pool is not None else 0
+        reliable = self._pool.add(forest) if self._pool is not None else 0
         self._proposer.observe(self._waiting.popleft(), scores)
         self._observed_batches += 1
-        self.grown += len(forest)
-        self.best_score = best_of(self.best_score, scores)
+        self.trees += len(forest)
+        self.best_score = max_score(self.best_score, scores)
         if self._study.settings.patience is not None and self._next is not None:
-            self._watch_for_new_rules(self._study.settings.patience, look=found > 0)
+            self._check_patience(self._study.settings.patience, new_leaves=reliable > 0)
 
     def stop(self, reason: StopReason) -> None:
-        """Propose nothing more. What was proposed is still to be observed, so that the end is the same anywhere."""
+        """Propose nothing more. Batches already proposed are still observed: the end is the same anywhere."""
         if self._next is not None:  # else it has ended for another reason
             self._next, self._reason = None, reason
 
-    def _watch_for_new_rules(self, patience: int, *, look: bool) -> None:
-        if look and self._pool is not None:
-            leaves = probe_free(self._pool.leaves.distinct(), self._study.probe_mask)
+    def _check_patience(self, patience: int, *, new_leaves: bool) -> None:
+        if new_leaves and self._pool is not None:
+            leaves = leaves_without_probes(self._pool.leaves.distinct(), self._study.probe_mask)
             chosen = select_leaves(leaves, self._study).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:
                 self._known_rules |= rules
-                self._last_new_rule = self.grown
-        if self.grown - self._last_new_rule >= patience:
+                self._last_new_rule = self.trees
+        if self.trees - self._last_new_rule >= patience:
             self.stop(StopReason.PATIENCE)

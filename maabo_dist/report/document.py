@@ -51,7 +51,7 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
         ),
         search=_search(result),
         funnel=FunnelCounts(**{name: int(count) for name, count in asdict(result.funnel).items()}),
-        dropping=None if result.dropping is None else DroppingInfo(**asdict(result.dropping)),
+        dropping=None if result.pruning is None else DroppingInfo(**asdict(result.pruning)),
         noise=None if result.noise is None else _noise(result.noise),
         repeats=None,
         notes=result.notes,

@@ -1,8 +1,8 @@
-"""Leaves as arrays: forests in, the reliable leaves and a count of the others out.
+"""Leaves as arrays: forests in, the reliable leaves and the number of the others out.
 
-A leaf's logic set is kept as ascending codes, 2 · feature + (1 where the value is large), and beside each code its
-threshold. The same logic twice on a path is one logic with the tighter threshold; the same feature both large and small
-is an interval, and both logics count.
+A leaf's logic set is kept as ascending codes, 2 · feature + (1 if the value is large), with a threshold for each. The
+same logic twice on a path is one logic with the tighter threshold; the same feature both large and small is an
+interval, and both logics count.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from maabo_dist.trees.growth import LEAF
 
 @dataclass(frozen=True, slots=True)
 class LeafFilter:
-    """What makes a leaf reliable."""
+    """The limits that a reliable leaf meets."""
 
     min_samples: int
     max_gini: float
@@ -54,9 +54,9 @@ class Leaves:
     score: npt.NDArray[np.float64]
     """The tree's macro F1."""
     seen: int
-    """Leaves looked at."""
+    """All leaves examined, reliable or not."""
     large: int
-    """Leaves with enough rows."""
+    """Of these, leaves with enough rows."""
 
     def __len__(self) -> int:
         return len(self.gini)
@@ -72,14 +72,14 @@ class Leaves:
         count = int((self.logic[index] != NO_LITERAL).sum())
         return self.logic[index, :count].tolist(), self.bounds[index, :count].tolist()
 
-    def take(self, places: npt.NDArray[np.int64]) -> "Leaves":
-        """These leaves, in this order; `seen` and `large` stay as they are."""
-        arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
+    def take(self, indices: npt.NDArray[np.int64]) -> "Leaves":
+        """Return these leaves, in this order; `seen` and `large` stay as they are."""
+        arrays = {name: getattr(self, name)[indices] for name in _ARRAYS}
         return Leaves(**arrays, seen=self.seen, large=self.large)
 
     @classmethod
     def joined(cls, parts: Sequence["Leaves"]) -> "Leaves":
-        """All parts, in order."""
+        """Join all parts, in order."""
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**arrays, seen=sum(part.seen for part in parts), large=sum(part.large for part in parts))
 
@@ -87,22 +87,22 @@ class Leaves:
 _ARRAYS = ("logic", "bounds", "counts", "gini", "tree", "score")
 
 
-def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, width: int | None = None) -> Leaves:
-    """The leaves of a forest that are large and pure. Tree t of the forest gets the number first_tree + t."""
+def reliable_leaves(forest: Forest, leaf_filter: LeafFilter, first_tree: int = 0, width: int | None = None) -> Leaves:
+    """Return the leaves of a forest that are large and pure. Tree t of the forest gets the number first_tree + t."""
     width = width or literal_width(forest.subsets.shape[1], forest.scores.shape[1])
-    looked_at = (forest.feature == LEAF) & forest.counts.any(axis=1)
-    if wanted.every_depth:
+    examined = (forest.feature == LEAF) & forest.counts.any(axis=1)
+    if leaf_filter.every_depth:
         inner = forest.feature != LEAF
         inner[forest.offsets[:-1]] = False
-        looked_at |= inner
-    room = int(looked_at.sum())
-    logic = np.full((room, width), NO_LITERAL, np.int32)
-    bounds = np.zeros((room, width))
-    counts = np.empty((room, forest.counts.shape[1]), np.int32)
-    gini, tree = np.empty(room), np.empty(room, np.int64)
+        examined |= inner
+    count = int(examined.sum())
+    logic = np.full((count, width), NO_LITERAL, np.int32)
+    bounds = np.zeros((count, width))
+    counts = np.empty((count, forest.counts.shape[1]), np.int32)
+    gini, tree = np.empty(count), np.empty(count, np.int64)
     kept, large = _extract(
         (forest.offsets, forest.feature, forest.threshold, forest.left, forest.counts),
-        (wanted.min_samples, wanted.max_gini, wanted.weights, wanted.every_depth),
+        (leaf_filter.min_samples, leaf_filter.max_gini, leaf_filter.weights, leaf_filter.every_depth),
         (logic, bounds, counts, gini, tree),
     )
     return Leaves(
@@ -112,7 +112,7 @@ def reliable_leaves(forest: Forest, wanted: LeafFilter, first_tree: int = 0, wid
         gini=gini[:kept].copy(),
         tree=tree[:kept] + first_tree,
         score=forest.best_scores[tree[:kept]],
-        seen=room,
+        seen=count,
         large=large,
     )
 
@@ -150,15 +150,15 @@ def weighted_gini(counts: Any, weights: Any) -> float:
 
 
 @kernel
-def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
-    """Write the reliable leaves; returns how many, and how many leaves were large enough."""
+def _extract(forest: Any, limits: Any, out: Any) -> tuple[int, int]:
+    """Write the reliable leaves; returns their number, and the number of leaves that are large enough."""
     offsets, feature, threshold, left, node_counts = forest
-    min_samples, max_gini, weights, every_depth = wanted
+    min_samples, max_gini, weights, every_depth = limits
     logic, bounds, counts, gini, tree = out
-    most = 0
+    largest = 0
     for t in range(len(offsets) - 1):
-        most = max(most, offsets[t + 1] - offsets[t])
-    parent = np.empty(most, np.int64)
+        largest = max(largest, offsets[t + 1] - offsets[t])
+    parent = np.empty(largest, np.int64)
     kept, large = 0, 0
     for t in range(len(offsets) - 1):
         base = offsets[t]
@@ -187,17 +187,17 @@ def _extract(forest: Any, wanted: Any, out: Any) -> tuple[int, int]:
 
 @kernel
 def _climb(node: int, base: int, parent: Any, feature: Any, threshold: Any, left: Any, logic: Any, bounds: Any) -> None:
-    """From a leaf to the root: the first time a logic is met is its tightest."""
-    found = 0
+    """Collect the literals from a leaf to the root: the first threshold of a literal is its tightest."""
+    count = 0
     while node > 0:
         above = parent[node]
         literal = 2 * feature[base + above] + (node != left[base + above])
-        place = 0
-        while place < found and logic[place] < literal:
-            place += 1
-        if place == found or logic[place] != literal:
-            for i in range(found, place, -1):
+        at = 0
+        while at < count and logic[at] < literal:
+            at += 1
+        if at == count or logic[at] != literal:
+            for i in range(count, at, -1):
                 logic[i], bounds[i] = logic[i - 1], bounds[i - 1]
-            logic[place], bounds[place] = literal, threshold[base + above]
-            found += 1
+            logic[at], bounds[at] = literal, threshold[base + above]
+            count += 1
         node = above

@@ -1,7 +1,7 @@
-"""How many published rules are chance: what probes say.
+"""An estimate, by probes, of how many published rules are due to chance.
 
-Published rules use no probe. To learn of chance, the selection is run once more with the leaves that use probes among
-the others. A probe tells nothing, as a useless feature does, so that each is as likely to get into a rule. Of P probes
+Published rules use no probe. For the estimate, the selection is run once more with the leaves that use probes among the
+others. A probe is unrelated to the class, as a useless feature is, so each is as likely to get into a rule. Of P probes
 and D features, D₀ of them useless, a useless one is then a probe with probability π = P / (P + D₀). A rule that holds m
 useless ones has no probe among them, and can be published, with probability (1 − π)^m; it has exactly one with
 probability m π (1 − π)^(m−1). Hence, with r₁ and r₂ for the rules with exactly one and two probes and ρ = D₀ / P,
@@ -11,12 +11,12 @@ probability m π (1 − π)^(m−1). Hence, with r₁ and r₂ for the rules wit
 The estimate takes the upper end, and all D features as useless: it is conservative. To count rules with two probes as
 well would make it more so.
 
-The interval is one for a count that is drawn, not for its mean: "of these rules, so many are chance". Of rules with one
+The interval is for the count itself, not for its mean: "of these rules, so many are due to chance". Of rules with one
 useless feature, each has drawn a probe with probability π or a feature of the table with 1 − π, so that one count given
 both together is binomial; the limits are the greatest and the least count that this distribution does not rule out at
 2.5 % each: Nelson's prediction limits for two Poisson counts, by the beta function, as r₁ − ρ r₂ need not be whole. The
 upper limit takes all features as useless, the lower one those that no published rule uses: if a table's few features
-are all in rules, all of them may be there by right.
+are all in rules, all of them may be useful.
 """
 
 from collections.abc import Callable
@@ -34,27 +34,37 @@ TAIL = 0.025
 
 @dataclass(frozen=True, slots=True)
 class NoiseEstimate:
-    """What probes say of the published rules."""
+    """An estimate, by probes, of the published rules that are due to chance.
+
+    Attributes
+    ----------
+    probes : int
+        Probes in the table.
+    rules : int
+        Rules there would be if those that use a probe were published.
+    with_probe : int
+        Of these, rules that use a probe.
+    share : float or None
+        Estimated share of the published rules that use a useless feature, at most 1; None if nothing is published.
+    low, high : float or None
+        Its 95 % interval.
+    """
 
     probes: int
     rules: int
-    """Rules there would be if those that use a probe were published."""
     with_probe: int
-    """Of these, those that use a probe."""
     share: float | None
-    """Estimated share of the published rules that use a useless feature, at most 1; None where nothing is published."""
     low: float | None
-    """Its 95 % interval."""
     high: float | None
 
 
-def probe_free(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> Leaves:
-    """The leaves that use no probe, in their order. `probes` says which features are."""
+def leaves_without_probes(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> Leaves:
+    """Return the leaves that use no probe, in their order. `probes` is True for features that are."""
     return leaves.take(np.flatnonzero(probes_used(leaves, probes) == 0)) if probes.any() else leaves
 
 
 def probes_used(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """(leaves): how many different probes each uses. A leaf's literals ascend, so those on one feature are adjacent."""
+    """(leaves): the number of different probes each uses. Literals ascend, so those on one feature are adjacent."""
     features = leaves.logic >> 1
     first = np.ones(features.shape, np.bool_)
     first[:, 1:] = features[:, 1:] != features[:, :-1]
@@ -63,29 +73,33 @@ def probes_used(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> npt.NDArray[np
     return used
 
 
-def estimate_noise(everything: Leaves, published: Leaves, probes: npt.NDArray[np.bool_]) -> NoiseEstimate:
-    """From the leaves selected with those that use probes among them, and the leaves published."""
-    used = probes_used(everything, probes)
+def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.bool_]) -> NoiseEstimate:
+    """Estimate from the leaves selected when those with probes take part, and from the leaves published."""
+    used = probes_used(selected, probes)
     with_probe, count = int((used > 0).sum()), int(probes.sum())
     if not len(published):
-        return NoiseEstimate(count, len(everything), with_probe, None, None, None)
+        return NoiseEstimate(count, len(selected), with_probe, None, None, None)
     ones, twos = int((used == 1).sum()), int((used == 2).sum())
     features = len(probes) - count
-    most, least = features / count, (features - _features_used(published)) / count
-    numbers = ones * most, least_count(max(0.0, ones - least * twos), least), greatest_count(ones, most)
+    ratio, unused = features / count, (features - _features_used(published)) / count
+    numbers = (
+        ones * ratio,
+        smallest_plausible_count(max(0.0, ones - unused * twos), unused),
+        largest_plausible_count(ones, ratio),
+    )
     share, low, high = (min(1.0, number / len(published)) for number in numbers)
-    return NoiseEstimate(count, len(everything), with_probe, share, low, high)
+    return NoiseEstimate(count, len(selected), with_probe, share, low, high)
 
 
-def greatest_count(seen: float, ratio: float) -> int:
-    """The greatest Poisson count that another does not rule out whose mean is `ratio` times less."""
+def largest_plausible_count(seen: float, ratio: float) -> int:
+    """The largest Poisson count that is plausible beside `seen`, a count whose mean is `ratio` times smaller."""
     from scipy.special import betainc  # costs a tenth of a second; only probes need it
 
     return floor(_crossing(lambda count: TAIL - float(betainc(count, seen + 1, ratio / (1 + ratio))))) if ratio else 0
 
 
-def least_count(seen: float, ratio: float) -> int:
-    """The least such count."""
+def smallest_plausible_count(seen: float, ratio: float) -> int:
+    """The smallest such count."""
     from scipy.special import betainc
 
     if not seen or not ratio:
@@ -94,7 +108,7 @@ def least_count(seen: float, ratio: float) -> int:
 
 
 def _crossing(excess: Callable[[float], float]) -> float:
-    """Where a rising function becomes positive; 0 if it is so from the start."""
+    """The argument at which a rising function becomes positive; 0 if it is positive at 0."""
     if excess(0.0) > 0:
         return 0.0
     low, high = 0.0, 1.0

@@ -1,20 +1,21 @@
-"""`TreePool`: what GS-MRM needs of the trees of a search, collected as they come and kept small."""
+"""`TreePool`: collects from the trees of a search, as they arrive, what GS-MRM needs of them."""
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.publishing import TreeRecords
-from maabo_dist.rules.selection import best_of_each
+from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 
 SLACK = 100_000
+"""Leaves that may be added before those that can no longer be selected are removed."""
 
 
 class TreePool:
-    """The reliable leaves of all trees, and what each tree was. Trees come in the order of the search."""
+    """The reliable leaves of all trees, and a record of each tree. Trees are added in the order of the search."""
 
     def __init__(self, study: Study) -> None:
         settings, subset_size = study.settings, study.plan.subset_size
@@ -35,26 +36,26 @@ class TreePool:
         return TreeRecords(subsets, depths, np.concatenate(self._scores))
 
     def add(self, forest: Forest) -> int:
-        """Take in more trees; returns how many reliable leaves they have."""
+        """Add trees; returns the number of their reliable leaves."""
         leaves = reliable_leaves(forest, self._filter, first_tree=self.count)
-        # In this order: an interrupt in between never leaves a leaf whose tree is not known.
+        # In this order: an interrupt in between never leaves a leaf whose tree is unknown.
         self._subsets.append(forest.subsets)
         self._depths.append(forest.depths)
         self._scores.append(forest.best_scores)
         self.leaves.add(leaves)
         self.count += len(forest)
-        self.best_score = best_of(self.best_score, forest.best_scores)
+        self.best_score = max_score(self.best_score, forest.best_scores)
         return len(leaves)
 
 
-def best_of(best: float | None, scores: npt.NDArray[np.float64]) -> float | None:
-    """The greatest of scores so far and further ones, of which those that could not be had (NaN) do not count."""
-    known = scores[~np.isnan(scores)]
-    return max([*([] if best is None else [best]), *([float(known.max())] if len(known) else [])], default=None)
+def max_score(best: float | None, scores: npt.NDArray[np.float64]) -> float | None:
+    """The greatest of the best score so far and of further scores; those of failed trees (NaN) do not count."""
+    finite = scores[~np.isnan(scores)]
+    return max([*([] if best is None else [best]), *([float(finite.max())] if len(finite) else [])], default=None)
 
 
 class LeafPool:
-    """Collects leaves; only those that can still be chosen need to stay."""
+    """Collects leaves, and removes those that can no longer be selected."""
 
     def __init__(self, width: int, classes: int, *, by_bounds: bool) -> None:
         self._by_bounds = by_bounds
@@ -70,7 +71,7 @@ class LeafPool:
         return len(self._logics)
 
     def add(self, leaves: Leaves) -> int:
-        """Take in the leaves of more trees; returns how many of their logic sets are new."""
+        """Add the leaves of more trees; returns the number of new logic sets."""
         self._parts.append(leaves)
         self.seen, self.large, self.pure = self.seen + leaves.seen, self.large + leaves.large, self.pure + len(leaves)
         if sum(map(len, self._parts)) > 2 * self._compact_size + SLACK:
@@ -78,8 +79,8 @@ class LeafPool:
         return len(self._logics.add_new(leaves.logic))
 
     def distinct(self) -> Leaves:
-        """The best leaf of each logic set (or of each rule to the letter), in canonical order."""
-        compact = best_of_each(Leaves.joined(self._parts), by_bounds=self._by_bounds)
+        """The best leaf of each logic set (with its thresholds, if `by_bounds`), in canonical order."""
+        compact = distinct_leaves(Leaves.joined(self._parts), by_bounds=self._by_bounds)
         self._parts, self._compact_size = [compact], len(compact)
         return compact
 

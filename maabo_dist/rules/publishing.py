@@ -18,7 +18,7 @@ from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.study import Study
 
 MAX_DISPLACED = 5
-"""DisplacedLeaf leaves that a rule lists."""
+"""Displaced leaves that a rule lists."""
 
 
 @dataclass(frozen=True, slots=True)

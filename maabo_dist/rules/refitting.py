@@ -1,10 +1,10 @@
-"""Thresholds fitted anew: where conditions were dropped, or a tree cut one feature too early, those left are off.
+"""Refitting of thresholds: once conditions were dropped, or where a tree split too early, the others are not optimal.
 
 A tree chooses a threshold before it knows the conditions that follow, and of leaves that differ in thresholds alone
 GS-MRM prefers the purest, which is the narrowest. Here each condition of a rule gets the threshold that a tree would
 choose if it knew all the others: the cut of greatest purity, by weighted Gini, among the training rows that satisfy
-them. One condition after another, until nothing moves. A rule that would lose its size, purity or class by it stays as
-it was.
+them. One condition after another is fitted, until no threshold moves. A rule that would lose its size, purity or class
+stays as it was.
 """
 
 from dataclasses import replace
@@ -23,22 +23,22 @@ NO_CUT = -1.0
 
 def refit(leaves: Leaves, study: Study) -> Leaves:
     """The same rules with fitted thresholds, and counts and impurity to match."""
-    # Of many leaves the same is left once conditions were dropped: each is fitted once.
+    # Once conditions were dropped, many leaves are equal: each is fitted once.
     rules = np.concatenate([leaves.logic.astype(np.float64), leaves.bounds], axis=1)
-    _, first, place = np.unique(rules, axis=0, return_index=True, return_inverse=True)
-    fitted = _refitted(leaves.take(first), study).take(place.ravel())
+    _, first, inverse = np.unique(rules, axis=0, return_index=True, return_inverse=True)
+    fitted = _refit_distinct(leaves.take(first), study).take(inverse.ravel())
     return replace(leaves, bounds=fitted.bounds, counts=fitted.counts, gini=fitted.gini)
 
 
-def _refitted(leaves: Leaves, study: Study) -> Leaves:
-    table, wanted = study.table, LeafFilter.of(study)
+def _refit_distinct(leaves: Leaves, study: Study) -> Leaves:
+    table, limits = study.table, LeafFilter.of(study)
     labels = study.columns.labels[study.split.train].astype(np.int64)
     rows = _Rows(table.train_codes, labels, table.values, table.offsets, table.weights)
     bounds, counts = leaves.bounds.copy(), np.zeros_like(leaves.counts)
     heaviest = heaviest_classes(leaves.counts, table.shares)
-    _refit(rows, leaves.logic, heaviest, wanted.min_samples, bounds, counts)
-    gini = leaf_gini(counts, wanted.weights)
-    worse = (counts.sum(axis=1) < wanted.min_samples) | ~(gini < wanted.max_gini)
+    _refit(rows, leaves.logic, heaviest, limits.min_samples, bounds, counts)
+    gini = leaf_gini(counts, limits.weights)
+    worse = (counts.sum(axis=1) < limits.min_samples) | ~(gini < limits.max_gini)
     worse |= heaviest_classes(counts, table.shares) != heaviest
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
     return replace(leaves, bounds=bounds, counts=counts, gini=gini)
@@ -60,10 +60,10 @@ class _Rows(NamedTuple):
 def _refit(table: Any, logic: Any, labels: Any, min_samples: int, bounds: Any, counts: Any) -> None:
     """Move the bounds of each rule, and count its rows."""
     masks = np.zeros(len(table.labels), np.int64)
-    most = 0
+    largest = 0
     for feature in range(len(table.offsets) - 1):
-        most = max(most, table.offsets[feature + 1] - table.offsets[feature])
-    bins = np.zeros((most, counts.shape[1]), np.int64)
+        largest = max(largest, table.offsets[feature + 1] - table.offsets[feature])
+    bins = np.zeros((largest, counts.shape[1]), np.int64)
     for leaf in range(len(logic)):
         conditions = 0
         while conditions < logic.shape[1] and logic[leaf, conditions] != NO_LITERAL:
@@ -112,7 +112,7 @@ def _count(table: Any, feature: int, masks: Any, others: Any, bins: Any) -> Any:
 
 
 @kernel
-def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, wanted: Any) -> float:
+def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, limits: Any) -> float:
     """The bound of greatest purity, the first of equals; the one there is unless another is better."""
     start = table.offsets[literal >> 1]
     values = table.values[start : table.offsets[(literal >> 1) + 1]]
@@ -122,11 +122,11 @@ def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, 
         if not bins[code].any():
             continue
         if previous >= 0 and values[previous] <= bound < values[code]:
-            now = _purity(table.weights, below, totals, literal & 1, wanted)
+            now = _purity(table.weights, below, totals, literal & 1, limits)
             if now >= best:
                 best, best_bound = now, bound
         elif previous >= 0:
-            purity = _purity(table.weights, below, totals, literal & 1, wanted)
+            purity = _purity(table.weights, below, totals, literal & 1, limits)
             if purity > best:
                 best, best_bound = purity, _between(values[previous], values[code])
         for c in range(len(below)):
@@ -136,12 +136,12 @@ def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, 
 
 
 @kernel
-def _purity(weights: Any, below: Any, totals: Any, large: int, wanted: Any) -> float:
+def _purity(weights: Any, below: Any, totals: Any, large: int, limits: Any) -> float:
     """Σ weight of a class² ÷ weight of all, on either side of the cut: the greater, the purer.
 
     NO_CUT where the rule would keep too few rows, or would be on the side with less of its class.
     """
-    label, min_samples = wanted
+    label, min_samples = limits
     rows, inside, outside, squares_in, squares_out = 0, 0.0, 0.0, 0.0, 0.0
     for c in range(len(totals)):
         count = totals[c] - below[c] if large else below[c]

@@ -1,4 +1,4 @@
-"""What a rule is: conditions on features, a class, and the evidence for it. Data, until a report makes text of it."""
+"""`Rule`: conditions on features, a class, and the evidence for it. Reports turn it into text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,62 +14,110 @@ NO_LITERAL = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ConditionTest:
-    """What the rows say of a condition beside the others of its rule: p-values."""
+    """P-values of a condition, given the other conditions of its rule.
+
+    Attributes
+    ----------
+    training : float
+        On the rows that chose its threshold, corrected for all thresholds that could have been chosen.
+    validation : float
+        On the validation rows.
+    p : float
+        Both combined, adjusted for the number of features and of conditions tested.
+    """
 
     training: float
-    """Of the rows that chose its threshold, corrected for all that could have been chosen."""
     validation: float
     p: float
-    """Both combined, adjusted for the number of features and of conditions tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How a rule does on one part of the rows."""
+    """The performance of a rule on one part of the rows.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the part.
+    n : int
+        Rows that the rule covers.
+    counts : tuple of int
+        Of these, the rows of each class.
+    precision : float or None
+        Share of the covered rows that have the rule's class; None if it covers none.
+    recall : float or None
+        Share of the rows of the class that it covers; None if there are none.
+    lift : float or None
+        Precision divided by the share of the class among all rows of the part.
+    """
 
     rows: int
-    """Rows of the part."""
     n: int
-    """Rows that the rule covers."""
     counts: tuple[int, ...]
-    """Of these, the rows of each class."""
     precision: float | None
-    """Share of the covered rows that have the rule's class; None where it covers none."""
     recall: float | None
-    """Share of the rows of the class that it covers; None where there are none."""
     lift: float | None
-    """Precision over the share of the class among all rows of the part."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Support):
-    """How a rule does on rows that the search never saw."""
+    """The performance of a rule on rows that the search never saw: a `Support` with these further attributes.
+
+    Attributes
+    ----------
+    precision_low, precision_high : float or None
+        95 % Wilson interval of the precision; None if the rule covers no row.
+    p : float
+        P-value of Fisher's exact test, one-sided: the rule's class is no more frequent among the covered rows.
+    q : float
+        `p` after Benjamini–Hochberg over all published rules.
+    """
 
     precision_low: float | None
-    """Wilson interval of the precision, 95 %."""
     precision_high: float | None
     p: float
-    """Fisher's exact test, one-sided: the rule's class is no more frequent among the covered rows."""
     q: float
-    """p after Benjamini–Hochberg over all published rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The tree a rule was read from."""
+    """The tree that a rule was read from.
+
+    Attributes
+    ----------
+    tree : int
+        Number of the tree in the order of proposal, from 0.
+    subset : tuple of str
+        Names of its features.
+    depth : int
+        Its depth.
+    score : float
+        Macro F1 on the validation rows.
+    """
 
     tree: int
-    """Number of the tree, in the order of proposal, from 0."""
     subset: tuple[str, ...]
-    """Names of its features."""
     depth: int
     score: float
-    """Macro F1 on the validation rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DisplacedLeaf:
-    """A reliable leaf that a kept rule made redundant."""
+    """A reliable leaf that was left out because it is too similar to a published rule.
+
+    Attributes
+    ----------
+    conditions : tuple of Condition
+        Its conditions.
+    label : int
+        Index of the class it predicts.
+    n : int
+        Training rows.
+    gini : float
+        Weighted Gini index of the training rows.
+    similarity : float
+        Its similarity to the rule.
+    """
 
     conditions: tuple[Condition, ...]
     label: int
@@ -80,48 +128,86 @@ class DisplacedLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A published rule."""
+    """A published rule.
+
+    Attributes
+    ----------
+    id : str
+        R1, R2, … in the order of selection.
+    conditions : tuple of Condition
+        The conditions that a row must satisfy, in the order of the features.
+    label : int
+        Index of the class it predicts: the one of greatest weight among its training rows.
+    n : int
+        Training rows that it covers.
+    counts : tuple of int
+        Training rows of each class.
+    gini : float
+        Weighted Gini index of the training rows.
+    logic : tuple of (int, bool)
+        The logic set, ascending: for each condition the feature, and True if its value is large.
+    bounds : tuple of float
+        The threshold of each element of `logic`.
+    train, validation : Support
+        Its performance on the training and validation rows.
+    holdout : HeldOut or None
+        Its performance on the held-out rows; None if there are none.
+    unique : int
+        Training rows that no other published rule covers.
+    most_similar : str or None
+        Id of the published rule most similar to it.
+    most_similar_by : float
+        The similarity of that rule.
+    source : Source
+        The tree that it was read from.
+    displaced : tuple of DisplacedLeaf
+        The purest of the leaves that it displaced.
+    displaced_total : int
+        Number of distinct leaves that it displaced.
+    dropped : tuple of Condition
+        Conditions of its leaf that the rows did not support.
+    tests : tuple of ConditionTest
+        P-values of `conditions`; empty if conditions stay without support, as in the paper.
+    dropped_tests : tuple of ConditionTest
+        P-values of `dropped`, each as one more condition.
+
+    Examples
+    --------
+    >>> from maabo_dist import MiningSettings, mine
+    >>> from maabo_dist.data.bundled import load_bundled
+    >>> from maabo_dist.data.preparation import prepare
+    >>> result = mine(prepare(*load_bundled("wine")).columns, MiningSettings(trees=50, min_samples=20))
+    >>> rule = result.rules[0]
+    >>> rule.id, result.classes[rule.label], rule.train.n, rule.train.precision
+    ('R1', 'class_2', 35, 1.0)
+    """
 
     id: str
-    """R1, R2, … in the order of selection."""
     conditions: tuple[Condition, ...]
     label: int
-    """Index of the class it predicts: the heaviest of its training rows."""
     n: int
-    """Training rows."""
     counts: tuple[int, ...]
-    """Training rows of each class."""
     gini: float
-    """Weighted Gini index of the training rows."""
     logic: tuple[Literal, ...]
-    """The logic set, ascending."""
     bounds: tuple[float, ...]
-    """The threshold of each literal of `logic`."""
     train: Support
     validation: Support
     holdout: HeldOut | None
     unique: int
-    """Training rows that no other published rule covers."""
     most_similar: str | None
-    """Id of the published rule most similar to it, and how similar."""
     most_similar_by: float
     source: Source
     displaced: tuple[DisplacedLeaf, ...]
-    """The best of the leaves it made redundant."""
     displaced_total: int
-    """How many distinct ones there were."""
     dropped: tuple[Condition, ...] = ()
-    """What its leaf demanded beside, and the rows did not support."""
     tests: tuple[ConditionTest, ...] = ()
-    """For each of `conditions`, where conditions must be supported to stay."""
     dropped_tests: tuple[ConditionTest, ...] = ()
-    """For each of `dropped`, were it one more condition."""
 
 
 def conditions_of(
     features: Sequence[Feature], literals: Sequence[int], bounds: Sequence[float]
 ) -> tuple[Condition, ...]:
-    """The conditions of a logic set, in the order of the features."""
+    """Return the conditions of a logic set, in the order of the features."""
     return tuple(
         _condition(features[literal // 2], bool(literal % 2), bound)
         for literal, bound in zip(literals, bounds, strict=True)
@@ -132,16 +218,16 @@ def _condition(feature: Feature, large: bool, bound: float) -> Condition:
     match feature.kind:
         case FeatureKind.NUMBER | FeatureKind.PROBE:
             op, value = (Op.ABOVE if large else Op.AT_MOST), bound
-            return Condition(feature.column, op, value, _missing_joins(feature, large, bound))
+            return Condition(feature.column, op, value, _missing_satisfies(feature, large, bound))
         case FeatureKind.PAIR:
-            return Condition(feature.column, Op.IS, feature.levels[large], _missing_joins(feature, large, bound))
+            return Condition(feature.column, Op.IS, feature.levels[large], _missing_satisfies(feature, large, bound))
         case FeatureKind.LEVEL:
             op = Op.IS if large else Op.IS_NOT
-            return Condition(feature.column, op, feature.levels[0], _missing_joins(feature, large, bound))
+            return Condition(feature.column, op, feature.levels[0], _missing_satisfies(feature, large, bound))
         case FeatureKind.MISSING:
             return Condition(feature.column, Op.IS_MISSING if large else Op.IS_PRESENT, None)
 
 
-def _missing_joins(feature: Feature, large: bool, bound: float) -> bool:
-    """Whether the value given to missing cells satisfies the condition."""
+def _missing_satisfies(feature: Feature, large: bool, bound: float) -> bool:
+    """True if the value given to missing cells satisfies the condition."""
     return feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large

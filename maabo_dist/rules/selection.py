@@ -2,7 +2,7 @@
 
 Two facts keep it cheap, and neither changes the outcome. Leaves with the same logic set have similarity 1, so that only
 the best of each logic set can be chosen. And similarity to the chosen only grows, so that a leaf that has reached δ can
-never come back and leaves at once.
+never come back and is dropped immediately.
 
 By logic there is a third: only leaves that share a literal with the chosen one are affected by the choice. They are
 found in lists by literal, from which displaced leaves are dropped on the way; and as Gini index plus similarity only
@@ -21,7 +21,7 @@ from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.rule import NO_LITERAL
 
 Similarity = Callable[[int, npt.NDArray[np.int64]], npt.NDArray[np.float64]]
-"""similarity(chosen, others): v between one leaf and each of the others, by their places."""
+"""similarity(chosen, others): v between one leaf and each of the others, by their indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +29,27 @@ class Selection:
     """The outcome over a list of distinct leaves."""
 
     chosen: npt.NDArray[np.int64]
-    """Places of the chosen leaves, in the order of choice."""
+    """Indices of the chosen leaves, in the order of choice."""
     displaced_by: npt.NDArray[np.int64]
     """For each leaf the number (in `chosen`) of the rule that displaced it; −1 for chosen ones."""
     similarity: npt.NDArray[np.float64]
     """For each displaced leaf, its similarity to that rule."""
 
 
-def best_of_each(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:
-    """One leaf per logic set (or per rule to the letter, `by_bounds`), in canonical order: larger first, then by logic.
+def distinct_leaves(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:
+    """Keep one leaf per logic set, in canonical order: larger first, then by logic.
 
-    Of equals the purest stays, then the largest, then the one with lower thresholds, then the one from the better tree,
-    then the earlier one; so the outcome does not depend on the order in which trees arrive.
+    With `by_bounds`, leaves that differ in a threshold are different. Of equals the purest stays, then the largest,
+    then the one with lower thresholds, then the one from the better tree, then the earlier one; outcome does not
+    depend on the order in which trees arrive.
     """
-    room = 1 << max(4, (2 * len(leaves)).bit_length())
-    places = _group(
-        np.full(room, -1, np.int64),
+    slots = 1 << max(4, (2 * len(leaves)).bit_length())
+    indices = _group(
+        np.full(slots, -1, np.int64),
         (leaves.logic, leaves.bounds, leaves.counts, leaves.gini, leaves.tree, leaves.score),
         by_bounds,
     )
-    kept = leaves.take(places)
+    kept = leaves.take(indices)
     keys = [*(kept.bounds.T[::-1] if by_bounds else ()), *kept.logic.T[::-1], -kept.sizes]
     return kept.take(np.lexsort(keys))
 
@@ -58,23 +59,23 @@ def select_rules(gini: npt.NDArray[np.float64], similarity: Similarity, limit: f
     displaced_by = np.full(len(gini), -1, np.int64)
     similar = np.zeros(len(gini))
     chosen: list[int] = []
-    open_places = np.arange(len(gini))
+    open_leaves = np.arange(len(gini))
     nearest = np.zeros(len(gini))
-    while len(open_places):
-        best = int(np.argmin(gini[open_places] + nearest))
-        place = int(open_places[best])
-        open_places, nearest = np.delete(open_places, best), np.delete(nearest, best)
-        values = similarity(place, open_places)
+    while len(open_leaves):
+        best = int(np.argmin(gini[open_leaves] + nearest))
+        index = int(open_leaves[best])
+        open_leaves, nearest = np.delete(open_leaves, best), np.delete(nearest, best)
+        values = similarity(index, open_leaves)
         gone = values >= limit
-        displaced_by[open_places[gone]] = len(chosen)
-        similar[open_places[gone]] = values[gone]
-        open_places, nearest = open_places[~gone], np.maximum(nearest, values)[~gone]
-        chosen.append(place)
+        displaced_by[open_leaves[gone]] = len(chosen)
+        similar[open_leaves[gone]] = values[gone]
+        open_leaves, nearest = open_leaves[~gone], np.maximum(nearest, values)[~gone]
+        chosen.append(index)
     return Selection(np.array(chosen, np.int64), displaced_by, similar)
 
 
 def select_by_logic(gini: npt.NDArray[np.float64], logic: npt.NDArray[np.int32], limit: float) -> Selection:
-    """What `select_rules` gives with the similarity `by_logic`, without a pass over all leaves for every choice."""
+    """The same as `select_rules` with `by_logic`, without a pass over all leaves for every choice."""
     sizes = (logic != NO_LITERAL).sum(axis=1)
     chosen, displaced_by, similar = np.empty(len(gini), np.int64), np.full(len(gini), -1, np.int64), np.zeros(len(gini))
     count = _select(
@@ -84,42 +85,36 @@ def select_by_logic(gini: npt.NDArray[np.float64], logic: npt.NDArray[np.int32],
 
 
 def _leaves_by_literal(logic: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where each literal's list begins, and the lists, one after another."""
-    places, columns = np.nonzero(logic != NO_LITERAL)
-    literals = logic[places, columns]
+    """The start of each literal's list, and the lists, one after another."""
+    indices, columns = np.nonzero(logic != NO_LITERAL)
+    literals = logic[indices, columns]
     sizes = np.bincount(literals)
-    return np.concatenate([[0], np.cumsum(sizes)]), places[np.argsort(literals, kind="stable")]
+    return np.concatenate([[0], np.cumsum(sizes)]), indices[np.argsort(literals, kind="stable")]
 
 
 def _heap(gini: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Keys and places in ascending order, which is a heap; of equal keys the first place comes first."""
-    places = np.argsort(gini, kind="stable")
-    return gini[places], places
+    """Keys and indices in ascending order, which is a heap; of equal keys the first index comes first."""
+    indices = np.argsort(gini, kind="stable")
+    return gini[indices], indices
 
 
 def by_logic(logic: npt.NDArray[np.int32]) -> Similarity:
     """The Simpson coefficient of logic sets: shared literals over those of the smaller set."""
-    sizes = (logic != NO_LITERAL).sum(axis=1)
-    largest = int(logic[logic != NO_LITERAL].max(initial=0))
-
-    def similarity(place: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        member = np.zeros(largest + 1, np.bool_)
-        member[logic[place, : sizes[place]]] = True
-        shared = _shared(logic, sizes, others, member)
-        # A leaf without conditions (a tree of one node) is similar to everything.
-        return _simpson(shared, sizes[others], sizes[place])
-
-    return similarity
+    leaves, columns = np.nonzero(logic != NO_LITERAL)
+    literals, numbers = np.unique(logic[leaves, columns], return_inverse=True)
+    uses = np.zeros((len(logic), len(literals)), np.bool_)
+    uses[leaves, numbers] = True
+    return by_rows(uses)
 
 
 def by_rows(covered: npt.NDArray[np.bool_]) -> Similarity:
-    """The Simpson coefficient of covered rows; `covered` is (leaves, rows)."""
+    """The Simpson coefficient of covered rows; `covered` is (leaves, rows). Empty sets are similar to everything."""
     bits = np.packbits(covered, axis=1)
     sizes = covered.sum(axis=1)
 
-    def similarity(place: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        shared = np.bitwise_count(bits[others] & bits[place]).sum(axis=1, dtype=np.int64)
-        return _simpson(shared, sizes[others], sizes[place])
+    def similarity(index: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        shared = np.bitwise_count(bits[others] & bits[index]).sum(axis=1, dtype=np.int64)
+        return _simpson(shared, sizes[others], sizes[index])
 
     return similarity
 
@@ -136,27 +131,27 @@ def _simpson(shared: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], size: 
 def _select(leaves: Any, lists: Any, heap: Any, out: Any) -> int:
     """Choose until no leaf is open; returns how many were chosen."""
     gini, _, sizes, limit = leaves
-    keys, places = heap
+    keys, indices = heap
     chosen, displaced_by, similar = out
     is_open, nearest = np.ones(len(gini), np.bool_), np.zeros(len(gini))
     shared, touched = np.zeros(len(gini), np.int64), np.empty(len(gini), np.int64)
     ends = lists[0][1:].copy()
     count, waiting = 0, len(gini)
     while waiting > 0:
-        place = places[0]
-        if is_open[place] and keys[0] < gini[place] + nearest[place]:
-            keys[0] = gini[place] + nearest[place]
-            _sink(keys, places, waiting)
+        index = indices[0]
+        if is_open[index] and keys[0] < gini[index] + nearest[index]:
+            keys[0] = gini[index] + nearest[index]
+            _sink(keys, indices, waiting)
             continue
         waiting -= 1
-        keys[0], places[0] = keys[waiting], places[waiting]
-        _sink(keys, places, waiting)
-        if not is_open[place]:
+        keys[0], indices[0] = keys[waiting], indices[waiting]
+        _sink(keys, indices, waiting)
+        if not is_open[index]:
             continue
-        is_open[place] = False
-        for i in range(_affected(place, count == 0, leaves, lists, ends, is_open, shared, touched)):
+        is_open[index] = False
+        for i in range(_affected(index, count == 0, leaves, lists, ends, is_open, shared, touched)):
             other = touched[i]
-            smaller = min(sizes[other], sizes[place])
+            smaller = min(sizes[other], sizes[index])
             value = shared[other] / smaller if smaller > 0 else 1.0
             shared[other] = 0
             if value >= limit:
@@ -164,26 +159,26 @@ def _select(leaves: Any, lists: Any, heap: Any, out: Any) -> int:
                 displaced_by[other], similar[other] = count, value
             elif value > nearest[other]:
                 nearest[other] = value
-        chosen[count] = place
+        chosen[count] = index
         count += 1
     return count
 
 
 @kernel
 def _affected(
-    place: int, is_first: bool, leaves: Any, lists: Any, ends: Any, is_open: Any, shared: Any, touched: Any
+    index: int, is_first: bool, leaves: Any, lists: Any, ends: Any, is_open: Any, shared: Any, touched: Any
 ) -> int:
     """List the open leaves that are similar to the chosen one, with the literals they share; returns how many."""
     _, logic, sizes, _ = leaves
     begins, members = lists
     count = 0
-    if is_first or sizes[place] == 0:  # a leaf without conditions is similar to everything, and in no list
+    if is_first or sizes[index] == 0:  # a leaf without conditions is similar to everything, and in no list
         for other in range(len(sizes)):
-            if is_open[other] and (sizes[place] == 0 or sizes[other] == 0):
+            if is_open[other] and (sizes[index] == 0 or sizes[other] == 0):
                 touched[count] = other
                 count += 1
-    for k in range(sizes[place]):
-        literal = logic[place, k]
+    for k in range(sizes[index]):
+        literal = logic[index, k]
         kept = begins[literal]
         for i in range(begins[literal], ends[literal]):
             other = members[i]
@@ -199,38 +194,29 @@ def _affected(
 
 
 @kernel
-def _sink(keys: Any, places: Any, size: int) -> None:
-    """Put the top of the heap where it belongs."""
-    key, place, i = keys[0], places[0], 0
+def _sink(keys: Any, indices: Any, size: int) -> None:
+    """Move the top of the heap down to its position."""
+    key, index, i = keys[0], indices[0], 0
     while 2 * i + 1 < size:
         child = 2 * i + 1
-        if child + 1 < size and _comes_first(keys, places, child + 1, keys[child], places[child]):
+        if child + 1 < size and _comes_first(keys, indices, child + 1, keys[child], indices[child]):
             child += 1
-        if not _comes_first(keys, places, child, key, place):
+        if not _comes_first(keys, indices, child, key, index):
             break
-        keys[i], places[i] = keys[child], places[child]
+        keys[i], indices[i] = keys[child], indices[child]
         i = child
     if size > 0:
-        keys[i], places[i] = key, place
+        keys[i], indices[i] = key, index
 
 
 @kernel
-def _comes_first(keys: Any, places: Any, i: int, key: float, place: int) -> bool:
-    return bool(keys[i] < key or (keys[i] == key and places[i] < place))
-
-
-@kernel
-def _shared(logic: Any, sizes: Any, others: Any, member: Any) -> Any:
-    out = np.zeros(len(others), np.int64)
-    for i in range(len(others)):
-        for k in range(sizes[others[i]]):
-            out[i] += member[logic[others[i], k]]
-    return out
+def _comes_first(keys: Any, indices: Any, i: int, key: float, index: int) -> bool:
+    return bool(keys[i] < key or (keys[i] == key and indices[i] < index))
 
 
 @kernel
 def _group(table: Any, leaves: Any, by_bounds: bool) -> Any:
-    """The places of the best leaf of each group, by hashing."""
+    """The indices of the best leaf of each group, by hashing."""
     logic, bounds, counts, gini, tree, score = leaves
     mask = np.uint64(len(table) - 1)
     best = np.empty(len(gini), np.int64)
@@ -262,7 +248,7 @@ def _same(logic: Any, bounds: Any, a: int, b: int, by_bounds: bool) -> bool:
 
 @kernel
 def _precedes(a: int, b: int, bounds: Any, counts: Any, gini: Any, tree: Any, score: Any) -> bool:
-    """Whether leaf a is the better representative of the logic set that both have."""
+    """True if leaf a is the better representative of the logic set that both have."""
     if gini[a] != gini[b]:
         return bool(gini[a] < gini[b])
     rows = 0

@@ -143,14 +143,14 @@ class SearchHandler(TaskHandler[SearchingJob]):
             machine.stop(machine.proposed, StopReason.TIME)
             logger.info("time budget spent", **job.log_fields, batches=machine.proposed)
         run = machine.run
-        trees_before = run.grown
+        trees_before = run.trees
         new_batches = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
         if job.unwritten or new_batches or columns:
-            columns |= {"trees": run.grown, "best_score": run.best_score, "failed": job.failed}
+            columns |= {"trees": run.trees, "best_score": run.best_score, "failed": job.failed}
             columns["run_seconds"] = job.run_seconds(now)
             self._ledger.search.write(job.lease, now, columns, new_batches=new_batches, new_results=job.unwritten)
             job.unwritten.clear()
-        self._metrics.count(metrics.TREES, number=run.grown - trees_before)  # only once they are in the ledger
+        self._metrics.count(metrics.TREES, number=run.trees - trees_before)  # only once they are in the ledger
 
     def _write_sent(self, job: SearchingJob, tasks: Sequence[Task], now: float) -> None:
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]

@@ -266,7 +266,7 @@ class SearchingJob(HeldJob):
     @property
     def trees(self) -> int:
         """The number of trees observed."""
-        return self.machine.run.grown
+        return self.machine.run.trees
 
     def next_task(self, seconds: float, now: float) -> Task | None:
         """Take the next task to send, of about so many seconds."""
@@ -284,7 +284,9 @@ class SearchingJob(HeldJob):
     def is_over_time(self, now: float) -> bool:
         """True if the time budget is spent and the search was not stopped yet."""
         limit = self.spec.settings.time_limit
-        return limit is not None and not self.stopping and self.machine.run.goes_on and self.run_seconds(now) >= limit
+        return (
+            limit is not None and not self.stopping and self.machine.run.may_propose and self.run_seconds(now) >= limit
+        )
 
     def give_up(self, key: TaskKey, reason: str) -> bool:
         """Continue without a subset; False if it was answered in the meantime."""
@@ -318,7 +320,7 @@ class SearchingJob(HeldJob):
     def record(self, now: float) -> JobRecord:
         """The public record of the job."""
         run = self.machine.run
-        progress = {"trees": run.grown, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
+        progress = {"trees": run.trees, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
         return HeldJob.record(self, now).model_copy(update=progress)
 
 

@@ -135,7 +135,7 @@ class RulesHandler:
         )
         self._publisher.publish([message])
         self._metrics.count(metrics.TASKS_SENT, "rules")
-        job.request = RulesRequest(job.requests, final, run.grown)
+        job.request = RulesRequest(job.requests, final, run.trees)
 
     def _store_trees(self, job: SearchingJob, now: float) -> None:
         """Store the trees of all batches observed since the last segment as one more segment."""

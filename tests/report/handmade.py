@@ -75,7 +75,7 @@ def make_result(
         fingerprint="cd" * 32,
         notes=tuple(notes),
         forest=None,
-        dropping=dropping,
+        pruning=dropping,
         noise=noise,
     )
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.mining.result import Dropping, Funnel
+from maabo_dist.mining.result import Funnel, PruningSummary
 from maabo_dist.report.terminal import print_report, report_console
 from maabo_dist.report.wording import large_number
 from maabo_dist.rules.noise import NoiseEstimate
@@ -169,7 +169,7 @@ def test_where_nothing_but_probes_makes_rules_it_is_said():
 def test_a_rule_says_what_it_lost_and_why():
     lost = {"dropped": tuple(LONG[:2]), "dropped_tests": (ConditionTest(1.0, 0.3, 0.4), ConditionTest(1.0, 1.0, 1.0))}
 
-    text = shown(make_document(make_rule(AGE, **lost), dropping=Dropping(1234, 1), literals="supported"))
+    text = shown(make_document(make_rule(AGE, **lost), dropping=PruningSummary(1234, 1), literals="supported"))
 
     assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
     assert "a rather long column name 1 > 1.5 (p = 1)" in text

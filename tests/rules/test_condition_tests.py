@@ -66,7 +66,7 @@ def test_what_was_kept_is_supported():
     result = mined(a_table())
 
     assert result.rules
-    assert result.dropping.conditions > 0
+    assert result.pruning.conditions > 0
     for rule in result.rules:
         assert len(rule.tests) == len(rule.conditions)
         assert len(rule.dropped_tests) == len(rule.dropped)
@@ -114,5 +114,5 @@ def test_a_condition_on_a_probe_is_dropped_in_silence():
 def test_where_all_conditions_stay_none_is_tested():
     result = mined(a_table(), literals="paper")
 
-    assert result.dropping is None
+    assert result.pruning is None
     assert not any(rule.tests or rule.dropped or rule.dropped_tests for rule in result.rules)

@@ -6,7 +6,7 @@ import pytest
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves, weighted_gini
 from maabo_dist.rules.pool import LeafPool
 from maabo_dist.rules.rule import NO_LITERAL
-from maabo_dist.rules.selection import best_of_each
+from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.trees.forest import Forest
 from tests import factories
 from tests.reference import gs_mrm
@@ -136,7 +136,7 @@ def test_a_pool_fed_in_pieces_holds_the_best_of_each_logic_set(monkeypatch):
                 assert pool.add(leaves.take(places)) == len(sets - known)
                 known |= sets
 
-            distinct, expected = pool.distinct(), best_of_each(leaves, by_bounds=by_bounds)
+            distinct, expected = pool.distinct(), distinct_leaves(leaves, by_bounds=by_bounds)
             assert factories.reference_leaves(distinct) == factories.reference_leaves(expected)
             assert (pool.logic_sets, pool.pure) == (len(known), 60)
 

@@ -5,7 +5,14 @@ import pytest
 from scipy.stats import binom
 
 from maabo_dist.rules.leaves import Leaves
-from maabo_dist.rules.noise import TAIL, estimate_noise, greatest_count, least_count, probe_free, probes_used
+from maabo_dist.rules.noise import (
+    TAIL,
+    estimate_noise,
+    largest_plausible_count,
+    leaves_without_probes,
+    probes_used,
+    smallest_plausible_count,
+)
 from maabo_dist.rules.rule import NO_LITERAL
 
 PROBES = np.array([False] * 6 + [True] * 4)
@@ -25,13 +32,13 @@ def test_an_interval_of_one_probe_is_one_probe():
     leaves = leaves_on([0, 3], [0, 12, 13], [1, 12, 14], [12, 13, 14, 19], [])
 
     assert probes_used(leaves, PROBES).tolist() == [0, 1, 2, 3, 0]
-    assert probe_free(leaves, PROBES).tree.tolist() == [0, 4]
+    assert leaves_without_probes(leaves, PROBES).tree.tolist() == [0, 4]
 
 
 def test_without_probes_all_leaves_are_free_of_them():
     leaves = leaves_on([0], [19])
 
-    assert probe_free(leaves, np.zeros(10, np.bool_)) is leaves
+    assert leaves_without_probes(leaves, np.zeros(10, np.bool_)) is leaves
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0, 3.0, 20.0])
@@ -42,8 +49,8 @@ def test_the_limits_are_the_extreme_counts_that_the_binomial_does_not_rule_out(s
     possible = binom.cdf(seen, seen + counts, share) > TAIL
     possible &= binom.sf(seen - 1, seen + counts, share) > TAIL
 
-    assert greatest_count(seen, ratio) == counts[possible].max()
-    assert least_count(seen, ratio) == counts[possible].min()
+    assert largest_plausible_count(seen, ratio) == counts[possible].max()
+    assert smallest_plausible_count(seen, ratio) == counts[possible].min()
 
 
 def test_the_estimate_scales_the_rules_with_one_probe_to_the_features_of_the_table():

@@ -19,7 +19,7 @@ from maabo_dist.rules.publishing import (
     rules_digest,
     select_leaves,
 )
-from maabo_dist.rules.selection import best_of_each
+from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.settings import TableSettings
 from maabo_dist.trees.depth_search import depth_search
@@ -45,7 +45,7 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
     split = split_rows(columns.labels, test_size=0.3, seed=seed, holdout=holdout)
     study = factories.make_study(columns, split, similarity_by=by, **{"similarity": 0.7, **settings})
     forest = depth_search(study.table, factories.every_subset(columns.count, 3), 4)
-    leaves = best_of_each(reliable_leaves(forest, LeafFilter(6, 0.3, study.table.weights)), by_bounds=by == "rows")
+    leaves = distinct_leaves(reliable_leaves(forest, LeafFilter(6, 0.3, study.table.weights)), by_bounds=by == "rows")
     selection = select_leaves(leaves, study)
     rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
     return frame, columns, split, leaves, selection, rules
@@ -163,7 +163,7 @@ def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
     columns, split = factories.columns_of(matrix, labels), factories.make_split(rng, 200)
     study = factories.make_study(columns, split)
     forest = depth_search(study.table, np.array([[0]]), 1)
-    leaves = best_of_each(reliable_leaves(forest, LeafFilter(5, 0.49, study.table.weights)))
+    leaves = distinct_leaves(reliable_leaves(forest, LeafFilter(5, 0.49, study.table.weights)))
     selection = select_leaves(leaves, study)
     rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
 

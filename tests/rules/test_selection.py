@@ -5,14 +5,14 @@ import pytest
 
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.rule import NO_LITERAL
-from maabo_dist.rules.selection import best_of_each, by_logic, by_rows, select_by_logic, select_rules
+from maabo_dist.rules.selection import by_logic, by_rows, distinct_leaves, select_by_logic, select_rules
 from tests import factories
 from tests.reference import gs_mrm
 
 
 def selected(leaves, limit):
     """The chosen leaves, in order, by the library: pass by pass, and by lists and a heap, which must agree in all."""
-    distinct = best_of_each(leaves)
+    distinct = distinct_leaves(leaves)
     selection = select_rules(distinct.gini, by_logic(distinct.logic), limit)
     quick = select_by_logic(distinct.gini, distinct.logic, limit)
     assert np.array_equal(quick.chosen, selection.chosen)
@@ -139,7 +139,7 @@ def test_small_and_large_of_the_same_feature_are_not_similar():
 def test_every_leaf_not_chosen_was_displaced_by_the_first_rule_similar_enough(limit):
     rng = np.random.default_rng(int(10 * limit))
     for _ in range(20):
-        leaves = best_of_each(factories.make_leaves(rng, 60, ginis=(0.0, 0.1, 0.2)))
+        leaves = distinct_leaves(factories.make_leaves(rng, 60, ginis=(0.0, 0.1, 0.2)))
         twins = factories.reference_leaves(leaves)
 
         selection = select_rules(leaves.gini, by_logic(leaves.logic), limit)
@@ -154,7 +154,7 @@ def test_every_leaf_not_chosen_was_displaced_by_the_first_rule_similar_enough(li
 
 
 def test_no_leaves_give_no_rules():
-    leaves = best_of_each(factories.make_leaves(np.random.default_rng(0), 0))
+    leaves = distinct_leaves(factories.make_leaves(np.random.default_rng(0), 0))
 
     selection = select_rules(leaves.gini, by_logic(leaves.logic), 0.7)
 
@@ -175,7 +175,7 @@ def test_the_best_of_each_is_that_of_sorting_each_group(by_bounds):
     for _ in range(40):
         leaves = factories.make_leaves(rng, 80, features=2, width=3, ginis=(0.0, 0.1), most_rows=3)
 
-        best = factories.reference_leaves(best_of_each(leaves, by_bounds=by_bounds))
+        best = factories.reference_leaves(distinct_leaves(leaves, by_bounds=by_bounds))
 
         expected = best_by_the_book(
             factories.reference_leaves(leaves), lambda leaf: (leaf.logic, leaf.bounds if by_bounds else None)
@@ -199,7 +199,7 @@ def test_similarity_by_rows_is_simpson_on_sets_of_rows(rows):
 def test_selection_by_rows_is_algorithm_2_with_that_similarity():
     rng = np.random.default_rng(3)
     for _ in range(20):
-        leaves = best_of_each(factories.make_leaves(rng, 40, ginis=(0.0, 0.1, 0.2)), by_bounds=True)
+        leaves = distinct_leaves(factories.make_leaves(rng, 40, ginis=(0.0, 0.1, 0.2)), by_bounds=True)
         covered = rng.random((len(leaves), 50)) < 0.4
         twins = factories.reference_leaves(leaves)
         rows = {leaf: set(np.flatnonzero(mask).tolist()) for leaf, mask in zip(twins, covered, strict=True)}

@@ -117,7 +117,7 @@ def outcome(machine):
     """All that a search leaves behind, as plain values."""
     state, leaves = machine.run._proposer.state(), machine.run._pool.leaves.distinct()
     arrays = [state.subsets, state.scores, state.pending, leaves.logic, leaves.bounds, leaves.counts, leaves.tree]
-    return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.grown
+    return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.trees
 
 
 def in_flight_state(machine):
@@ -249,7 +249,7 @@ def test_a_subset_given_up_is_not_proposed_again():
     world.finish()
 
     assert given_up
-    assert world.machine.run.grown == MINING.trees
+    assert world.machine.run.trees == MINING.trees
     assert world.proposed.count(tuple(task.subsets[0].tolist())) == 1
 
 
