@@ -27,10 +27,10 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import ConsensusRecord, ResultDocument
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.preparation import FEWEST_ROWS, frame_from_arrays, prepare
+from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.figures import FigureData, figures_of
@@ -248,7 +248,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         """What a notebook shows: the rules, once there are some; before, scikit-learn's diagram."""
         if not hasattr(self, "rules_"):
             return str(estimator_html_repr(self))
-        title = f"RuleMiner: {counted(len(self.rules_), 'rule')} from {search_text(self._document)}"
+        title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
         return rules_html(self.rules_, title, no_rules_reason(self._document))
 
     def _repr_mimebundle_(self, **asked: Any) -> dict[str, str]:
@@ -287,7 +287,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        fewest = FEWEST_ROWS if reset else 1
+        fewest = MIN_ROWS if reset else 1
         array = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=fewest
         )

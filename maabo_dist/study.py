@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import probe_mask, with_probes, without_probes
+from maabo_dist.data.probes import add_probes, probe_mask, remove_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
@@ -27,7 +27,7 @@ class Study:
     @classmethod
     def build(cls, columns: Columns, settings: MiningSettings) -> "Study":
         """Add the probes, split the rows, lay out the training table and settle the plan."""
-        columns = with_probes(columns, settings.probes, settings.seed)
+        columns = add_probes(columns, settings.probes, settings.seed)
         plan = SearchPlan.settle(settings, columns.count)
         split = split_for(columns, settings)
         table = TrainingTable.build(
@@ -38,7 +38,7 @@ class Study:
     @property
     def table_columns(self) -> Columns:
         """The columns without the probes."""
-        return without_probes(self.columns)
+        return remove_probes(self.columns)
 
     @property
     def probe_mask(self) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist._util.text import seconds_until
+from maabo_dist._util.text import parse_duration
 from maabo_dist.cluster.address import redis_errors
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
@@ -52,7 +52,7 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     for option, text, fewest in (("--tenant", tenant, 1), ("--name", name, 0)):
         if not fewest <= len(text) <= MOST_TEXT:
             raise SettingsError(f"{option} has {len(text)} characters; {fewest} to {MOST_TEXT} are taken.")
-    made = make_token(tenant, frozenset(parse_scopes(scopes)), time(), name=name, seconds=seconds_until(expires))
+    made = make_token(tenant, frozenset(parse_scopes(scopes)), time(), name=name, seconds=parse_duration(expires))
     with _ledger() as ledger:
         ledger.tokens.add(made.row)
     print_new_token(made.text, _told(made.row))

@@ -11,7 +11,7 @@ from maabo_dist.contract.result import load_schema
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.data.preparation import prepare
-from maabo_dist.data.probes import with_probes
+from maabo_dist.data.probes import add_probes
 from maabo_dist.mining.local import mine
 from maabo_dist.report import result_document, to_csv, to_markdown
 from maabo_dist.rules.publishing import rules_digest
@@ -38,7 +38,7 @@ def a_table(signal=0.9, rows=600, features=12, seed=4):
 
 def with_columns(columns, count):
     """The columns, and probes that pass for columns."""
-    probed = with_probes(columns, count, 0)
+    probed = add_probes(columns, count, 0)
     features = (Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(probed.count))
     return replace(probed, features=tuple(features))
 

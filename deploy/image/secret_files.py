@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.files import quote_redis
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
 
@@ -108,7 +108,7 @@ def _read_given(secret: Secret, folder: Path) -> str | None:
 def _write(path: Path, text: str) -> None:
     """Write a file for the group of readers, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         os.fchmod(file.fileno(), 0o440)  # while it is still empty
         if os.geteuid() == 0:
             os.fchown(file.fileno(), READERS, READERS)

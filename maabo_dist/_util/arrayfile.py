@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.errors import FormatError
 
 MAGIC = b"MAABOAF1"
@@ -48,7 +48,7 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
     """Write the file, whole or not at all."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, offsets = _header(kind, contiguous, meta)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(MAGIC + len(header).to_bytes(8, "little") + header)
         for name, array in contiguous.items():
             file.seek(offsets[name])

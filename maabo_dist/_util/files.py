@@ -10,7 +10,7 @@ from uuid import uuid4
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A file to write to under a temporary name beside `path`; flushed to disk and renamed when all went well."""
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:

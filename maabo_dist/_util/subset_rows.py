@@ -19,7 +19,7 @@ Selection = npt.NDArray[np.int64] | slice
 """Indices of rows, or all of them."""
 
 
-def widened(subsets: Rows, width: int) -> Rows:
+def widen(subsets: Rows, width: int) -> Rows:
     """Rows of one size, in rows of `width`."""
     size = subsets.shape[1]
     if size == width:
@@ -49,7 +49,7 @@ def members(row: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(feature) for feature in row))
 
 
-def well_formed(rows: npt.NDArray[Any]) -> bool:
+def is_well_formed(rows: npt.NDArray[Any]) -> bool:
     """Whether all rows ascend, and none repeats a feature before its last one."""
     steps = np.diff(rows, axis=1)
     repeats = steps == 0

@@ -10,17 +10,17 @@ SHOWN = 5
 """Names listed before a message says how many more there are."""
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 row`, `1,309 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def quoted(names: Iterable[str]) -> str:
+def format_names(names: Iterable[str]) -> str:
     """The names in quotes, at most `SHOWN` of them."""
-    return listed([repr(name) for name in names])
+    return format_list([repr(name) for name in names])
 
 
-def listed(texts: Sequence[str]) -> str:
+def format_list(texts: Sequence[str]) -> str:
     """The texts as they are, separated by commas, at most `SHOWN` of them."""
     rest = len(texts) - SHOWN
     return ", ".join(texts[:SHOWN]) + (f", … ({rest:,} more)" if rest > 0 else "")
@@ -29,7 +29,7 @@ def listed(texts: Sequence[str]) -> str:
 def suggestion(name: str, known: Sequence[str]) -> str:
     """A sentence that leads from a name that is unknown to those that are known."""
     close = get_close_matches(name, known, n=3)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {quoted(known)}."
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {format_names(known)}."
 
 
 def printable(text: str) -> str:
@@ -44,7 +44,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FORM = re.compile(r"(\d{1,9})([smhdw])")
 
 
-def seconds_until(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Seconds until something ends: `30d`, `12h`, `90m`; None for `never`."""
     said = text.strip().lower()
     if said == NEVER:

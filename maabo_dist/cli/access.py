@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist._util.text import seconds_until
+from maabo_dist._util.text import parse_duration
 from maabo_dist.cli.connection import DEFAULT_SERVER, ClusterAddress, open_client, server_options
 from maabo_dist.console.commands import json_option, print_json
 from maabo_dist.console.tables import print_fields
@@ -32,7 +32,7 @@ def token_group() -> None:
 @server_options
 def create_token_command(address: ClusterAddress, tenant: str, scopes: str, expires: str, name: str) -> int:
     """Create a token and print it on stdout. It is shown only once."""
-    seconds = seconds_until(expires)
+    seconds = parse_duration(expires)
     with _connect(address) as client:
         token = client.create_token(tenant, parse_scopes(scopes), expires_seconds=seconds, name=name)
     print_new_token(token.token, token.model_dump())

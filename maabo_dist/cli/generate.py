@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.cli.options import SectionedCommand, given_settings, section_option, settings_options
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.recipe import Recipe
@@ -95,7 +95,7 @@ def _check_paths(table: Path, truth: Path) -> None:
 def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth") -> None:
     """Write both files or none."""
     try:
-        with replacing(truth_path) as truth_file, replacing(table) as table_file:
+        with atomic_write(truth_path) as truth_file, atomic_write(table) as table_file:
             truth_file.write(truth.dump().encode())
             _write_frame(frame, table_file, table.suffix.lower())
     except OSError as error:

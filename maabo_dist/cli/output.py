@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.cli.options import section_option
 from maabo_dist.console.commands import Command, combine, print_note
 from maabo_dist.contract.result import ResultDocument
@@ -159,7 +159,7 @@ def check_writable(path: Path) -> None:
 def write_file(path: Path, text: str) -> None:
     """Write a file atomically."""
     try:
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(text.encode())
     except OSError as error:
         raise SettingsError(f"{str(path)!r}: writing failed ({error.strerror}).") from error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maabo_dist._util.text import counted, printable
+from maabo_dist._util.text import format_count, printable
 from maabo_dist.cli.cluster import check_not_failed, job_argument, leave_running, warn_if_idle
 from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
 from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
@@ -102,14 +102,14 @@ def _show(display: Display, record: JobRecord) -> None:
         return
     if record.state in _ACTIVITIES:
         display.set_activity(_ACTIVITIES[record.state])
-    rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} so far"
+    rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} so far"
     snapshot = Snapshot(record.trees, record.planned, record.seconds, "")
     details = filter(None, [display.rate.format_rate(snapshot), format_best(record.best_score), rules])
     display.update(replace(snapshot, details=", ".join(details)))
 
 
 def _conclusion(record: JobRecord) -> str:
-    rules = "" if record.rules is None else f"{counted(record.rules, 'rule')} from "
+    rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} from "
     digest = f", digest {record.digest[:16]}" if record.digest else ""
-    trees, duration = counted(record.trees, "tree"), format_duration(record.seconds)
+    trees, duration = format_count(record.trees, "tree"), format_duration(record.seconds)
     return f"Job {short_id(record.id)} is done: {rules}{trees} in {duration}{digest}"

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import redis
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import (
     ARTIFACT_NAME,
@@ -73,7 +73,7 @@ class RedisStore:
             head = self._head(key)
             if head is None:
                 raise MissingArtifactError(f"Redis holds no {name}.")
-            with replacing(target) as file:
+            with atomic_write(target) as file:
                 self._copy(name, head, file)
 
     def delete(self, name: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import fsspec
 
-from maabo_dist._util.files import make_directory, replacing
+from maabo_dist._util.files import atomic_write, make_directory
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class FileStore:
         return self._translate_errors(look)
 
     def _copy_to(self, target: Path, path: str) -> None:
-        with replacing(target) as file:
+        with atomic_write(target) as file:
             self._files.get_file(path, file.name)
 
     def _translate_errors(self, action: Callable[[], Any]) -> Any:
@@ -199,7 +199,7 @@ class MemoryStore:
         """Write an artifact to a local file."""
         if not self.has(name):
             raise MissingArtifactError(f"The artifact store holds no {name}.")
-        with replacing(target) as file:
+        with atomic_write(target) as file:
             file.write(self._content[name][0])
 
     def delete(self, name: str) -> None:
@@ -226,7 +226,7 @@ def _put_in_directory(source: Path, target: Path) -> None:
     except (FileNotFoundError, PermissionError):  # missing, or owned by another user and replaced
         make_directory(target.parent)
         _remove_abandoned(target.parent)
-        with source.open("rb") as reading, replacing(target) as writing:
+        with source.open("rb") as reading, atomic_write(target) as writing:
             shutil.copyfileobj(reading, writing, 1 << 20)
 
 

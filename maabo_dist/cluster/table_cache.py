@@ -23,7 +23,7 @@ from typing import TypeVar
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import with_probes
+from maabo_dist.data.probes import add_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.bits import BitTable
@@ -67,7 +67,7 @@ class TableCache:
         return self._open(
             self._columns,
             f"{fingerprint}-{probes}-{seed}.probed",
-            lambda target: with_probes(self.columns(fingerprint), probes, seed).save(target),
+            lambda target: add_probes(self.columns(fingerprint), probes, seed).save(target),
             Columns.load,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from maabo_dist._util.text import quoted
+from maabo_dist._util.text import format_names
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
@@ -22,7 +22,7 @@ _TITANIC_COLUMNS = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked"
 def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
     """The table called `name` and the settings it is mined with by default."""
     if name not in BUNDLED:
-        raise DatasetError(f"No bundled table is called {name!r}. There are {quoted(BUNDLED)}.")
+        raise DatasetError(f"No bundled table is called {name!r}. There are {format_names(BUNDLED)}.")
     from sklearn import datasets
 
     return _LOADERS[name](datasets)

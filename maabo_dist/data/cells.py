@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api import types
 
 from maabo_dist._util.levels import level_text
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.errors import DatasetError
 
 _BOOLEANS = (bool, np.bool_)
@@ -62,7 +62,7 @@ def finite_numbers(cells: pd.Series, *, remedy: str) -> npt.NDArray[np.float64]:
         values = np.full(1, np.inf)
     infinite = int(np.count_nonzero(np.isinf(values)))
     if infinite:
-        raise DatasetError(f"Column '{cells.name}' holds {counted(infinite, 'infinite value')}. {remedy}")
+        raise DatasetError(f"Column '{cells.name}' holds {format_count(infinite, 'infinite value')}. {remedy}")
     return values
 
 

@@ -18,10 +18,10 @@ from maabo_dist.data.readers import (
     SEPARATORS,
     check_readable,
     extension,
+    find_separator,
     header_line,
+    outside_quotes,
     reading,
-    separator_of,
-    unquoted,
 )
 from maabo_dist.errors import DatasetError
 
@@ -45,7 +45,7 @@ def outline(path: Path) -> Outline:
     kind = extension(path)
     if kind in SEPARATORS:
         header = header_line(path)
-        return Outline(unquoted(header).count(separator_of(header, kind).encode()) + 1, 0)
+        return Outline(outside_quotes(header).count(find_separator(header, kind).encode()) + 1, 0)
     return _of_parquet(path) if kind in PARQUET else Outline(0, 0)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from maabo_dist._util.text import counted, quoted, suggestion
+from maabo_dist._util.text import format_count, format_names, suggestion
 from maabo_dist.data.cells import Levels, finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.errors import DatasetError
@@ -74,19 +74,19 @@ def _of_levels(name: str, coded: Levels, settings: TableSettings) -> list[Featur
 
 
 def _check_levels(name: str, coded: Levels, most: int) -> None:
-    count, present = len(coded.texts), coded.present
+    count, present, examples = len(coded.texts), coded.present, format_names(coded.texts[:3])
     if not count:
         raise _all_missing(name)
     if count > most:
         _check_not_numeric(name, coded.texts)
     if count == present >= IDENTIFIER_ROWS:
         raise DatasetError(
-            f"Column {name!r} holds {counted(count, 'text')}, no two of them equal, such as {quoted(coded.texts[:3])}. "
+            f"Column {name!r} holds {format_count(count, 'text')}, no two of them equal, such as {examples}. "
             f"It looks like an identifier; leave it out with --exclude {name!r}."
         )
     if count > most:
         raise DatasetError(
-            f"Column {name!r} holds {counted(count, 'distinct text')}, such as {quoted(coded.texts[:3])}; at most "
+            f"Column {name!r} holds {format_count(count, 'distinct text')}, such as {examples}; at most "
             f"{most} are allowed. Leave it out with --exclude {name!r}, or allow more with --max-levels {count}."
         )
 
@@ -97,10 +97,10 @@ def _check_not_numeric(name: str, texts: tuple[str, ...]) -> None:
         return
     others = [text for text, reads in zip(texts, readable, strict=True) if not reads]
     if not others:
-        raise DatasetError(f"Column {name!r} holds numbers as text, such as {quoted(texts[:3])}. Convert them.")
+        raise DatasetError(f"Column {name!r} holds numbers as text, such as {format_names(texts[:3])}. Convert them.")
     raise DatasetError(
         f"Column {name!r} looks numeric, but {len(others):,} of its {len(texts):,} distinct texts do not read as "
-        f"numbers: {quoted(others)}. If they mean a missing value, say so with --na-values {others[0]!r}; "
+        f"numbers: {format_names(others)}. If they mean a missing value, say so with --na-values {others[0]!r}; "
         f"else correct them, or leave the column out with --exclude {name!r}."
     )
 
@@ -148,8 +148,8 @@ class TableEncoder:
         absent = [column for column in self.columns if column not in names]
         if absent:
             raise DatasetError(
-                f"The table lacks {counted(len(absent), 'column')} that the features are made from: {quoted(absent)}. "
-                + suggestion(absent[0], list(names))
+                f"The table lacks {format_count(len(absent), 'column')} that the features are made from: "
+                f"{format_names(absent)}. " + suggestion(absent[0], list(names))
             )
         check_unique(names, among=self.columns)
 
@@ -167,7 +167,9 @@ def check_unique(names: pd.Index, *, among: Iterable[str]) -> None:
         return
     twice = sorted(set(names[names.duplicated()]).intersection(among))
     if twice:
-        raise DatasetError(f"More than one column is called {quoted(twice)}. Give every column a name of its own.")
+        raise DatasetError(
+            f"More than one column is called {format_names(twice)}. Give every column a name of its own."
+        )
 
 
 def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
@@ -187,7 +189,7 @@ def _numbers(cells: pd.Series) -> Values:
     remedy = f"Convert column '{cells.name}' to numbers."
     if holds_numbers(cells, remedy=remedy):
         return finite_numbers(cells, remedy="Replace them by numbers or by missing cells.")
-    examples = quoted(levels(cells).texts)
+    examples = format_names(levels(cells).texts)
     raise DatasetError(f"Column '{cells.name}' holds text ({examples}) where numbers are expected. {remedy}")
 
 

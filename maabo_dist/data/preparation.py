@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from maabo_dist._util.text import counted, listed, quoted, suggestion
+from maabo_dist._util.text import format_count, format_list, format_names, suggestion
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import TableEncoder, check_unique, features_of, with_text_names
 from maabo_dist.data.target import encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
-FEWEST_ROWS = 10
+MIN_ROWS = 10
 
 Matrix = npt.NDArray[np.float64]
 
@@ -67,7 +67,9 @@ def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> p
         raise DatasetError(f"The array has the shape {array.shape}. Give one of two dimensions, rows × columns.")
     columns = [f"x{place}" for place in range(array.shape[1])] if names is None else [str(name) for name in names]
     if len(columns) != array.shape[1]:
-        raise DatasetError(f"The array has {counted(array.shape[1], 'column')}; {len(columns):,} names were given.")
+        raise DatasetError(
+            f"The array has {format_count(array.shape[1], 'column')}; {len(columns):,} names were given."
+        )
     # An array of objects hides numbers that pandas finds again.
     return pd.DataFrame(array, columns=columns).infer_objects()
 
@@ -83,7 +85,9 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
 
 def _checked_target(names: list[str], settings: TableSettings) -> str:
     if settings.target is None:
-        raise DatasetError(f"No target is given. Name the class column with --target. The columns are {quoted(names)}.")
+        raise DatasetError(
+            f"No target is given. Name the class column with --target. The columns are {format_names(names)}."
+        )
     _check_known("--target", (settings.target,), names)
     for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
         if settings.target in listing:
@@ -103,7 +107,7 @@ def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) 
     rows = np.arange(len(frame), dtype=np.int64)
     if settings.impute == "drop":
         rows = rows[frame[used].notna().to_numpy().all(axis=1)]
-    if len(rows) < FEWEST_ROWS:
+    if len(rows) < MIN_ROWS:
         raise DatasetError(_too_few_rows(len(rows), len(frame) - len(rows)))
     return rows
 
@@ -111,7 +115,7 @@ def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) 
 def _too_few_rows(left: int, dropped: int) -> str:
     why = f" after --impute drop left out {dropped:,} with missing cells" if dropped else ""
     remedy = "Use --impute median, or leave out the columns with most missing cells." if dropped else "Give more rows."
-    return f"The table has {counted(left, 'row')}{why}; at least {FEWEST_ROWS} are needed to split it. {remedy}"
+    return f"The table has {format_count(left, 'row')}{why}; at least {MIN_ROWS} are needed to split it. {remedy}"
 
 
 def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
@@ -156,14 +160,14 @@ def _dropping_notes(rows: int, kept: int) -> list[str]:
 
 
 def _constant_notes(names: list[str]) -> list[str]:
-    return [f"Left out {counted(len(names), 'constant feature')}: {quoted(names)}."] if names else []
+    return [f"Left out {format_count(len(names), 'constant feature')}: {format_names(names)}."] if names else []
 
 
 def _twin_notes(pairs: list[tuple[str, str]]) -> list[str]:
     if not pairs:
         return []
-    equal = listed([f"{name!r} (as {first!r})" for name, first in pairs])
-    return [f"Left out {counted(len(pairs), 'feature')} with the same content as another: {equal}."]
+    equal = format_list([f"{name!r} (as {first!r})" for name, first in pairs])
+    return [f"Left out {format_count(len(pairs), 'feature')} with the same content as another: {equal}."]
 
 
 def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
@@ -171,10 +175,10 @@ def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> li
     texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
     notes = []
     if numbers:
-        shown = listed([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
+        shown = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
         notes.append(f"Filled in missing cells by the column's {settings.impute}: {shown}.")
     if texts:
-        shown = listed([f"{missing:,} of {column!r}" for column, missing in texts.items()])
+        shown = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
         notes.append(f"Missing cells of text columns belong to no level: {shown}.")
     return notes
 

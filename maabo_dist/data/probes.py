@@ -21,7 +21,7 @@ class _Purpose(IntEnum):
     WHICH_ROWS = 101
 
 
-def with_probes(columns: Columns, count: int, seed: int) -> Columns:
+def add_probes(columns: Columns, count: int, seed: int) -> Columns:
     """The columns and `count` probes: copies of distinct columns, of each one more when all have been copied.
 
     The draws are the project's own, so that any machine derives the same table.
@@ -45,7 +45,7 @@ def with_probes(columns: Columns, count: int, seed: int) -> Columns:
     )
 
 
-def without_probes(columns: Columns) -> Columns:
+def remove_probes(columns: Columns) -> Columns:
     """The columns of the table alone."""
     own = columns.count - int(probe_mask(columns).sum())
     if own == columns.count:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from maabo_dist._util.text import counted, listed, quoted
+from maabo_dist._util.text import format_count, format_list, format_names
 from maabo_dist.errors import DatasetError
 
 MISSING_TEXTS = (
@@ -37,7 +37,7 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
     check_readable(path)
     kind = extension(path)
     if kind in SEPARATORS:
-        return _read_delimited(path, separator_of(header_line(path), kind), na_values)
+        return _read_delimited(path, find_separator(header_line(path), kind), na_values)
     return _without_texts(_read_binary(path, kind), na_values)
 
 
@@ -74,7 +74,7 @@ def _to_frame(path: Path, table: Any) -> pd.DataFrame:
     names: list[str] = table.column_names
     _check_names(path, names)
     if table.num_rows == 0:
-        raise DatasetError(f"{path} has {counted(len(names), 'column')} and no rows. Give a file with rows.")
+        raise DatasetError(f"{path} has {format_count(len(names), 'column')} and no rows. Give a file with rows.")
     frame: pd.DataFrame = table.to_pandas()
     return frame.reset_index(drop=True)
 
@@ -83,12 +83,14 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
     nameless = [str(place) for place, name in enumerate(names, start=1) if not name.strip()]
     if nameless:
         raise DatasetError(
-            f"{path}: column {listed(nameless)} of {len(names):,} has no name. Name it in the header, or leave it out "
-            "(pandas writes such a column for row numbers unless told index=False)."
+            f"{path}: column {format_list(nameless)} of {len(names):,} has no name. Name it in the header, or leave it "
+            "out (pandas writes such a column for row numbers unless index=False is given)."
         )
     twice = [name for name, uses in Counter(names).items() if uses > 1]
     if twice:
-        raise DatasetError(f"{path}: more than one column is called {quoted(twice)}. Rename or remove the others.")
+        raise DatasetError(
+            f"{path}: more than one column is called {format_names(twice)}. Rename or remove the others."
+        )
 
 
 def _read_binary(path: Path, kind: str) -> pd.DataFrame:
@@ -168,14 +170,14 @@ def header_line(path: Path) -> bytes:
     return header
 
 
-def separator_of(header: bytes, kind: str) -> str:
+def find_separator(header: bytes, kind: str) -> str:
     """The extension's, or for a CSV file without commas in its header the one that cuts the header into most names."""
-    if kind != ".csv" or b"," in unquoted(header):
+    if kind != ".csv" or b"," in outside_quotes(header):
         return SEPARATORS[kind]
-    return max(",;\t|", key=lambda separator: unquoted(header).count(separator.encode()))
+    return max(",;\t|", key=lambda separator: outside_quotes(header).count(separator.encode()))
 
 
-def unquoted(line: bytes) -> bytes:
+def outside_quotes(line: bytes) -> bytes:
     """What stands outside quotation marks."""
     return b"".join(line.split(b'"')[::2])
 
@@ -220,7 +222,7 @@ def _ragged_row(path: Path, separator: str) -> str | None:
             expected = expected or len(row)
             if row and len(row) != expected:
                 return (
-                    f"{path}: line {start:,} has {counted(len(row), 'field')}, and the header has {expected:,}. "
+                    f"{path}: line {start:,} has {format_count(len(row), 'field')}, and the header has {expected:,}. "
                     "Correct the line; a field that holds the separator or a line break needs quotation marks."
                 )
             start = rows.line_num + 1

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.text import counted, quoted
+from maabo_dist._util.text import format_count, format_names
 from maabo_dist.errors import DatasetError
 
 Rows = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ def _cut(
     count = ceil(share * len(rows))
     if not 0 < count < len(rows):
         raise DatasetError(
-            f"{option} {share:g} takes {count:,} of {counted(len(rows), 'row')} and leaves {len(rows) - count:,}; "
+            f"{option} {share:g} takes {count:,} of {format_count(len(rows), 'row')} and leaves {len(rows) - count:,}; "
             f"no part may be empty. Give another {option} or more rows."
         )
     rng = np.random.RandomState(seed)
@@ -70,14 +70,14 @@ def _check_strata(labels: Labels, count: int, share: float, names: list[str], *,
     single = [name for name, size in zip(names, sizes, strict=True) if size == 1]
     if single:
         raise DatasetError(
-            f"--stratify needs 2 rows of every class at {option}; there is only 1 of {quoted(single)}. "
+            f"--stratify needs 2 rows of every class at {option}; there is only 1 of {format_names(single)}. "
             "Leave --stratify out, or leave out the rows of that class."
         )
     smaller, classes = min(count, len(labels) - count), np.count_nonzero(sizes)
     if smaller < classes:
         raise DatasetError(
-            f"--stratify cannot cut {option} {share:g} off {counted(len(labels), 'row')}: a part of "
-            f"{counted(smaller, 'row')} cannot hold {classes} classes. "
+            f"--stratify cannot cut {option} {share:g} off {format_count(len(labels), 'row')}: a part of "
+            f"{format_count(smaller, 'row')} cannot hold {classes} classes. "
             f"Leave --stratify out or give another {option}."
         )
 
@@ -115,6 +115,6 @@ def _check_classes(labels: Labels, seed: int, names: list[str]) -> None:
     present = np.unique(labels)
     if len(present) < 2:
         raise DatasetError(
-            f"All {counted(len(labels), 'training row')} are of class {names[present[0]]!r} with split seed {seed}. "
-            "Use --stratify, another --split-seed or more rows."
+            f"All {format_count(len(labels), 'training row')} are of class {names[present[0]]!r} with split seed "
+            f"{seed}. Use --stratify, another --split-seed or more rows."
         )

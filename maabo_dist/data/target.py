@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from maabo_dist._util.text import counted, quoted
+from maabo_dist._util.text import format_count, format_names
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
-MOST_NUMERIC_CLASSES = 20
+MAX_NUMERIC_CLASSES = 20
 """A numeric target with more distinct values than this is a quantity, not a class."""
-MOST_CLASSES = 100
+MAX_CLASSES = 100
 
 _CUT_REMEDY = "Make classes of it with --target-above mean or --target-quantiles 3."
 
@@ -36,7 +36,7 @@ def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
     missing = int(cells.isna().sum())
     if missing:
         raise DatasetError(
-            f"Target column '{cells.name}' is missing in {missing:,} of {counted(len(cells), 'row')}. "
+            f"Target column '{cells.name}' is missing in {missing:,} of {format_count(len(cells), 'row')}. "
             "Fill them in, or leave out every row with a missing cell by --impute drop."
         )
     target = _encode(cells, settings)
@@ -60,17 +60,17 @@ def _quantity(cells: pd.Series, is_number: bool, option: str) -> Numbers:
     if is_number:
         return finite_numbers(cells, remedy="Correct them or leave their rows out.")
     raise DatasetError(
-        f"{option} needs a numeric target; column '{cells.name}' holds {quoted(levels(cells).texts)}. "
+        f"{option} needs a numeric target; column '{cells.name}' holds {format_names(levels(cells).texts)}. "
         f"Leave {option} out, or convert the column to numbers."
     )
 
 
 def _whole_numbers(name: str, values: Numbers) -> Target:
     distinct, labels = np.unique(values, return_inverse=True)
-    if len(distinct) > MOST_NUMERIC_CLASSES or np.any(distinct % 1):
+    if len(distinct) > MAX_NUMERIC_CLASSES or np.any(distinct % 1):
         raise DatasetError(
-            f"Target column '{name}' is numeric with {counted(len(distinct), 'distinct value')}; a class is text or at "
-            f"most {MOST_NUMERIC_CLASSES} whole numbers. {_CUT_REMEDY}"
+            f"Target column '{name}' is numeric with {format_count(len(distinct), 'distinct value')}; a class is text "
+            f"or at most {MAX_NUMERIC_CLASSES} whole numbers. {_CUT_REMEDY}"
         )
     return Target(labels.astype(np.int32), tuple(str(int(value)) for value in distinct), name)
 
@@ -122,9 +122,9 @@ def _check_class_count(cells: pd.Series, target: Target) -> None:
         raise DatasetError(
             f"Target column '{cells.name}' has 1 class ({target.classes[found[0]]!r}); mining needs at least 2."
         )
-    if len(found) > MOST_CLASSES:
+    if len(found) > MAX_CLASSES:
         raise DatasetError(
-            f"Target column '{cells.name}' has {len(found):,} classes, such as {quoted(target.classes)}; at most "
-            f"{MOST_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or convert "
+            f"Target column '{cells.name}' has {len(found):,} classes, such as {format_names(target.classes)}; at most "
+            f"{MAX_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or convert "
             "it to numbers and use --target-above."
         )

@@ -12,7 +12,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.screens.pairs import Screen, screen
+from maabo_dist.screens.pairs import Screen, compute_screen
 from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -116,17 +116,17 @@ def mine(
     result = conclude(study, pool, stopped, clock() - started)
     return replace(
         result,
-        forest=Forest.joined(forests) if keep_trees else None,
+        forest=Forest.concatenate(forests) if keep_trees else None,
         records=result.records if keep_records else None,
     )
 
 
 def _screen(study: Study, jobs: int) -> Screen:
     if jobs == 1:
-        return screen(study.columns, study.split, study.table.root_scores)
+        return compute_screen(study.columns, study.split, study.table.root_scores)
     with ThreadPoolExecutor(jobs) as pool:
         pieces = jobs * PIECES_PER_THREAD
-        return screen(study.columns, study.split, study.table.root_scores, pool=pool, pieces=pieces)
+        return compute_screen(study.columns, study.split, study.table.root_scores, pool=pool, pieces=pieces)
 
 
 def _drive(run: SearchRun, study: Study, jobs: int, after_batch: Callable[[Forest], StopReason | None]) -> StopReason:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.report.exports import to_csv
@@ -98,5 +98,5 @@ def run_record(document: ResultDocument, run: Mapping[str, Any]) -> dict[str, An
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())

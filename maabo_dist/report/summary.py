@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import (
     DatasetInfo,
     DroppingInfo,
@@ -64,7 +64,7 @@ def search_text(document: ResultDocument) -> str:
     search = document.search
     share = share_text(search.trees, document.space.size)
     return (
-        f"{counted(search.trees, 'tree')} ({share} of the space) in {search.seconds:.1f} s, "
+        f"{format_count(search.trees, 'tree')} ({share} of the space) in {search.seconds:.1f} s, "
         f"{search.strategy}, seed {document.settings['seed']}, best F1 {best_score_text(search)}"
     )
 
@@ -76,7 +76,7 @@ def best_score_text(search: SearchInfo) -> str:
 
 def dropping_text(dropping: DroppingInfo, level: float) -> str:
     """What was dropped for lack of support."""
-    conditions, leaves = counted(dropping.conditions, "condition"), "leaf" if dropping.leaves == 1 else "leaves"
+    conditions, leaves = format_count(dropping.conditions, "condition"), "leaf" if dropping.leaves == 1 else "leaves"
     return f"{conditions} without support (p > {level:g}), {dropping.leaves:,} {leaves} unreliable without them"
 
 
@@ -95,7 +95,7 @@ def repeats_text(repeats: RepeatsRecord) -> str:
     if not repeats.done:
         return "none was completed"
     own = sum(entry.rule is not None for entry in repeats.consensus)
-    others = counted(len(repeats.consensus) - own, "other")
+    others = format_count(len(repeats.consensus) - own, "other")
     return (
         f"{repeats.done:,}, on {repeats.rows:,} rows each; {own:,} of these rules, and {others}, "
         f"come back in at least {100 * repeats.threshold:g} % of them"
@@ -133,7 +133,7 @@ def funnel_texts(funnel: FunnelCounts) -> list[str]:
         f"{funnel.pure:,} pure enough",
         f"{funnel.distinct:,} distinct",
         *([f"{funnel.supported:,} supported"] if funnel.supported != funnel.distinct else []),
-        counted(funnel.rules, "rule"),
+        format_count(funnel.rules, "rule"),
     ]
 
 

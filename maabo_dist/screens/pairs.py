@@ -196,8 +196,8 @@ def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -
     features[place, 0], features[place, 1] = f, g
 
 
-MOST_PAIRS = 200
-FEWEST_PAIRS = 10
+MAX_PAIRS = 200
+MIN_PAIRS = 10
 """So many pairs are tried even if they might be chance."""
 LN_2 = 0.6931471805599453
 
@@ -212,14 +212,14 @@ class Screen:
     """(pairs, 2): those that tell more together than apart."""
 
     @classmethod
-    def of(cls, single: npt.NDArray[np.float64], pairs: Pairs, classes: int) -> "Screen":
+    def from_scores(cls, single: npt.NDArray[np.float64], pairs: Pairs, classes: int) -> "Screen":
         """From the scores of single splits and the strongest pairs."""
         order = np.argsort(-single, kind="stable").astype(np.int32)
-        count = max(FEWEST_PAIRS, int((pairs.strengths > chance_bar(len(single), classes)).sum()))
+        count = max(MIN_PAIRS, int((pairs.strengths > chance_bar(len(single), classes)).sum()))
         return cls(order, pairs.features[:count])
 
 
-def screen(
+def compute_screen(
     columns: Columns,
     split: Split,
     single: npt.NDArray[np.float64],
@@ -228,8 +228,8 @@ def screen(
     pieces: int = 1,
 ) -> Screen:
     """Screen the training rows. `single` are the scores of each feature's best split, a training table's."""
-    pairs = screen_pairs(BitTable.build(columns, split), MOST_PAIRS, pool=pool, pieces=pieces)
-    return Screen.of(single, pairs, len(columns.classes))
+    pairs = screen_pairs(BitTable.build(columns, split), MAX_PAIRS, pool=pool, pieces=pieces)
+    return Screen.from_scores(single, pairs, len(columns.classes))
 
 
 def chance_bar(features: int, classes: int) -> float:

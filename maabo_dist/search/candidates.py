@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
-from maabo_dist._util.subset_rows import widened
+from maabo_dist._util.subset_rows import widen
 from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
 from maabo_dist.search.subset_index import ProposedOfSize, ProposedSubsets, distinct
 
@@ -56,7 +56,7 @@ class CandidateSampler:
         else:
             blocks = [iter(self._shared(count, proposed, draw_size))]
         for block in chain.from_iterable(blocks):
-            yield widened(block, self._space.width)
+            yield widen(block, self._space.width)
 
     def _shared(self, count: int, proposed: ProposedSubsets, draw_size: _DrawSize) -> list[Subsets]:
         """Draw even shares of each size. That a size has fewer than its share turns out when it is drawn."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
-from maabo_dist._util.subset_rows import rows_by_size, widened
+from maabo_dist._util.subset_rows import rows_by_size, widen
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
 
@@ -81,7 +81,7 @@ class HintSampler:
 
     def _take_turns(self, parts: Sequence[Subsets]) -> Subsets:
         """The first of each part, then the second of each, and so on."""
-        return _interleave([widened(part, self._width) for part in parts])
+        return _interleave([widen(part, self._width) for part in parts])
 
 
 class SizeHints:

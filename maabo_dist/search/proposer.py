@@ -108,7 +108,7 @@ class SubsetProposer:
         )
 
     @classmethod
-    def restored(
+    def restore(
         cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState, screen: Screen | None = None
     ) -> "SubsetProposer":
         """A proposer that goes on where the saved one stood."""

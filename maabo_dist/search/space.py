@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist._util.subset_rows import widened
+from maabo_dist._util.subset_rows import widen
 from maabo_dist.errors import SearchError
 
 Subsets = npt.NDArray[np.int32]
@@ -47,7 +47,7 @@ class SubsetSpace:
         blocks = [np.empty((0, self.width), np.int32)]
         for part in self.parts:
             if length > 0 and start < part.count:
-                blocks.append(widened(part.block(start, length), self.width))
+                blocks.append(widen(part.block(start, length), self.width))
                 length -= len(blocks[-1])
             start = max(0, start - part.count)
         return np.concatenate(blocks)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
-from maabo_dist._util.subset_rows import rows_by_size, widened
+from maabo_dist._util.subset_rows import rows_by_size, widen
 from maabo_dist.search.space import Subsets
 
 EMPTY = -1
@@ -99,7 +99,7 @@ class ProposedOfSize:
 
     def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
         """Return for each subset whether it was proposed."""
-        return self.proposed.contains(widened(subsets, self.proposed.rows.shape[1]))
+        return self.proposed.contains(widen(subsets, self.proposed.rows.shape[1]))
 
 
 def distinct(subsets: Subsets) -> Subsets:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.subset_rows import well_formed
+from maabo_dist._util.subset_rows import is_well_formed
 from maabo_dist.errors import SearchError
 from maabo_dist.trees import growth
 from maabo_dist.trees.forest import Forest, empty_forest
@@ -41,8 +41,8 @@ def depth_search(
     if not blocks:
         return empty_forest(subsets.shape[1], max_depth, len(table.totals))
     if pool is None or len(blocks) == 1:
-        return Forest.joined([_grow(table, block, max_depth, whole) for block in blocks])
-    return Forest.joined(list(pool.map(lambda block: _grow(table, block, max_depth, whole), blocks)))
+        return Forest.concatenate([_grow(table, block, max_depth, whole) for block in blocks])
+    return Forest.concatenate(list(pool.map(lambda block: _grow(table, block, max_depth, whole), blocks)))
 
 
 def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.int32]:
@@ -54,20 +54,20 @@ def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.
         raise SearchError(
             f"A subset names feature {subsets.max()} or {subsets.min()}; the table has 0 … {features - 1}."
         )
-    if not well_formed(subsets):
+    if not is_well_formed(subsets):
         raise SearchError("A subset's feature indices must ascend; only the last may be repeated.")
     return np.ascontiguousarray(subsets, dtype=np.int32)
 
 
 def _cut(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int) -> list[npt.NDArray[np.int32]]:
-    by_nodes = PIECE_NODES // growth.most_nodes(rows, max_depth)
+    by_nodes = PIECE_NODES // growth.max_nodes(rows, max_depth)
     by_cells = PIECE_CELLS // (rows * subsets.shape[1] * max_depth)
     length = max(1, min(-(-len(subsets) // pieces), by_nodes, by_cells))
     return [subsets[start : start + length] for start in range(0, len(subsets), length)]
 
 
 def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, whole: bool) -> Forest:
-    room = len(subsets) * growth.most_nodes(table.entries.shape[1], max_depth)
+    room = len(subsets) * growth.max_nodes(table.entries.shape[1], max_depth)
     block = growth.Block(
         scores=np.empty((len(subsets), max_depth)),
         depths=np.empty(len(subsets), np.int32),
@@ -77,7 +77,7 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, 
         left=np.empty(room, np.int32),
         counts=np.empty((room, len(table.totals)), np.int32),
     )
-    roots, turns = growth.roots_of(table.root_scores, subsets)
+    roots, turns = growth.find_roots(table.root_scores, subsets)
     used = growth.grow_block(table, subsets, roots, turns, max_depth, whole, block)
     return Forest(
         subsets=subsets,

@@ -95,7 +95,7 @@ class Forest:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence["Forest"]) -> "Forest":
+    def concatenate(cls, parts: Sequence["Forest"]) -> "Forest":
         """One forest of all parts, in order."""
         if len(parts) == 1:
             return parts[0]

@@ -131,7 +131,7 @@ def root_splits(
     return scores, cuts
 
 
-def roots_of(
+def find_roots(
     root_scores: npt.NDArray[np.float64], subsets: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The feature that splits the root of each subset's tree (LEAF where none does), and the subsets root by root."""
@@ -146,10 +146,10 @@ def roots_of(
 def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int, whole: bool, block: Block) -> int:
     """Grow and score one tree per row of `subsets`, keep each at its best depth, or whole; returns the nodes used.
 
-    The block has room for `most_nodes` nodes per subset. `roots` and `turns` come from `roots_of`.
+    The block has room for `max_nodes` nodes per subset. `roots` and `turns` come from `find_roots`.
     """
     rows, classes = table.entries.shape[1], len(table.totals)
-    most = most_nodes(rows, max_depth)
+    most = max_nodes(rows, max_depth)
     grown = _grown(most, classes, max_depth)
     scratch = _scratch(rows, classes)
     first = _first_level(table, subsets)
@@ -184,7 +184,7 @@ def _width(subset: npt.NDArray[np.int32]) -> int:
 
 
 @kernel
-def most_nodes(rows: int, max_depth: int) -> int:
+def max_nodes(rows: int, max_depth: int) -> int:
     """No tree of this depth on this many rows has more nodes."""
     return min((1 << (max_depth + 1)) - 1, 2 * rows - 1)
 

@@ -93,7 +93,7 @@ class TrainingTable(NamedTuple):
             root_cuts=_plain(cuts),
         )
 
-    def with_leaves_of(self, rows: int) -> "TrainingTable":
+    def with_min_samples_leaf(self, rows: int) -> "TrainingTable":
         """The same for trees whose leaves keep at least so many training rows; what `build` would give, but quicker."""
         scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))

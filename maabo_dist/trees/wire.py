@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist._util.jit import kernel
 from maabo_dist.errors import FormatError
 from maabo_dist.trees.forest import Forest, failed_forest
@@ -194,7 +194,7 @@ Frame = tuple[npt.NDArray[np.int32], bytes]
 def write_segment(path: Path, frames: Iterable[Frame]) -> str:
     """Write a segment, whole or not at all; returns the digest of the file, which names it."""
     digest = sha256()
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         for piece in _pieces(frames):
             digest.update(piece)
             file.write(piece)
@@ -207,10 +207,10 @@ def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
     for forest in _frames(path, max_depth, classes):
         gathered.append(forest)
         if sum(map(len, gathered)) >= GATHERED:
-            yield Forest.joined(gathered)
+            yield Forest.concatenate(gathered)
             gathered = []
     if gathered:
-        yield Forest.joined(gathered)
+        yield Forest.concatenate(gathered)
 
 
 def read_frames(

@@ -198,7 +198,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         if not job.screening.finished:
             return False
         study = job.prepared.study
-        screen = Screen.of(study.table.root_scores, job.screening.best, len(study.columns.classes))
+        screen = Screen.from_scores(study.table.root_scores, job.screening.best, len(study.columns.classes))
         self._ledger.screens.write_screen(job.lease, now, pack_screen(screen), columns)
         facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.run_seconds(now)}
         logger.info("pairs screened", **job.log_fields, **facts)

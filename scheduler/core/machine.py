@@ -177,7 +177,7 @@ class JobMachine:
         oldest = self._batches.get(self.observed)
         if oldest is None or not oldest.complete:
             return False
-        self.run.observe(Forest.joined([oldest.forests[start] for start in sorted(oldest.forests)]))
+        self.run.observe(Forest.concatenate([oldest.forests[start] for start in sorted(oldest.forests)]))
         del self._batches[self.observed]
         self.outbox.forget_timeouts(lambda key: key.batch == self.observed)
         self.observed += 1

@@ -9,7 +9,7 @@ from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.blocks import count_pairs, pair_seconds
-from maabo_dist.screens.pairs import Screen, screen
+from maabo_dist.screens.pairs import Screen, compute_screen
 from maabo_dist.study import Study
 from scheduler.background import BackgroundThread
 from scheduler.ledger.leases import Lease
@@ -39,7 +39,7 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
     prepared = PreparedTable(cache.study(spec.dataset.fingerprint, spec.settings), None)
     study, features = prepared.study, prepared.study.columns.count
     if study.plan.screened and count_pairs(0, features, features) * prepared.pair_seconds < screen_seconds:
-        return PreparedTable(study, screen(study.columns, study.split, study.table.root_scores))
+        return PreparedTable(study, compute_screen(study.columns, study.split, study.table.root_scores))
     return prepared
 
 

@@ -11,7 +11,7 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
-from maabo_dist.screens.pairs import MOST_PAIRS, Screen
+from maabo_dist.screens.pairs import MAX_PAIRS, Screen
 from maabo_dist.screens.wire import unpack_pairs, unpack_screen
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
@@ -59,14 +59,14 @@ def _open_screening(
         seconds = pair_seconds * (features * (features - 1) // 2)
         rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
         ledger.screens.write_blocks(lease, now, rows)
-    screening = Screening(features, [(block.start, block.stop) for block in rows], MOST_PAIRS)
+    screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
     job = ScreeningJob(
         lease, row.spec, prepared.study.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds)
     )
     for written in rows:
         block = screening.block(written.start, written.stop)
         if block is not None and written.pairs is not None:
-            screening.accept(block, unpack_pairs(written.pairs, block.start, block.stop, features, MOST_PAIRS))
+            screening.accept(block, unpack_pairs(written.pairs, block.start, block.stop, features, MAX_PAIRS))
             job.speed.observe(block.size, written.seconds)
         elif block is not None and written.attempt is not None:
             screening.adopt(block, written.attempt, now)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, LargeBinary, Table, insert, select
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist._version import __version__
 from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError, check_name, figures_name
 from maabo_dist.data.columns import Columns
@@ -106,7 +106,7 @@ class Kept:
 def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: Path) -> Kept:
     """Write jobs to a file, whole or not at all."""
     wanted, rows = tuple(dict.fromkeys(jobs)), 0
-    with replacing(target) as file, TemporaryDirectory(dir=target.parent, prefix=".backup-") as scratch:
+    with atomic_write(target) as file, TemporaryDirectory(dir=target.parent, prefix=".backup-") as scratch:
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
             _add(archive, HEAD, _head(wanted), Path(scratch))

@@ -42,7 +42,7 @@ class Search:
             if (subsets := run.propose()) is not None:
                 waiting.append(subsets)
             else:
-                run.observe(Forest.joined([self.tree(subset, poison) for subset in waiting.pop(0)]))
+                run.observe(Forest.concatenate([self.tree(subset, poison) for subset in waiting.pop(0)]))
         return conclude(self.study, pool, run.reason, 0.0).digest
 
     def tree(self, subset, poison):

@@ -11,14 +11,14 @@ import pytest
 from maabo_dist.contract.conditions import Op
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.preparation import prepare
-from maabo_dist.data.probes import with_probes
+from maabo_dist.data.probes import add_probes
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import conclude
 from maabo_dist.report import figures as module
 from maabo_dist.report.figures import coverage as covering
 from maabo_dist.report.figures import figures_of, make_figures, search
-from maabo_dist.report.figures.histograms import MOST_CLASSES, ClassGroups
+from maabo_dist.report.figures.histograms import MAX_CLASSES, ClassGroups
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.settings import MiningSettings, TableSettings
@@ -248,7 +248,7 @@ def test_the_rules_found_are_counted_by_the_trees_they_came_from(made):
 def test_probes_are_never_named():
     columns, result = mined(probes=5)
     figures = figures_of(result, columns)
-    probes = {feature.name for feature in with_probes(columns, 5, result.settings.seed).features[columns.count :]}
+    probes = {feature.name for feature in add_probes(columns, 5, result.settings.seed).features[columns.count :]}
 
     assert not any(json.dumps(name)[1:-1] in json.dumps(figures) for name in probes)
 
@@ -300,5 +300,5 @@ def test_rare_classes_are_counted_together():
     groups = ClassGroups.of(totals)
 
     assert groups.counts(totals[None]).tolist() == [[*range(40, 17, -1), sum(range(18))]]
-    assert len(groups.named([f"c{place}" for place in range(40)])) == MOST_CLASSES
+    assert len(groups.named([f"c{place}" for place in range(40)])) == MAX_CLASSES
     assert groups.named([f"c{place}" for place in range(40)])[-1] is None

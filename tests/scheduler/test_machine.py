@@ -48,7 +48,7 @@ def study():
 
 def grow(subsets, bad=NOBODY):
     """What workers find; subsets that are bad have no tree."""
-    return Forest.joined([tree_of(subset, subset in bad) for subset in map(tuple, subsets.tolist())])
+    return Forest.concatenate([tree_of(subset, subset in bad) for subset in map(tuple, subsets.tolist())])
 
 
 @cache

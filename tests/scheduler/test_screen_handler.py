@@ -15,7 +15,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.screens.bits import BitTable
-from maabo_dist.screens.pairs import MOST_PAIRS, screen, screen_block
+from maabo_dist.screens.pairs import MAX_PAIRS, compute_screen, screen_block
 from maabo_dist.screens.wire import pack_pairs, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
@@ -88,7 +88,7 @@ class Worker:
             client.xadd(results_stream(self.cluster, self.job), {SCREEN_HEADER: header.model_dump_json(), BODY: body})
 
     def answer(self, block):
-        self.say(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MOST_PAIRS)))
+        self.say(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS)))
 
     def answer_all(self):
         """Until the search has begun."""
@@ -99,7 +99,7 @@ class Worker:
 
 def test_a_screen_of_all_blocks_is_that_of_one_process(cluster, tmp_path):
     table = TrainingTable.build(columns(), split())
-    expected = screen(columns(), split(), table.root_scores)
+    expected = compute_screen(columns(), split(), table.root_scores)
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         blocks = len(worker.sent()) and len(ledger.screens.blocks(worker.job))

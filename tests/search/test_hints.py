@@ -144,7 +144,7 @@ def test_a_screened_search_begins_with_the_whole_core(batch):
 def test_a_screened_search_goes_on_from_its_state():
     plan, proposer, _ = a_screened_search()
 
-    restored = SubsetProposer.restored(WIDE, plan, proposer.state(), SCREEN)
+    restored = SubsetProposer.restore(WIDE, plan, proposer.state(), SCREEN)
 
     assert np.array_equal(restored.suggest(15), proposer.suggest(15))
 

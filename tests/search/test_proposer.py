@@ -266,7 +266,7 @@ def test_a_restored_proposer_goes_on_identically_from_every_step(options):
     found, states = go_on(SubsetProposer(mining, plan), [], 16)
 
     for step, (state, waiting) in enumerate(states):
-        again, _ = go_on(SubsetProposer.restored(mining, plan, state), waiting, 16 - step)
+        again, _ = go_on(SubsetProposer.restore(mining, plan, state), waiting, 16 - step)
         assert again == found[step:]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist._util import draws
-from maabo_dist._util.subset_rows import members, sizes_of, well_formed, widened
+from maabo_dist._util.subset_rows import is_well_formed, members, sizes_of, widen
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search import maa, tally
 from maabo_dist.search.candidates import CandidateSampler, even_shares
@@ -51,14 +51,14 @@ def test_a_row_says_which_features_a_subset_has(subsets):
 
     assert named(rows) == subsets
     assert sizes_of(rows).tolist() == [len(subset) for subset in subsets]
-    assert well_formed(rows)
+    assert is_well_formed(rows)
     for subset, row in zip(subsets, rows, strict=True):
-        assert widened(np.array([subset], np.int32), 6).tolist() == [row.tolist()]
+        assert widen(np.array([subset], np.int32), 6).tolist() == [row.tolist()]
 
 
 @pytest.mark.parametrize("row", [(1, 0, 0), (0, 0, 1), (2, 3, 1)])
 def test_rows_that_fall_or_repeat_another_feature_than_the_last_are_not_well_formed(row):
-    assert not well_formed(np.array([row, (0, 1, 2)]))
+    assert not is_well_formed(np.array([row, (0, 1, 2)]))
 
 
 # The space, and what is drawn from it.
@@ -291,7 +291,7 @@ def test_a_restored_proposer_goes_on_identically():
         tell(proposer, proposer.suggest(4), scores)
     pending = proposer.suggest(4)
 
-    restored = SubsetProposer.restored(MiningSettings(seed=3), plan, proposer.state())
+    restored = SubsetProposer.restore(MiningSettings(seed=3), plan, proposer.state())
 
     for _ in range(4):
         for each in (proposer, restored):
@@ -314,7 +314,7 @@ def test_hints_have_every_size_and_are_well_formed(sizes):
 
     for rows in (seeds, completions, near):
         assert rows.shape[1] == sizes[-1]
-        assert well_formed(rows)
+        assert is_well_formed(rows)
         assert len(rows) >= 60
     assert {*sizes_of(seeds).tolist()} == {*sizes_of(near).tolist()} == {*sizes}
     assert {*sizes_of(completions).tolist()} == {*sizes} - {1}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
-from maabo_dist._util.subset_rows import widened
+from maabo_dist._util.subset_rows import widen
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
@@ -91,7 +91,7 @@ def test_a_repeated_last_feature_changes_nothing_in_a_tree(seed):
     table = TrainingTable.build(columns, split, min_samples_leaf=int(rng.integers(1, 4)))
     depth = int(rng.integers(1, 7))
     parts = [factories.every_subset(6, size) for size in (1, 2, 3, 4)]
-    rows = np.concatenate([widened(part, 4) for part in parts])
+    rows = np.concatenate([widen(part, 4) for part in parts])
     order = rng.permutation(len(rows))
 
     together = depth_search(table, rows[order], depth)
@@ -456,7 +456,7 @@ def test_a_subset_gives_the_same_tree_in_any_company():
     subsets = factories.every_subset(6, 3)
     order = rng.permutation(len(subsets))
 
-    mixed = Forest.joined([depth_search(table, part, 4) for part in np.array_split(subsets[order], 5)])
+    mixed = Forest.concatenate([depth_search(table, part, 4) for part in np.array_split(subsets[order], 5)])
 
     for place, original in enumerate(order):
         assert mixed.scores[place].tolist() == whole.scores[original].tolist()

@@ -56,7 +56,7 @@ def test_joined_forests_hold_the_trees_of_all_parts_in_order():
     parts = [a_forest(seed) for seed in range(3)]
     parts.insert(1, empty_forest(2, 4, 2))
 
-    joined = Forest.joined(parts)
+    joined = Forest.concatenate(parts)
 
     assert len(joined) == sum(map(len, parts))
     for tree, expected in zip(joined, (tree for part in parts for tree in part), strict=True):
@@ -67,7 +67,7 @@ def test_joined_forests_hold_the_trees_of_all_parts_in_order():
 def test_one_part_joined_is_itself():
     forest = a_forest()
 
-    assert Forest.joined([forest]) is forest
+    assert Forest.concatenate([forest]) is forest
 
 
 @pytest.mark.parametrize("forest", [a_forest(1, classes=4), empty_forest(3, 5, 2)], ids=["trees", "no trees"])

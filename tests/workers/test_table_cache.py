@@ -8,7 +8,7 @@ import pytest
 from maabo_dist.cluster.store import MemoryStore, MissingArtifactError, StoreError
 from maabo_dist.cluster.table_cache import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
-from maabo_dist.data.probes import with_probes
+from maabo_dist.data.probes import add_probes
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.wire import write_segment
 from tests import factories
@@ -170,7 +170,7 @@ def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_pat
 
     found = [a_cache(store, tmp_path).columns(columns.fingerprint, PROBED) for _ in range(2)]
 
-    expected = with_probes(columns, 3, 1)
+    expected = add_probes(columns, 3, 1)
     assert [probed.fingerprint for probed in found] == [expected.fingerprint] * 2
     assert store.fetched == [f"columns/{columns.fingerprint}"]
     assert a_cache(store, tmp_path).training(columns.fingerprint, PROBED).root_scores.shape == (8,)

@@ -11,7 +11,7 @@ from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.split import Split
 from maabo_dist.rules.rule import Rule
 
-MOST_CLASSES = 24
+MAX_CLASSES = 24
 """Class counts that one picture holds."""
 
 
@@ -27,12 +27,12 @@ class ClassGroups:
     def of(cls, totals: npt.NDArray[np.int64]) -> "ClassGroups":
         """From the training rows of each class: the most frequent stay, in their order; the last group has the rest."""
         classes = len(totals)
-        if classes <= MOST_CLASSES:
+        if classes <= MAX_CLASSES:
             return cls(np.arange(classes), classes)
-        kept = np.sort(np.argsort(-totals, kind="stable")[: MOST_CLASSES - 1])
-        group = np.full(classes, MOST_CLASSES - 1)
+        kept = np.sort(np.argsort(-totals, kind="stable")[: MAX_CLASSES - 1])
+        group = np.full(classes, MAX_CLASSES - 1)
         group[kept] = np.arange(len(kept))
-        return cls(group, MOST_CLASSES)
+        return cls(group, MAX_CLASSES)
 
     def named(self, classes: Sequence[str]) -> list[str | None]:
         """The class of each group; None is the rest."""

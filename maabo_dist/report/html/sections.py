@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import ConsensusRecord, DatasetInfo, ResultDocument
 from maabo_dist.report.html.markup import Html, base_rates, element, funnel, joined
 from maabo_dist.report.summary import (
@@ -23,7 +23,7 @@ Fact = tuple[str, str, str]
 def title_text(document: ResultDocument) -> str:
     """`12 rules for survived`, `3 rules so far for survived`."""
     so_far = " so far" if document.running else ""
-    return f"{counted(len(document.rules), 'rule')}{so_far} for {document.dataset.target}"
+    return f"{format_count(len(document.rules), 'rule')}{so_far} for {document.dataset.target}"
 
 
 def header(document: ResultDocument) -> Html:

@@ -286,7 +286,7 @@ def best_leaf_size(columns: Columns, settings: MiningSettings, sizes: Sequence[i
     table = TrainingTable.build(columns, split_for(columns, settings), class_weight=settings.class_weight)
 
     def score(size: int) -> float:
-        return float(depth_search(table.with_leaves_of(size), everything, settings.max_depth).best_scores[0])
+        return float(depth_search(table.with_min_samples_leaf(size), everything, settings.max_depth).best_scores[0])
 
     return max(sorted(sizes), key=score)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.research.paper import printed
 from maabo_dist.research.paper.cases import (
     Case,
@@ -118,7 +118,7 @@ def _exp2_findings(results: Sequence[Result]) -> Findings:
         for arm, name in names.items()
         for noise in _EXP2_TABLE
     ]
-    seeds = counted(len(groups["maabo", NOISES[0]]), "seed")
+    seeds = format_count(len(groups["maabo", NOISES[0]]), "seed")
     comparison = Comparison(
         f"Experiment 2, {table}: {NOISE_TREES} trees, with added noise columns, {seeds}",
         ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise"),
@@ -173,7 +173,7 @@ def _app1_findings(results: Sequence[Result]) -> Findings:
         for noise in _APP1_TABLE
     ]
     comparison = Comparison(
-        f"Appendix 1, {table}: a single tree, with added noise columns, {counted(len(groups[0]), 'seed')}",
+        f"Appendix 1, {table}: a single tree, with added noise columns, {format_count(len(groups[0]), 'seed')}",
         ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise"),
         tuple(lines),
         (_APP1_NOTE,),
@@ -252,7 +252,7 @@ def _app3_findings(results: Sequence[Result]) -> Findings:
         for arm, name in _SAMPLES.items()
         for noise in (1, 10, 20)
     ]
-    seeds = counted(len(groups["all", NOISES[0]]), "seed")
+    seeds = format_count(len(groups["all", NOISES[0]]), "seed")
     comparison = Comparison(
         f"Appendix 3, {table}: {NOISE_TREES} trees, N_U = ⌊D/5⌋, {seeds}",
         ("candidates", "noise", "time", "of N_E → ∞", "… paper", "rules", "noise content", "rules with noise"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from maabo_dist._util.files import replacing
+from maabo_dist._util.files import atomic_write
 from maabo_dist.errors import SettingsError
 
 NOT_PRINTED = "not printed"
@@ -135,7 +135,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(content)
     except OSError as error:
         raise SettingsError(f"--out {str(path.parent)!r}: writing failed ({error.strerror}).") from error

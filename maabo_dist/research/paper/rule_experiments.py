@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import comb
 from statistics import median
 
-from maabo_dist._util.text import counted
+from maabo_dist._util.text import format_count
 from maabo_dist.research.paper import printed
 from maabo_dist.research.paper.cases import (
     Case,
@@ -109,7 +109,7 @@ def _exp1_comparison(table: str, counts: Mapping[tuple[str, int], list[float]], 
         whole = mean(counts["all", everything])
         share = f"{100 * mean(counts['maabo', half]) / whole:.0f} % of the rules" if whole else "–"
         lines.append(("B of A", str(half), share, paper.get("half", NOT_PRINTED)))
-    seeds = counted(len(counts["all", everything]), "seed")
+    seeds = format_count(len(counts["all", everything]), "seed")
     title = f"Experiment 1, {table}: rules extracted, mean ± 0.5 std of {seeds}"
     return Comparison(title, ("arm", "trees", "ours", "paper"), tuple(lines))
 
@@ -195,7 +195,7 @@ def _sizes(groups: TableOutcomes) -> Comparison:
         paper = printed.SIZES.get((table, arm), (NOT_PRINTED, NOT_PRINTED))
         trees = str(outcomes[0].trees)
         lines.append((_TITLES[table], ARMS[arm], trees, leaves, str(paper[0]), rules, str(paper[1])))
-    seeds = counted(max(map(len, groups.values())), "seed")
+    seeds = format_count(max(map(len, groups.values())), "seed")
     return Comparison(
         "Experiment 3: leaf nodes and extracted rules",
         ("dataset", "arm", "trees", "leaves, ours", "leaves, paper", "rules, ours", "rules, paper"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from maabo_dist._util.text import listed
+from maabo_dist._util.text import format_list
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
@@ -120,5 +120,5 @@ def _missing_columns(names: Iterable[str]) -> str:
     present = set(names)
     tables = {"Titanic": (*_TITANIC, "survived"), "Boston housing": (*_BOSTON, "price")}
     missing = {title: [name for name in columns if name.lower() not in present] for title, columns in tables.items()}
-    reasons = "; ".join(f"for {title} it lacks {listed(columns)}" for title, columns in missing.items())
+    reasons = "; ".join(f"for {title} it lacks {format_list(columns)}" for title, columns in missing.items())
     return f"it has the columns of none of the paper's tables: {reasons}. Rename its columns, or give another file."
