@@ -8,10 +8,11 @@ import click
 
 from maabo_dist._util.files import atomic_write
 from maabo_dist.cli.options import SectionedCommand, given_settings, section_option, settings_options
+from maabo_dist.console.tables import NOTHING, Column, print_table
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.recipe import Recipe
 
-# `maabo --help` imports this module: pandas, pyarrow and rich are imported by the functions that need them.
+# `maabo --help` imports this module: pandas and pyarrow are imported by the functions that need them.
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -65,17 +66,17 @@ def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) -> int:
     """Score RULES, the output of mine --json, against TRUTH, which generate wrote."""
-    from maabo_dist.contract.result import ResultDocument
     from maabo_dist.data.readers import read_table
+    from maabo_dist.report.run_folder import read_run
     from maabo_dist.research.synthetic.scoring import score
-    from maabo_dist.research.synthetic.truth import Truth, read_json
+    from maabo_dist.research.synthetic.truth import Truth
 
-    planted, mined = Truth.load(truth), ResultDocument.parse(read_json(rules), str(rules))
-    result = score(mined, planted, None if data is None else read_table(data))
+    planted, (document, _) = Truth.load(truth), read_run(rules)
+    result = score(document, planted, None if data is None else read_table(data))
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join([*_table_lines(result, planted), *_summary(result)]))
+        _print(result, planted)
     return 0
 
 
@@ -113,24 +114,27 @@ def _write_frame(frame: "pd.DataFrame", file: BinaryIO, extension: str) -> None:
         parquet.write_table(rows, file)
 
 
-def _table_lines(result: "Score", truth: "Truth") -> list[str]:
-    from rich.text import Text
-
-    from maabo_dist._util.text import printable
-    from maabo_dist.cli.tables import format_lines, new_table
+def _print(result: "Score", truth: "Truth") -> None:
     from maabo_dist.report.wording import conditions_text
 
-    table = new_table()
-    for title in ("planted", "n", "precision", "found", "by"):
-        table.add_column(title, justify="right" if title in {"n", "precision"} else "left", no_wrap=True)
-    table.add_column("class", overflow="fold")
-    table.add_column("conditions", overflow="fold")
-    for score, rule in zip(result.planted, truth.rules, strict=True):
-        precision = "–" if rule.precision is None else f"{rule.precision:.2f}"
-        cells = (rule.id, f"{rule.n:,}", precision, _VERDICTS[score.verdict], score.by or "–")
-        # As Text: names from files must not be read as rich markup.
-        table.add_row(*map(Text, (*cells, printable(rule.label), conditions_text(rule.conditions))))
-    return format_lines(table)
+    columns = [
+        Column(title, right=title in {"n", "precision"}) for title in ("planted", "n", "precision", "found", "by")
+    ]
+    rows = [
+        (
+            rule.id,
+            f"{rule.n:,}",
+            NOTHING if rule.precision is None else f"{rule.precision:.2f}",
+            _VERDICTS[score.verdict],
+            score.by or NOTHING,
+            rule.label,
+            conditions_text(rule.conditions),
+        )
+        for score, rule in zip(result.planted, truth.rules, strict=True)
+    ]
+    print_table([*columns, Column("class", wrap=True), Column("conditions", wrap=True)], rows)
+    for line in _summary(result):
+        click.echo(line)
 
 
 def _summary(result: "Score") -> list[str]:

@@ -15,6 +15,7 @@ from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import out_option
 from maabo_dist.cli.progress import Snapshot, progress_display
 from maabo_dist.console.commands import combine, print_note
+from maabo_dist.console.tables import Column, print_table
 from maabo_dist.errors import SettingsError
 
 # The experiments and what they compute with are imported by the functions that need them: `maabo --help` imports this
@@ -197,7 +198,7 @@ def _plot(findings: "Findings") -> bytes | None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
-        print_note('no plot is written, as matplotlib is not installed: pip install "maabo-dist[plots]"')
+        print_note('No plot is written, because matplotlib is not installed: pip install "maabo-dist[plots]"')
         return None
     return draw_png(findings.panels)
 
@@ -215,16 +216,19 @@ def _json(experiment: "Experiment", findings: "Findings", notes: list[str], file
 
 
 def _print(findings: "Findings") -> None:
-    from rich.text import Text
-
-    from maabo_dist.cli.tables import format_lines, new_table
-
     for comparison in findings.comparisons:
-        table = new_table()
-        for index, title in enumerate(comparison.head):
-            is_text = index == 0 or any(" " in row[index] and row[index][0].isalpha() for row in comparison.rows)
-            table.add_column(title, justify="left" if is_text else "right", overflow="fold")
-        for row in comparison.rows:
-            table.add_row(*map(Text, row))
-        notes = (Text(line, style="dim") for line in comparison.notes)
-        click.echo("\n".join([*format_lines(Text(comparison.title, style="bold"), table, *notes), ""]))
+        click.secho(comparison.title, bold=True)
+        # Numbers and notes such as "not printed" are aligned at the right, other text at the left.
+        texts = [
+            any(" " in cell and cell[0].isalpha() for cell in cells) for cells in zip(*comparison.rows, strict=True)
+        ]
+        print_table(
+            [
+                Column(title, right=index > 0 and not is_text, wrap=True)
+                for index, (title, is_text) in enumerate(zip(comparison.head, texts, strict=True))
+            ],
+            comparison.rows,
+        )
+        for line in comparison.notes:
+            click.secho(line, dim=True)
+        click.echo()

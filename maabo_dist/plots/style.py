@@ -1,8 +1,8 @@
-"""The colours of the report's page, light and dark; which of them is told by what axes are drawn on."""
+"""The style of all plots: the report's colours, axes, titles and legends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -13,38 +13,37 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.result import ResultDocument, RuleRecord
-from maabo_dist.errors import SettingsError
-from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.document import result_document
-from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
-from maabo_dist.report.figures import FigureData
-from maabo_dist.rules.rule import Rule
+
+SMALL, MEDIUM = 8.0, 9.0
+"""Font sizes in points."""
+
+LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
+"""For every text with a name from the table: a dollar sign is not mathematics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours by what they are for; safe for colour-blind readers."""
+    """Colours by their use; safe for colour-blind readers."""
 
     ink: str
     soft: str
-    """Of text beside the point."""
+    """For secondary text."""
     faint: str
     rule: str
-    """Of axes and edges."""
+    """For axes and edges."""
     grid: str
     tint: str
-    """Of a region behind bars."""
+    """For a region behind bars."""
     accent: str
     rest: str
-    """Of classes that have no colour of their own."""
+    """For classes without a colour of their own."""
     classes: tuple[str, ...]
 
-    def of_class(self, place: int, own: int, count: int) -> str:
-        """The colour of a class in the picture of a rule on class `own`, where there are `count` classes."""
+    def class_colour(self, index: int, own: int, count: int) -> str:
+        """The colour of a class in the plot of a rule for class `own`, of `count` classes."""
         if count <= len(self.classes):
-            return self.classes[place]
-        return self.classes[0] if place == own else self.rest
+            return self.classes[index]
+        return self.classes[0] if index == own else self.rest
 
 
 LIGHT = Palette(
@@ -72,182 +71,106 @@ DARK = Palette(
 
 
 def palette_for(ax: Axes) -> Palette:
-    """Light colours on a light ground, dark ones on a dark: as the style in force has it."""
-    red, green, blue, seen = to_rgba(ax.get_facecolor())
-    return DARK if seen > 0.5 and 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.4 else LIGHT
-
-
-SMALL, MIDDLE = 8.0, 9.0
-"""Sizes of text, in points."""
-
-LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
-"""For every text that has a name in it: a dollar is a dollar."""
+    """The palette for the background of the axes: light or dark."""
+    red, green, blue, alpha = to_rgba(ax.get_facecolor())
+    return DARK if alpha > 0.5 and 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.4 else LIGHT
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """One empty axes in a figure of its own, which pyplot shows; inches."""
-    return new_row(1, width, height)[0]
+    """Make a pyplot figure of this size in inches with one empty axes."""
+    return new_grid(1, width, height)[0]
 
 
-def new_row(count: int, width: float, height: float, most: int = 4) -> list[Axes]:
-    """So many axes, at most `most` beside each other, each of that size."""
-    from matplotlib import pyplot as plt
+def new_grid(count: int, width: float, height: float, max_columns: int = 4) -> list[Axes]:
+    """Make a pyplot figure with this many axes, each of this size in inches."""
+    from matplotlib import pyplot as plt  # only here: pyplot must not be touched by plots into given axes
 
-    across = max(1, min(count, most))
-    down = max(1, -(-count // across))
+    columns = max(1, min(count, max_columns))
+    rows = max(1, -(-count // columns))
     figure, grid = plt.subplots(
-        down, across, figsize=(width * across, height * down), layout="constrained", squeeze=False
+        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False
     )
     axes = list(grid.flat)
-    for spare in axes[count:]:
-        figure.delaxes(spare)
+    for unused in axes[count:]:
+        figure.delaxes(unused)
     return axes[:count]
 
 
 def style_axes(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
-    """Soft labels, no box; without `left` and `bottom` no axis either. Returns the colours to draw with."""
+    """Remove the frame, and the axes without `left` and `bottom`; return the colours to draw with."""
     palette = palette_for(ax)
-    for side, wanted in {"left": left, "bottom": bottom, "top": False, "right": False}.items():
-        ax.spines[side].set(visible=wanted, color=palette.rule)
+    for side, visible in {"left": left, "bottom": bottom, "top": False, "right": False}.items():
+        ax.spines[side].set(visible=visible, color=palette.rule)
     ax.tick_params(which="both", color=palette.rule, labelcolor=palette.soft, labelsize=SMALL)
-    for axis, wanted in ((ax.xaxis, bottom), (ax.yaxis, left)):
-        axis.label.set(color=palette.soft, fontsize=MIDDLE)
-        if not wanted:
+    for axis, visible in ((ax.xaxis, bottom), (ax.yaxis, left)):
+        axis.label.set(color=palette.soft, fontsize=MEDIUM)
+        if not visible:
             axis.set_tick_params(which="both", length=0)
     return palette
 
 
 def set_title(ax: Axes, text: str, palette: Palette) -> None:
-    """A title at the left, of a text that may have names in it."""
-    ax.set_title(text, loc="left", fontsize=MIDDLE, color=palette.ink, **LITERAL)
+    """Set a title at the left; the text may contain names from the table."""
+    ax.set_title(text, loc="left", fontsize=MEDIUM, color=palette.ink, **LITERAL)
 
 
-def name_rows(ax: Axes, names: Sequence[str], length: int = 28) -> None:
-    """Names beside the rows 0, 1, … from the top."""
-    ax.set_yticks(range(len(names)), [shortened(name, length) for name in names], **LITERAL)
+def draw_grid(ax: Axes, palette: Palette) -> None:
+    """Draw horizontal grid lines behind everything else."""
+    ax.grid(axis="y", color=palette.grid, linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def annotate(ax: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+    """Write small text next to a point; the offset is in points."""
+    style = {"va": "center", "fontsize": SMALL, **style}
+    ax.annotate(text, point, xytext=offset, textcoords="offset points", **style, **LITERAL)
+
+
+def label_rows(ax: Axes, names: Sequence[str], length: int = 28) -> None:
+    """Label the rows 0, 1, … from the top with names of at most `length` characters."""
+    ax.set_yticks(range(len(names)), [shorten(name, length) for name in names], **LITERAL)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(max(1, len(names)) - 0.5, -0.5)
 
 
-def shortened(text: str, length: int) -> str:
-    """The text on one line, at most so many signs long."""
+def shorten(text: str, length: int) -> str:
+    """The text on one line with at most `length` characters."""
     text = printable(text)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def legend_above(ax: Axes, names: Sequence[str], palette: Palette) -> None:
-    """The classes on the line of the title, at the right."""
-    above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": max(1, len(names)), "borderaxespad": 0}
-    class_legend(ax, names, palette, **above)
+    """Draw a legend of the classes on the line of the title, at the right."""
+    options = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": max(1, len(names)), "borderaxespad": 0}
+    class_legend(ax, names, palette, **options)
 
 
-def class_legend(holder: Axes | FigureBase, names: Sequence[str], palette: Palette, **where: Any) -> None:
-    """Which colour is which class, above axes or beside those of a figure; of more classes than colours, nothing."""
+def class_legend(parent: Axes | FigureBase, names: Sequence[str], palette: Palette, **options: Any) -> None:
+    """Draw a legend of the classes, unless there are more classes than colours."""
     if len(names) > len(palette.classes):
         return
     handles = [Patch(color=colour) for colour in palette.classes[: len(names)]]
-    # matplotlib leaves out labels that begin with an underscore: the names come in afterwards.
-    legend = holder.legend(
-        handles, ["x"] * len(names), frameon=False, fontsize=SMALL, handlelength=0.8, handleheight=0.8, **where
+    # matplotlib omits labels that begin with an underscore, so the names are set afterwards.
+    legend = parent.legend(
+        handles, ["x"] * len(names), frameon=False, fontsize=SMALL, handlelength=0.8, handleheight=0.8, **options
     )
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set(text=shortened(name, 24), color=palette.soft, **LITERAL)
+        text.set(text=shorten(name, 24), color=palette.soft, **LITERAL)
 
 
-def scale(image: AxesImage, place: Axes, ticks: Sequence[int], palette: Palette, unit: str = "") -> None:
-    """What the colours of an image mean, drawn into small axes."""
-    bar = place.figure.colorbar(image, cax=place, ticks=list(ticks))
+def colour_bar(image: AxesImage, ax: Axes, ticks: Sequence[int], palette: Palette, unit: str = "") -> None:
+    """Draw the colour scale of an image into small axes."""
+    bar = ax.figure.colorbar(image, cax=ax, ticks=list(ticks))
     bar.set_ticklabels([f"{tick:,}{unit}" for tick in ticks])
     bar.outline.set_visible(False)
-    place.tick_params(length=0, labelsize=SMALL, labelcolor=palette.soft)
+    ax.tick_params(length=0, labelsize=SMALL, labelcolor=palette.soft)
 
 
 def percent_axis(axis: Axis) -> None:
-    """Shares on an axis, told in percent."""
+    """Label shares on an axis in percent."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """`7.5 %`, `42 %`."""
     return f"{100 * share:.{1 if 0 < share < 0.1 else 0}f} %"
-
-
-class Miner(Protocol):
-    """A fitted `RuleMiner`."""
-
-    def document(self) -> ResultDocument:
-        """The result document."""
-        ...
-
-    def figures(self) -> FigureData:
-        """Its figures."""
-        ...
-
-
-Shown = Miner | MiningResult | ResultDocument | Mapping[str, Any] | tuple[ResultDocument, FigureData | None]
-"""A fitted miner, a result, a document or figures, or the two together as `read_run` gives them."""
-RuleName = Rule | RuleRecord | str | int
-"""A rule, its id, or its place from 0."""
-
-
-def document_of(shown: Shown) -> ResultDocument:
-    """The result document."""
-    match shown:
-        case MiningResult():
-            return result_document(shown, {"name": "table"})
-        case ResultDocument():
-            return shown
-        case (ResultDocument() as document, _):
-            return document
-        case _ if hasattr(shown, "document"):
-            return shown.document()
-    raise SettingsError(f"This picture needs a document, not {_named(shown)}. {_REMEDY}")
-
-
-def figures_of(shown: Shown) -> FigureData:
-    """The figures."""
-    match shown:
-        case Mapping() if shown.get("format") == FIGURES_FORMAT:
-            return dict(shown)
-        case (ResultDocument(), Mapping() as figures):
-            return figures_of(figures)
-        case MiningResult():
-            raise SettingsError("A result alone has no figures. Pass maabo_dist.report.figures_of(result, columns).")
-        case _ if hasattr(shown, "figures"):
-            return shown.figures()
-    raise SettingsError(f"This picture needs figures, not {_named(shown)}. {_REMEDY}")
-
-
-def rule_of(shown: Shown, rule: RuleName) -> tuple[RuleRecord, Mapping[str, Any]]:
-    """A rule in the document, and its figure data."""
-    document, figures = document_of(shown), figures_of(shown)
-    if figures["digest"] != document.digest:
-        raise SettingsError("These figures are of other rules than this document. Pass those of the same run.")
-    found = _found(document, rule)
-    entry = next((entry for entry in figures["rules"] if entry["id"] == found.id), None)
-    if entry is None:
-        raise SettingsError(f"{found.id} has no figures: only the first {len(figures['rules'])} rules have.")
-    return found, entry
-
-
-def _found(document: ResultDocument, rule: RuleName) -> RuleRecord:
-    rules = document.rules
-    if isinstance(rule, int):
-        if not 0 <= rule < len(rules):
-            raise SettingsError(f"There is no rule at place {rule}; there are {len(rules)} rules, the first is 0.")
-        return rules[rule]
-    name = rule if isinstance(rule, str) else rule.id
-    found = next((entry for entry in rules if entry.id == name), None)
-    if found is None:
-        last = f"they are R1 to R{len(rules)}" if rules else "there are none"
-        raise SettingsError(f"There is no rule {name!r} among these rules; {last}.")
-    return found
-
-
-_REMEDY = "Pass a fitted RuleMiner, or what maabo_dist.report.read_run gives of a run with --report."
-
-
-def _named(shown: object) -> str:
-    if isinstance(shown, Mapping):
-        return f"a mapping of the format {shown.get('format')!r}"
-    return "a document without figures" if isinstance(shown, tuple) else f"a {type(shown).__name__}"

@@ -1,4 +1,4 @@
-"""Plots against the figures and documents they are drawn from, read back from what is drawn."""
+"""Plots compared with the figure data and documents that they show, read back from the drawn artists."""
 
 import re
 import subprocess
@@ -18,22 +18,29 @@ from matplotlib.text import Text
 from maabo_dist import RuleMiner, plots
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.coverage import MOST_COLUMNS, beside_the_most_similar, coverage_of, similarity_of
+from maabo_dist.plots.rules import MAX_COLUMNS, order_by_similarity, read_coverage, read_similarity
 from maabo_dist.plots.style import DARK, LIGHT
-from maabo_dist.plots.tree import placed
+from maabo_dist.plots.tree import place_nodes
 from maabo_dist.report import result_document
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("error")
 
-OF_A_RESULT = [name for name in plots.__all__ if name not in {"plot_rule", "plot_tree"}]
+PLOTS_OF_ALL_RULES = [name for name in plots.__all__ if name not in {"plot_rule", "plot_tree"}]
 NAME = "_$a^{b}$ <script>\n\\$ %s {0}"
-SHOWN = "_$a^{b}$ <script>\\n\\$ %s {0}"
+ESCAPED = "_$a^{b}$ <script>\\n\\$ %s {0}"
 
 
 def mined(frame, labels, **settings):
-    chosen = {"subset_size": 2, "min_samples": 12, "gini": 0.7, "holdout": 0.2, "trees": 60, "missing_indicator": True}
-    return RuleMiner(**{**chosen, **settings}).fit(frame, labels)
+    defaults = {
+        "subset_size": 2,
+        "min_samples": 12,
+        "gini": 0.7,
+        "holdout": 0.2,
+        "trees": 60,
+        "missing_indicator": True,
+    }
+    return RuleMiner(**{**defaults, **settings}).fit(frame, labels)
 
 
 def a_table(number="number", port="port", classes=("no", "yes"), rows=700):
@@ -41,10 +48,10 @@ def a_table(number="number", port="port", classes=("no", "yes"), rows=700):
     draw = np.random.default_rng(5)
     many, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
     ports, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
-    told = (many > 0.2) & (sex == "f") | (ports == "Q") & (few > 2) | (draw.random(rows) < 0.05)
+    positive = (many > 0.2) & (sex == "f") | (ports == "Q") & (few > 2) | (draw.random(rows) < 0.05)
     many[draw.random(rows) < 0.1] = np.nan
     frame = pd.DataFrame({number: many, "few": few, port: ports, "sex": sex, "noise": draw.normal(size=rows)})
-    return frame, np.where(told, classes[1], classes[0])
+    return frame, np.where(positive, classes[1], classes[0])
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +86,7 @@ def barren():
 
 
 @pytest.fixture(autouse=True)
-def no_figure_stays():
+def close_figures():
     yield
     plt.close("all")
 
@@ -88,11 +95,11 @@ def an_axes():
     return Figure(figsize=(6, 4), layout="constrained").add_subplot()
 
 
-def drawn(name, shown, ax=None):
-    """The axes of a plot, whichever it is; in a figure of its own, laid out once."""
-    draw = getattr(plots, name)
-    made = draw(shown, ax) if name in OF_A_RESULT else draw(shown, 0, ax)
-    axes = list(made) if isinstance(made, list | tuple) else [made]
+def draw(name, result, ax=None):
+    """Call a plot function and return its axes; without `ax`, lay out the new figure once."""
+    function = getattr(plots, name)
+    returned = function(result, ax) if name in PLOTS_OF_ALL_RULES else function(result, 0, ax)
+    axes = list(returned) if isinstance(returned, list | tuple) else [returned]
     if ax is None:
         axes[0].figure.figure.draw_without_rendering()
     return axes
@@ -103,27 +110,27 @@ def texts_of(figure):
 
 
 @pytest.mark.parametrize("name", plots.__all__)
-def test_it_draws_a_bundled_table_without_a_warning_and_changes_no_defaults(name, cancer):
+def test_a_bundled_table_is_plotted_without_warnings_or_changed_defaults(name, cancer):
     before = dict(mpl.rcParams)
 
-    axes = drawn(name, cancer)
+    axes = draw(name, cancer)
 
     assert plt.gcf() is axes[0].figure.figure
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize("name", [*OF_A_RESULT, "plot_tree"])
-def test_given_axes_are_drawn_into_and_pyplot_hears_nothing_of_it(name, cancer):
+@pytest.mark.parametrize("name", [*PLOTS_OF_ALL_RULES, "plot_tree"])
+def test_plots_into_given_axes_do_not_touch_pyplot(name, cancer):
     ax = an_axes()
 
-    axes = drawn(name, cancer, ax)
+    axes = draw(name, cancer, ax)
 
     assert axes[0] is ax
     assert plt.get_fignums() == []
     assert ax.get_figure().gca() is ax
 
 
-def test_the_axes_of_a_rule_may_be_given_and_must_be_as_many_as_its_columns(mixed):
+def test_plot_rule_takes_as_many_axes_as_the_rule_has_columns(mixed):
     wanted = len(plots.plot_rule(mixed, "R1"))
     axes = list(Figure().subplots(1, wanted, squeeze=False)[0])
 
@@ -133,24 +140,24 @@ def test_the_axes_of_a_rule_may_be_given_and_must_be_as_many_as_its_columns(mixe
 
 
 @pytest.mark.parametrize("name", plots.__all__)
-def test_names_from_data_are_shown_as_they_are(name, hostile):
-    figure = drawn(name, hostile)[0].figure.figure
+def test_names_from_the_table_are_not_parsed_as_mathematics(name, hostile):
+    figure = draw(name, hostile)[0].figure.figure
 
-    told = [text for text in texts_of(figure) if re.search(r"[$\\]", text.get_text())]
-    assert all(not text.get_parse_math() and not text.get_usetex() for text in told)
-    assert not any("\n" in text.get_text() for text in told if not text.get_text().startswith("R1: "))
+    names = [text for text in texts_of(figure) if re.search(r"[$\\]", text.get_text())]
+    assert all(not text.get_parse_math() and not text.get_usetex() for text in names)
+    assert not any("\n" in text.get_text() for text in names if not text.get_text().startswith("R1: "))
     if name in {"plot_feature_use", "plot_pair_use"}:
-        assert {SHOWN, f"{(SHOWN * 9)[:23]}… = Q"} & {text.get_text() for text in told}
+        assert {ESCAPED, f"{(ESCAPED * 9)[:23]}… = Q"} & {text.get_text() for text in names}
     if name == "plot_precision_coverage":
-        assert {"_no $x$", "$\\frac{1}{0}$"} == {text.get_text() for text in told}
+        assert {"_no $x$", "$\\frac{1}{0}$"} == {text.get_text() for text in names}
 
 
-@pytest.mark.parametrize("name", OF_A_RESULT)
-def test_a_result_without_rules_can_be_drawn(name, barren):
-    drawn(name, barren)
+@pytest.mark.parametrize("name", PLOTS_OF_ALL_RULES)
+def test_a_result_without_rules_can_be_plotted(name, barren):
+    draw(name, barren)
 
 
-def test_arrows_lead_from_training_to_held_out_rows(cancer):
+def test_arrows_point_from_training_to_held_out_rows(cancer):
     ax = plots.plot_precision_coverage(cancer.document(), an_axes())
     rules = cancer.document().rules
 
@@ -163,10 +170,10 @@ def test_arrows_lead_from_training_to_held_out_rows(cancer):
 
 
 @pytest.mark.parametrize("by", ["logic", "rows"])
-def test_squares_of_similarity_are_those_of_the_figures(cancer, by):
+def test_the_similarity_matrix_is_that_of_the_figure_data(cancer, by):
     ax = plots.plot_similarity(cancer, an_axes(), by=by)
-    square = similarity_of(cancer.figures(), by)
-    order = beside_the_most_similar(square)
+    square = read_similarity(cancer.figures(), by)
+    order = order_by_similarity(square)
 
     shown = ax.images[0].get_array()
 
@@ -176,40 +183,40 @@ def test_squares_of_similarity_are_those_of_the_figures(cancer, by):
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{place + 1}" for place in order]
 
 
-def test_each_rule_stands_beside_the_most_similar_that_is_left():
+def test_each_rule_is_followed_by_the_most_similar_of_the_remaining_rules():
     square = np.array([[100, 0, 50, 90], [0, 100, 80, 10], [50, 80, 100, 20], [90, 10, 20, 100]], np.uint8)
 
-    assert beside_the_most_similar(square) == [0, 3, 2, 1]
+    assert order_by_similarity(square) == [0, 3, 2, 1]
 
 
-def test_a_wrong_measure_is_named(cancer):
+def test_an_unknown_similarity_is_rejected(cancer):
     with pytest.raises(SettingsError, match="not by 'size'"):
         plots.plot_similarity(cancer, by="size")
 
 
-def test_the_rows_that_rules_cover_are_those_of_the_figures(cancer):
+def test_covered_rows_are_those_of_the_figure_data(cancer):
     ax = plots.plot_coverage(cancer.figures(), an_axes())
     groups, first = cancer.figures()["coverage"]["groups"], 0
 
     for group, image in zip(groups, ax.images, strict=True):
-        assert image.get_array().tolist() == coverage_of(cancer.figures())[:, first : first + group["shown"]].tolist()
+        assert image.get_array().tolist() == read_coverage(cancer.figures())[:, first : first + group["shown"]].tolist()
         assert to_hex(image.get_cmap()(1.0)) == LIGHT.classes[group["class"]]
         first += group["shown"]
 
 
-def test_of_many_rows_several_share_a_column_and_none_that_is_covered_is_lost():
+def test_many_rows_share_columns_and_every_covered_row_is_visible():
     miner = mined(*a_table(rows=3000), trees=20)
-    bits = coverage_of(miner.figures())
+    bits = read_coverage(miner.figures())
 
     images = plots.plot_coverage(miner, an_axes()).images
 
     drawn = np.hstack([image.get_array() for image in images])
-    assert drawn.shape[1] <= MOST_COLUMNS < bits.shape[1]
+    assert drawn.shape[1] <= MAX_COLUMNS < bits.shape[1]
     assert abs(drawn.mean() - bits.mean()) < 0.02
     assert ((drawn > 0).any(axis=1) == bits.any(axis=1)).all()
 
 
-def test_bars_and_ticks_of_features_are_their_shares(cancer):
+def test_feature_use_shows_shares_of_best_and_of_all_trees(cancer):
     use = cancer.figures()["use"]
 
     ax = plots.plot_feature_use(cancer, an_axes())
@@ -219,7 +226,7 @@ def test_bars_and_ticks_of_features_are_their_shares(cancer):
     assert [label.get_text() for label in ax.get_yticklabels()] == [feature["name"] for feature in use["features"]]
 
 
-def test_squares_of_pairs_are_their_counts(cancer):
+def test_pair_use_shows_the_counts_of_pairs(cancer):
     pairs = np.array(cancer.figures()["use"]["pairs"])
 
     shown = plots.plot_pair_use(cancer, an_axes()).images[0].get_array()
@@ -228,7 +235,7 @@ def test_squares_of_pairs_are_their_counts(cancer):
     assert (~shown.mask).tolist() == np.tril(np.ones_like(pairs), -1).astype(bool).tolist()
 
 
-def test_the_search_shows_scores_the_best_so_far_and_the_rules_found(cancer, random):
+def test_the_search_plot_shows_scores_the_best_so_far_and_the_rules_found(cancer, random):
     history, other = cancer.figures()["history"], random.figures()["history"]
 
     above, below = plots.plot_search(cancer, an_axes(), random=random)
@@ -243,7 +250,7 @@ def test_the_search_shows_scores_the_best_so_far_and_the_rules_found(cancer, ran
     assert found == {"best so far": len(cancer.rules_), "random": len(random.rules_)}
 
 
-def test_the_search_takes_its_room_from_axes_that_stand_anywhere(cancer):
+def test_the_search_plot_divides_the_space_of_the_given_axes(cancer):
     figure = Figure()
     ax = figure.add_axes((0.1, 0.2, 0.8, 0.6))
 
@@ -254,7 +261,7 @@ def test_the_search_takes_its_room_from_axes_that_stand_anywhere(cancer):
     assert above.get_position().y1 == pytest.approx(0.8)
 
 
-def test_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
+def test_the_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
     funnel = cancer.document().funnel.to_json()
 
     for shown in (cancer, cancer.result_, cancer.document()):
@@ -263,7 +270,7 @@ def test_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
         assert widths[-1] == log10(1 + funnel["rules"])
 
 
-def test_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
+def test_the_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
     figures, kinds = mixed.figures(), set()
 
     for rule, entry in zip(mixed.rules_, figures["rules"], strict=True):
@@ -294,7 +301,7 @@ def bar_at(x, picture):
     return int((x - picture["low"]) / (picture["high"] - picture["low"]) * len(picture["counts"][0]))
 
 
-def test_what_satisfies_a_condition_is_lit_up_to_its_threshold(mixed):
+def test_values_that_satisfy_a_condition_are_highlighted_up_to_the_threshold(mixed):
     rule = next(
         rule for rule in mixed.rules_ if rule.conditions[0].op == ">" and rule.conditions[0].feature == "number"
     )
@@ -308,9 +315,9 @@ def test_what_satisfies_a_condition_is_lit_up_to_its_threshold(mixed):
     assert [line.get_xdata()[0] for line in ax.get_lines()] == [bound]
 
 
-def test_a_tree_has_its_nodes_counts_and_the_way_to_the_leaf(cancer):
+def test_a_tree_shows_class_counts_and_the_path_to_the_leaf(cancer):
     tree = cancer.figures()["rules"][0]["tree"]
-    spots = list(placed(tree).all())
+    spots = list(place_nodes(tree).descendants())
 
     ax = plots.plot_tree(cancer, "R1", an_axes())
 
@@ -318,7 +325,7 @@ def test_a_tree_has_its_nodes_counts_and_the_way_to_the_leaf(cancer):
     node, steps = tree, 0
     while "way" in node:
         node, steps = node[node["way"]], steps + 1
-    assert gids.count("lit") == steps
+    assert gids.count("path") == steps
     assert gids.count("edge") + steps == len(spots) - 1
     assert gids.count("leaf") == 1
     for spot in spots:
@@ -334,7 +341,7 @@ def at(patch):
     return patch.get_x(), patch.get_y() + patch.get_height() / 2
 
 
-def test_a_rule_is_found_by_its_id_its_place_or_itself(cancer):
+def test_a_rule_is_given_by_its_id_its_index_or_itself(cancer):
     rule = cancer.rules_[1]
 
     titles = {plots.plot_tree(cancer, name, an_axes()).get_title(loc="left") for name in ("R2", 1, rule)}
@@ -342,23 +349,23 @@ def test_a_rule_is_found_by_its_id_its_place_or_itself(cancer):
     assert titles == {f"R2, from tree {rule.source.tree + 1:,}"}
     with pytest.raises(SettingsError, match="no rule 'R999'"):
         plots.plot_tree(cancer, "R999")
-    with pytest.raises(SettingsError, match="no rule at place -1"):
+    with pytest.raises(SettingsError, match="no rule at index -1"):
         plots.plot_rule(cancer, -1)
 
 
-def test_a_picture_says_what_it_lacks(cancer, random):
+def test_a_plot_without_the_data_it_needs_is_rejected(cancer, random):
     with pytest.raises(SettingsError, match="A result alone has no figures"):
         plots.plot_coverage(cancer.result_)
     with pytest.raises(SettingsError, match="a document without figures"):
         plots.plot_coverage((cancer.document(), None))
-    with pytest.raises(SettingsError, match="needs a document, not a mapping of the format 'maabo-figures/1'"):
+    with pytest.raises(SettingsError, match="needs a document, not a mapping with the format 'maabo-figures/1'"):
         plots.plot_funnel(cancer.figures())
     with pytest.raises(SettingsError, match="of other rules"):
         plots.plot_rule((cancer.document(), random.figures()), "R1")
     assert result_document(cancer.result_, {"name": "x"}).digest == cancer.document().digest
 
 
-def test_on_dark_axes_the_dark_colours_are_used(cancer):
+def test_dark_axes_get_the_dark_palette(cancer):
     ax = an_axes()
     ax.set_facecolor("#101010")
 
@@ -368,7 +375,7 @@ def test_on_dark_axes_the_dark_colours_are_used(cancer):
 
 
 @pytest.mark.parametrize(("palette", "selector"), [(LIGHT, ":root {"), (DARK, ':root[data-theme="dark"] {')])
-def test_the_colours_are_those_of_the_page(palette, selector):
+def test_the_colours_are_those_of_the_report(palette, selector):
     css = files("maabo_dist.report.html").joinpath("report.css").read_text(encoding="utf-8")
     block = css[css.index(selector) :].partition("}")[0]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
@@ -378,14 +385,14 @@ def test_the_colours_are_those_of_the_page(palette, selector):
         assert getattr(palette, name) == colours[name]
 
 
-def test_without_matplotlib_the_package_imports_and_a_plot_says_what_to_install():
+def test_without_matplotlib_the_import_names_the_extra_to_install():
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "import maabo_dist, maabo_dist.plots as plots\n"
-        "try: plots.plot_funnel\n"
+        "import maabo_dist\n"
+        "try: from maabo_dist.plots import plot_funnel\n"
         "except maabo_dist.MaaboError as error: print(error)"
     )
 
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    assert 'pip install "maabo-dist[plots]"' in said
+    assert 'pip install "maabo-dist[plots]"' in output

@@ -111,19 +111,14 @@ class Truth(_Document):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file."""
-        return cls.from_json(read_json(path), source=str(path))
-
-
-def read_json(path: Path) -> object:
-    """Read a JSON file; raise FormatError if it cannot be read."""
-    try:
-        data: object = json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read ({error.strerror}). Check the path.") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is not valid JSON: {error}. It is damaged or another kind of file.") from error
-    return data
+        """Read and check a file."""
+        try:
+            data = json.loads(path.read_bytes())
+        except OSError as error:
+            raise FormatError(f"{path} cannot be read ({error.strerror}). Check the path.") from error
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path} is not valid JSON: {error}. It is damaged or another kind of file.") from error
+        return cls.from_json(data, source=str(path))
 
 
 def match_frame(frame: pd.DataFrame, conditions: Iterable[Condition]) -> Mask:
