@@ -1,1 +1,1 @@
-"""The Celery workers: they grow trees and mine rules; what they are told and what they answer is the contract's."""
+"""The Celery workers, which grow trees and mine rules. Their messages are defined in `maabo_dist.contract`."""

@@ -20,15 +20,15 @@ from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
-from workers.celery_workarounds import mend_celery
-from workers.heartbeat import Pulse
-from workers.reporting import ClusterTask, facts_of
+from workers.celery_workarounds import apply_workarounds
+from workers.heartbeat import Heartbeat
+from workers.reporting import ClusterTask, log_fields
 from workers.tasks import EvaluateTask, RulesTask, ScreenTask, SubmitTask
 
 logger = StructuredLogger("maabo.worker")
 
-ANSWERS_KEPT = 86400
-"""Seconds."""
+RESULT_SECONDS = 86400
+"""How long results of `maabo.submit` are kept."""
 
 
 def make_app(
@@ -37,25 +37,25 @@ def make_app(
     screen: type[ScreenTask] = ScreenTask,
     tracing: Tracing | None = None,
 ) -> Celery:
-    """The application with its tasks."""
+    """Return the application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
     tracing = tracing or Tracing()
     for task in (evaluate, screen, RulesTask, SubmitTask):
         application.register_task(task(settings, cache, tracing))
-    for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
-        ending.connect(lambda **_: tracing.close(), weak=False)
-    _keep_answers(application, settings)
-    signals.worker_init.connect(lambda **_: _check(settings, application), weak=False)
+    for shutdown in (signals.worker_process_shutdown, signals.worker_shutdown):
+        shutdown.connect(lambda **_: tracing.close(), weak=False)
+    _set_result_backend(application, settings)
+    signals.worker_init.connect(lambda **_: _check_access(settings, application), weak=False)
     if settings.log == "json":
         signals.after_setup_logger.connect(_log_json, weak=False)
     return application
 
 
-def _keep_answers(application: Celery, settings: ClusterSettings) -> None:
-    """Whoever sends `maabo.submit` may ask for its result; no other task has one."""
+def _set_result_backend(application: Celery, settings: ClusterSettings) -> None:
+    """The sender of `maabo.submit` can ask for its result; no other task has one."""
     options = {"global_keyprefix": settings.prefix, "retry_policy": {"max_retries": 3, "interval_max": 0.5}}
-    application.conf.update(result_backend_transport_options=options, result_expires=ANSWERS_KEPT)
+    application.conf.update(result_backend_transport_options=options, result_expires=RESULT_SECONDS)
     backend, url = by_url(require_certificate(settings.celery_url), application.loader)
     application.tasks[names.SUBMIT].backend = backend(app=application, url=url)
 
@@ -65,18 +65,18 @@ def _log_json(logger: logging.Logger, **_: Any) -> None:
 
 
 def _compile_kernels(**_: Any) -> None:
-    """Before the first task, and before worker processes are forked: they all find the machine code loaded."""
+    """Compile before worker processes are forked, so that they share the machine code."""
     warm()
 
 
-def _check(settings: ClusterSettings, application: Celery) -> None:
-    """End a worker that would be refused for ever; Celery would go on knocking."""
+def _check_access(settings: ClusterSettings, application: Celery) -> None:
+    """End a worker whose credentials are refused; Celery would retry forever."""
     try:
         with open_redis(settings) as client:
             check_redis(settings.redis_url, client.ping)
         check_broker(settings, application)
     except MaaboError as error:
-        _leave(error)
+        _exit(error)
     longest = settings.task_limit * HARD_LIMIT_FACTOR
     if uses_amqp(settings) and longest > CONSUMER_TIMEOUT:
         logger.warning(
@@ -84,25 +84,25 @@ def _check(settings: ClusterSettings, application: Celery) -> None:
         )
 
 
-def _leave(error: MaaboError) -> NoReturn:
+def _exit(error: MaaboError) -> NoReturn:
     sys.stderr.write(f"worker: {error}\n")
     sys.exit(2)
 
 
 def _report_loss(sender: Any = None, exception: BaseException | None = None, kwargs: Any = None, **_: Any) -> None:
-    """A task whose process was killed or ran out of time is reported by the main process, at once."""
+    """Report a task whose process was killed or ran out of time, from the main process, immediately."""
     if isinstance(sender, ClusterTask):
         message = kwargs or {}
-        logger.warning("task lost", task=sender.name, **facts_of(message), reason=repr(exception))
+        logger.warning("task lost", task=sender.name, **log_fields(message), reason=repr(exception))
         sender.report_loss(message, repr(exception))
 
 
-mend_celery()
+apply_workarounds()
 signals.worker_init.connect(_compile_kernels, weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
     _settings = ClusterSettings.from_environment(os.environ)
     app = make_app(_settings, tracing=Tracing.from_environment(os.environ, "maabo-worker"))
-    Pulse(_settings).follow()
+    Heartbeat(_settings).connect_signals()
 except MaaboError as error:
-    _leave(error)
+    _exit(error)

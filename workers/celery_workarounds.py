@@ -1,6 +1,6 @@
-"""Where Celery, billiard and kombu would leave a worker slow or silent: what they are made to do instead.
+"""Workarounds for faults of Celery, billiard and kombu that leave a worker slow or silent.
 
-Look each of these up again when versions move (celery 5.7, billiard 4.3, kombu 5.7).
+Check each of them again when versions change (celery 5.7, billiard 4.3, kombu 5.7).
 """
 
 from typing import Any
@@ -10,33 +10,33 @@ from celery.concurrency.asynpool import AsynPool
 from celery.worker.consumer.tasks import Tasks
 from kombu.transport import redis
 
-LAST_RESULT_LOOKS = 20
+LAST_RESULT_CHECKS = 20
 """A tenth of a second each."""
-POOL_LOOK = 0.5
+POOL_CHECK_SECONDS = 0.5
 
 
-def mend_celery() -> None:
-    """Once, before a worker starts."""
-    # A process that ends waits for its last result to be read, by default for 30 s; a main process that is told to stop
-    # may have left off reading. Answers are on the stream by then; a task that is not acknowledged is only done again.
-    billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = LAST_RESULT_LOOKS
-    # That a process has died shows by a pipe that closes a moment before the process can be waited for. Who looks in
-    # that moment sees nothing, and then not before the next look, by default 5 s later.
-    AsynPool.timers = property(lambda pool: {pool.maintain_pool: POOL_LOOK})
+def apply_workarounds() -> None:
+    """Call this once, before a worker starts."""
+    # A process that ends waits up to 30 s for its last result to be read, but a main process that was told to stop may
+    # not read any more. The answer is on the stream by then; a task that is not acknowledged is only repeated.
+    billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = LAST_RESULT_CHECKS
+    # The pipe of a process that dies closes a moment before the process can be waited for. A check in that moment
+    # finds nothing, and the next one is by default 5 s later.
+    AsynPool.timers = property(lambda pool: {pool.maintain_pool: POOL_CHECK_SECONDS})
     redis.Channel.QoS = ReleasingQoS
-    # RabbitMQ's quorum queues refuse a limit for a whole channel, and its newer versions mean to for all. Celery uses
-    # one unless it knows of a quorum queue, which it cannot where the virtual host makes them.
+    # RabbitMQ's quorum queues refuse a prefetch limit for a whole channel, and future versions will for all queues.
+    # Celery uses one unless it detects a quorum queue, which it cannot if the virtual host creates them by default.
     Tasks.qos_global = lambda _step, _consumer: False
 
 
 class ReleasingQoS(redis.QoS):
-    """Lets go of messages also when Redis cannot be told so.
+    """Releases messages also if Redis cannot be reached.
 
-    Else they count as under way for ever, and a worker with as many of them as it may have at once takes no other.
-    Redis hands them out again after the visibility timeout; the scheduler drops what is answered twice.
+    Otherwise they count as in progress forever, and a worker that reaches its limit of such messages takes no others.
+    Redis delivers them again after the visibility timeout; the scheduler drops the second answer.
 
-    A channel that was closed in an outage has no connection any more, not even one that is lost. kombu stumbles over
-    that with an AttributeError, which nobody expects and which ends the worker.
+    A channel that was closed in an outage has no connection at all. kombu then raises an AttributeError, which is not
+    handled and ends the worker.
     """
 
     def ack(self, delivery_tag: str) -> None:
@@ -50,7 +50,7 @@ class ReleasingQoS(redis.QoS):
             raise
 
     def restore_unacked(self, client: Any = None) -> None:
-        """Give back what is not acknowledged."""
+        """Return unacknowledged messages to the queue."""
         try:
             super().restore_unacked(client)  # type: ignore[no-untyped-call]
         except AttributeError:

@@ -8,27 +8,31 @@ from maabo_dist.cluster.broker import BROKER_ERRORS, make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import MaaboError
 
-PATIENCE = 5.0
+TIMEOUT_SECONDS = 5.0
 
 
 def main(arguments: list[str]) -> int:
-    """Ask the node over the broker, as anyone would who sends it work."""
+    """Ask the node through the broker, the way its tasks come."""
     node = arguments[0] if arguments else f"celery@{socket.gethostname()}"
     try:
         application = make_celery(ClusterSettings.from_environment(os.environ))
-        # A broker that is not there is an answer, too: at once, not after many attempts.
-        with application.connection_for_write(connect_timeout=PATIENCE, transport_options=_once(application)) as link:
-            found = application.control.inspect(destination=[node], timeout=PATIENCE, connection=link).ping()
+        # That the broker cannot be reached is an answer, too; do not retry.
+        with application.connection_for_write(
+            connect_timeout=TIMEOUT_SECONDS, transport_options=_without_retries(application)
+        ) as connection:
+            replies = application.control.inspect(
+                destination=[node], timeout=TIMEOUT_SECONDS, connection=connection
+            ).ping()
     except (MaaboError, *BROKER_ERRORS) as error:
-        return _said(f"{node} cannot be asked: {error}", 1)
-    return _said(f"{node} is well.", 0) if found else _said(f"{node} does not answer.", 1)
+        return _report(f"{node} cannot be asked: {error}", 1)
+    return _report(f"{node} is well.", 0) if replies else _report(f"{node} does not answer.", 1)
 
 
-def _once(application: object) -> dict[str, object]:
+def _without_retries(application: object) -> dict[str, object]:
     return {**application.conf.broker_transport_options, "max_retries": 0}  # type: ignore[attr-defined]
 
 
-def _said(line: str, code: int) -> int:
+def _report(line: str, code: int) -> int:
     sys.stderr.write(f"{line}\n")
     return code
 

@@ -1,31 +1,37 @@
-"""What the tasks have in common: decode, one library call, encode; every outcome is said on the job's stream."""
+"""`ClusterTask` and `AnsweringTask`: what the tasks have in common.
+
+AnsweringTask: decode the message ─► compute (one library call) ─► encode the answer onto the job's stream
+"""
 
 import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import redis
 from celery import Task
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.contract.messages import MAX_REASON
+from maabo_dist.contract.messages import MAX_REASON, Outcome
+from maabo_dist.errors import FormatError, MaaboError
 
 logger = StructuredLogger("maabo.worker")
 
-MOST_SAID = 200
-"""Characters of a value in a log line; nothing that reads has more."""
-REST = 1.0
-"""Seconds that a worker that could not begin a task takes no other, so that those that can get it."""
+MAX_FIELD = 200
+"""Characters of a value in a log line; no valid value is longer."""
+REST_SECONDS = 1.0
+"""A worker that could not begin a task takes no other for this time, so that workers that can get it."""
 
 
 class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
-    """A task with settings, tables and a connection of its own."""
+    """A task with settings, tables and a Redis connection of its own."""
 
     abstract = True
     ignore_result = True
@@ -35,79 +41,120 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         self._settings, self._cache, self._tracing = settings, cache, tracing
         self._connections: dict[int, Any] = {}
 
-    def run(self, **message: Any) -> str:
-        """Returns one line for people, shown by Flower."""
-        with self._tracing.span(self.name, trace_of(message), "consumer", **facts_of(message)) as span:
-            line = self.work(message)
-            span.annotate(outcome=line)
-        return line
-
-    def work(self, message: dict[str, Any]) -> str:
-        """What the task is about."""
-        raise NotImplementedError
-
     @property
     def redis(self) -> Any:
-        """Made in the process that needs it: connections do not survive a fork."""
+        """A connection of the current process: connections do not survive a fork."""
         process = os.getpid()
         if process not in self._connections:
             self._connections = {process: open_redis(self._settings)}
         return self._connections[process]
 
-    def deliver(self, send: Callable[..., None], message: dict[str, Any], answer: Any, body: bytes) -> None:
-        """Put an answer on the stream, in the contract version of who asked: a refusal reads the same in all of them.
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Called in the worker's main process when the process that ran the task has died."""
 
-        A Redis that cannot be reached does not speak against the work: the scheduler hears nothing, and asks again.
-        """
-        version = message.get("version")
-        if isinstance(version, int):
-            answer = answer.model_copy(update={"version": version})
-        if answer.kind != "lost":  # that one is told of by whoever noticed it
-            self._tell(message, answer)
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The body and fields of an answer, and a summary for people, shown by Flower."""
+
+    body: bytes
+    summary: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class AnsweringTask(ClusterTask):
+    """A task that answers on the job's stream, also when it fails; no expected error is raised to Celery."""
+
+    abstract = True
+    answer: ClassVar[type[Any]]
+    key_fields: ClassVar[tuple[str, ...]]
+    """Fields of the message that are copied to the answer."""
+    send: ClassVar[Callable[..., None]]
+    """A static method that puts an answer on the stream."""
+
+    def decode(self, message: dict[str, Any]) -> Any:
+        """Read the message and fetch what the task needs."""
+        raise NotImplementedError
+
+    def compute(self, task: Any) -> TaskResult:
+        """Do the work."""
+        raise NotImplementedError
+
+    def run(self, **message: Any) -> str:
+        """Return one line for people, shown by Flower."""
+        with self._tracing.span(self.name, _trace(message), "consumer", **log_fields(message)) as span:
+            line = self.work(message)
+            span.annotate(outcome=line)
+        return line
+
+    def work(self, message: dict[str, Any]) -> str:
+        """Decode, compute, answer."""
         try:
-            send(self.redis, self._settings, answer, body)
-        except redis.RedisError as error:
-            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
-        if answer.kind == "unavailable":
-            time.sleep(REST)
-
-    def _tell(self, message: dict[str, Any], answer: Any) -> None:
-        facts = facts_of(message) | {"seconds": answer.seconds, "reason": answer.reason or None}
-        logger.info(f"task {answer.kind}", task=self.name, **facts)
+            task = self.decode(message)
+        except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
+            return self._reply(message, "unavailable", _reason(error))
+        started = time.perf_counter()
+        try:
+            result = self.compute(task)
+        except (StoreError, OSError) as error:
+            return self._reply(message, "unavailable", _reason(error))
+        except (MaaboError, MemoryError) as error:  # Celery would end the worker on a MemoryError, again and again
+            return self._reply(message, "failed", _reason(error))
+        seconds = time.perf_counter() - started
+        self._reply(message, "done", body=result.body, seconds=seconds, **result.fields)
+        return f"{result.summary} · {seconds * 1000:.0f} ms"
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
-        """Called in the worker's main process when the one that ran the task is gone; by default nobody is told."""
+        """Answer that the task was lost."""
+        self._reply(message, "lost", reason)
+
+    def _reply(
+        self, message: dict[str, Any], kind: Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
+    ) -> str:
+        """Answer a message, also one of another version, if it names the job. Return a line for people."""
+        values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
+        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[:MAX_REASON]}
+        try:
+            answer = self.answer.read(values | fields)
+        except FormatError:
+            return f"refused: {reason}"
+        if isinstance(version := message.get("version"), int):  # refusals are the same in all contract versions
+            answer = answer.model_copy(update={"version": version})
+        if kind != "lost":  # that is logged by the main process
+            facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
+            logger.info(f"task {kind}", task=self.name, **facts)
+        try:
+            self.send(self.redis, self._settings, answer, body)
+        except redis.RedisError as error:  # without an answer, the scheduler sends the task again
+            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+        if kind == "unavailable":
+            time.sleep(REST_SECONDS)
+        return f"{kind}: {reason}"
 
 
-def facts_of(message: dict[str, Any]) -> dict[str, object]:
-    """What log lines say of a message, even of one that does not read."""
+def log_fields(message: dict[str, Any]) -> dict[str, object]:
+    """The fields of a message for log lines, also of an invalid one."""
     spec = message.get("spec")
-    job = {"job": spec.get("id"), "correlation": spec.get("correlation")} if isinstance(spec, dict) else {}
-    found = {name: message.get(name) for name in ("job", "batch", "start", "stop", "final", "correlation")} | job
-    return {name: _said(value) for name, value in found.items()}
+    values = {name: message.get(name) for name in ("batch", "start", "stop", "final", "correlation")}
+    if isinstance(spec, dict):
+        values["correlation"] = spec.get("correlation")
+    return {name: _log_value(value) for name, value in ({"job": _job(message)} | values).items()}
 
 
-def _said(value: object) -> str | int | None:
-    return value[:MOST_SAID] if isinstance(value, str) else value if isinstance(value, int) else None
-
-
-def trace_of(message: dict[str, Any]) -> str | None:
-    """The span that a message belongs under, even of one that does not read."""
+def _job(message: dict[str, Any]) -> object:
     spec = message.get("spec")
-    found = (spec if isinstance(spec, dict) else message).get("trace")
-    return found if isinstance(found, str) else None
+    return spec.get("id") if isinstance(spec, dict) else message.get("job")
 
 
-def worker_name() -> str:
-    """Who answers."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+def _log_value(value: object) -> str | int | None:
+    return value[:MAX_FIELD] if isinstance(value, str) else value if isinstance(value, int) else None
 
 
-def shown(reason: object) -> str:
-    """A reason that fits into an answer."""
-    return str(reason)[:MAX_REASON]
+def _trace(message: dict[str, Any]) -> str | None:
+    spec = message.get("spec")
+    trace = (spec if isinstance(spec, dict) else message).get("trace")
+    return trace if isinstance(trace, str) else None
 
 
-def reason_of(error: BaseException) -> str:
-    """What to say of an error."""
+def _reason(error: BaseException) -> str:
     return "The worker ran out of memory." if isinstance(error, MemoryError) else str(error) or repr(error)

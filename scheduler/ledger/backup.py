@@ -1,6 +1,6 @@
-"""A job's rows of the ledger as lines of JSON, and back.
+"""Backups: jobs with their tables and trees in one tar file, and back.
 
-What lies on the way to a worker is left out, and so is who holds the job: whoever restores it sends the tasks again.
+Rows of the ledger are lines of JSON, without tasks in flight and leases: after a restore, the tasks are sent again.
 """
 
 import json
@@ -31,20 +31,20 @@ from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, sc
 
 SEARCH = (batches, results, screens, blocks)
 TABLES = {table.name: table for table in (jobs, *SEARCH, datasets)}
-"""Of which rows are kept, by their names; jobs first."""
+"""The tables of which rows are kept, by name; jobs first."""
 CHUNK = 500
 """Rows written at a time."""
-UNHELD = {"owner": None, "lease_until": 0.0}
+NO_LEASE = {"owner": None, "lease_until": 0.0}
 
 
-def written_rows(connection: Connection, job: str, table: Table) -> Iterator[str]:
-    """The rows of a table that belong to a job, a line each."""
-    for row in connection.execute(_of_job(table, job)).mappings():
-        yield json.dumps({column.name: _told(row[column.name], column.type) for column in table.columns}) + "\n"
+def dump_rows(connection: Connection, job: str, table: Table) -> Iterator[str]:
+    """The rows of a table that belong to a job, as lines of JSON."""
+    for row in connection.execute(_select(table, job)).mappings():
+        yield json.dumps({column.name: _to_json(row[column.name], column.type) for column in table.columns}) + "\n"
 
 
 def restore_rows(connection: Connection, table: Table, lines: Iterable[bytes | str]) -> int:
-    """Write rows that were written down; how many there were."""
+    """Insert rows from lines of JSON; return their number."""
     rows, count = (_read(table, line) for line in lines), 0
     while chunk := list(islice(rows, CHUNK)):
         connection.execute(insert(table), chunk)
@@ -52,7 +52,7 @@ def restore_rows(connection: Connection, table: Table, lines: Iterable[bytes | s
     return count
 
 
-def _of_job(table: Table, job: str) -> Any:
+def _select(table: Table, job: str) -> Any:
     if table is jobs:
         return select(jobs).where(jobs.c.id == job)
     if table is datasets:
@@ -60,26 +60,26 @@ def _of_job(table: Table, job: str) -> Any:
     return select(table).where(table.c.job == job)
 
 
-def _told(value: Any, kind: object) -> Any:
+def _to_json(value: Any, kind: object) -> Any:
     return b64encode(value).decode() if isinstance(kind, LargeBinary) and value is not None else value
 
 
 def _read(table: Table, line: bytes | str) -> dict[str, Any]:
-    """Checked, since it comes from a file: these columns and no others, and a job that this version can read."""
+    """Validate a line: these columns and no others, and a job that this version can read."""
     try:
-        told = json.loads(line)
-        unknown = set(told) - {column.name for column in table.columns}
+        values = json.loads(line)
+        unknown = set(values) - {column.name for column in table.columns}
         if unknown:
             raise ValueError(f"unknown column {min(unknown)!r}")
         row = {
             name: b64decode(value, validate=True) if _is_bytes(table, name, value) else value
-            for name, value in told.items()
+            for name, value in values.items()
         }
         if table is jobs:
-            row |= UNHELD
+            row |= NO_LEASE
             read_job({column.name: row.get(column.name) for column in JOB_COLUMNS})
     except (FormatError, TypeError, KeyError, ValueError) as error:
-        raise FormatError(f"A row of {table.name} in the backup does not read: {error}.") from error
+        raise FormatError(f"A row of {table.name} in the backup is invalid: {error}.") from error
     return row
 
 
@@ -89,43 +89,43 @@ def _is_bytes(table: Table, name: str, value: object) -> bool:
 
 FORMAT = "maabo-backup/1"
 HEAD, STORE, LEDGER = "backup.json", "store/", "ledger/"
-MOST_HEAD = 1 << 20
+MAX_HEAD = 1 << 20
 PRIVATE = 0o600
-"""Rows hold what users sent, secrets of webhooks among it."""
+"""Rows contain user input, including secrets of webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a backup holds."""
+class BackupSummary:
+    """The contents of a backup."""
 
     jobs: tuple[str, ...]
     artifacts: int
     rows: int
 
 
-def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: Path) -> Kept:
-    """Write jobs to a file, whole or not at all."""
-    wanted, rows = tuple(dict.fromkeys(jobs)), 0
+def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: Path) -> BackupSummary:
+    """Write jobs to a file, atomically."""
+    ids, rows = tuple(dict.fromkeys(jobs)), 0
     with atomic_write(target) as file, TemporaryDirectory(dir=target.parent, prefix=".backup-") as scratch:
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
-            _add(archive, HEAD, _head(wanted), Path(scratch))
-            with ledger.database.snapshot() as connection:  # not held for anything else, which may take long
-                artifacts = _needed(connection, wanted)
-                for job in wanted:
+            _add(archive, HEAD, _head(ids), Path(scratch))
+            with ledger.database.snapshot() as connection:  # closed before the artifacts, which may take long
+                artifacts = _artifacts(connection, ids)
+                for job in ids:
                     rows += sum(_write_rows(connection, job, name, Path(scratch)) for name in TABLES)
-            for job, table in product(wanted, TABLES):
+            for job, table in product(ids, TABLES):
                 archive.add(_rows_file(Path(scratch), job, table), f"{LEDGER}{job}/{table}", filter=_anonymous)
-            found = sum(_add_artifact(archive, store, name, Path(scratch)) for name in sorted(artifacts))
-    return Kept(wanted, found, rows)
+            stored = sum(_add_artifact(archive, store, name, Path(scratch)) for name in sorted(artifacts))
+    return BackupSummary(ids, stored, rows)
 
 
-def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -> Kept:
-    """Put the jobs of a backup where they can go on; nothing of the ledger changes unless all of it can be read."""
-    with _opened(source) as archive:
-        jobs = _checked_head(archive, source)
+def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -> BackupSummary:
+    """Restore the jobs of a backup. The ledger changes only if all of it can be read."""
+    with _open(source) as archive:
+        jobs = _read_head(archive, source)
         members = archive.getmembers()[1:]
-        _refuse_known(ledger, jobs)
+        _refuse_existing(ledger, jobs)
         stored = [member for member in members if member.name.startswith(STORE)]
         for member in stored:
             _restore_artifact(archive, member, store, scratch)
@@ -135,28 +135,28 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
                     _restore_rows(archive, member, jobs, connection) for member in members if member not in stored
                 )
         except DuplicateError as error:
-            raise InputError(f"A job of the backup came into the ledger meanwhile: {error}") from error
-    return Kept(jobs, len(stored), rows)
+            raise InputError(f"A job of the backup was added to the ledger meanwhile: {error}") from error
+    return BackupSummary(jobs, len(stored), rows)
 
 
-def _needed(connection: Connection, jobs: tuple[str, ...]) -> set[str]:
-    """Names in the store; a job that is not there is refused."""
-    found: set[str] = set()
+def _artifacts(connection: Connection, jobs: tuple[str, ...]) -> set[str]:
+    """The names in the store that jobs refer to; raise an error if a job does not exist."""
+    needed: set[str] = set()
     for job in jobs:
-        rows = [json.loads(line) for line in written_rows(connection, job, schema.jobs)]
+        rows = [json.loads(line) for line in dump_rows(connection, job, schema.jobs)]
         if not rows:
             raise InputError(f"The ledger holds no job {job!r}; `maabo jobs` lists those it holds.")
         (row,) = rows
-        found.add(f"columns/{json.loads(row['spec'])['dataset']['fingerprint']}")
-        found |= {f"trees/{digest}" for digest, _ in json.loads(row["segments"])}
-        found |= {f"tables/{json.loads(line)['digest']}" for line in written_rows(connection, job, schema.datasets)}
-        found.add(figures_name(job))
-    return found
+        needed.add(f"columns/{json.loads(row['spec'])['dataset']['fingerprint']}")
+        needed |= {f"trees/{digest}" for digest, _ in json.loads(row["segments"])}
+        needed |= {f"tables/{json.loads(line)['digest']}" for line in dump_rows(connection, job, schema.datasets)}
+        needed.add(figures_name(job))
+    return needed
 
 
 def _head(jobs: tuple[str, ...]) -> bytes:
-    told = {"format": FORMAT, "maabo": __version__, "ledger": schema.VERSION, "made": time.time(), "jobs": list(jobs)}
-    return json.dumps(told).encode()
+    head = {"format": FORMAT, "maabo": __version__, "ledger": schema.VERSION, "made": time.time(), "jobs": list(jobs)}
+    return json.dumps(head).encode()
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes, scratch: Path) -> None:
@@ -166,7 +166,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, scratch: Path) -> 
 
 
 def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scratch: Path) -> bool:
-    """Whether there is one: jobs have pictures only at their end."""
+    """False if there is none: jobs have figures only at their end."""
     path = scratch / "artifact"
     try:
         store.get(name, path)
@@ -182,7 +182,7 @@ def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scr
 def _write_rows(connection: Connection, job: str, table: str, scratch: Path) -> int:
     count = 0
     with _rows_file(scratch, job, table).open("w", encoding="utf-8") as file:
-        for line in written_rows(connection, job, TABLES[table]):
+        for line in dump_rows(connection, job, TABLES[table]):
             file.write(line)
             count += 1
     return count
@@ -200,7 +200,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[tarfile.TarFile]:
+def _open(source: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(source, "r:") as archive:
             yield archive
@@ -210,15 +210,15 @@ def _opened(source: Path) -> Iterator[tarfile.TarFile]:
         raise InputError(f"{source} cannot be read: {error.strerror or error}.") from error
 
 
-def _checked_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
+def _read_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
     first = archive.next()
-    if first is None or first.name != HEAD or first.size > MOST_HEAD:
+    if first is None or first.name != HEAD or first.size > MAX_HEAD:
         raise FormatError(f"{source} is not a backup of jobs.")
     try:
         head: dict[str, Any] = json.load(_content(archive, first))
         known, version, jobs = head["format"] == FORMAT, int(head["ledger"]), tuple(map(str, head["jobs"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"The head of {source} does not read: {error}.") from error
+        raise FormatError(f"The head of {source} is invalid: {error}.") from error
     if not known or version > schema.VERSION:
         raise FormatError(
             f"The backup is a {head['format']} of ledger version {version}; this version reads {FORMAT} up to "
@@ -227,7 +227,7 @@ def _checked_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
     return jobs
 
 
-def _refuse_known(ledger: Ledger, jobs: tuple[str, ...]) -> None:
+def _refuse_existing(ledger: Ledger, jobs: tuple[str, ...]) -> None:
     if known := [row.id for row in ledger.jobs.get_many(list(jobs))]:
         raise InputError(
             f"The ledger holds job {known[0]} already; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
@@ -258,15 +258,15 @@ def _fingerprint(path: Path) -> str:
 def _restore_rows(
     archive: tarfile.TarFile, member: tarfile.TarInfo, jobs: tuple[str, ...], connection: Connection
 ) -> int:
-    place, _, table = member.name.removeprefix(LEDGER).partition("/")
-    if not member.name.startswith(LEDGER) or place not in jobs or table not in TABLES:
+    job, _, table = member.name.removeprefix(LEDGER).partition("/")
+    if not member.name.startswith(LEDGER) or job not in jobs or table not in TABLES:
         raise FormatError(f"The backup holds {member.name!r}, which belongs to no job of it.")
-    known = _known_datasets(connection) if table == schema.datasets.name else frozenset[str]()
+    known = _existing_datasets(connection) if table == schema.datasets.name else frozenset[str]()
     lines = (line for line in _content(archive, member) if not known or json.loads(line)["id"] not in known)
     return restore_rows(connection, TABLES[table], lines)
 
 
-def _known_datasets(connection: Connection) -> frozenset[str]:
+def _existing_datasets(connection: Connection) -> frozenset[str]:
     return frozenset(connection.execute(schema.datasets.select().with_only_columns(schema.datasets.c.id)).scalars())
 
 

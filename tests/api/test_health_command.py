@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from maabo_dist.console.commands import run_command
-from scheduler.__main__ import scheduler
+from scheduler.cli import scheduler
 from tests.cluster import a_scheduler
 from tests.servers import wait_for
 

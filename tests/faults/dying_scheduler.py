@@ -12,7 +12,7 @@ from threading import Event
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.warm import warm
-from scheduler.__main__ import main
+from scheduler.cli import main
 from scheduler.core.loop import Scheduler
 from scheduler.resources import Resources
 

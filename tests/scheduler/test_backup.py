@@ -128,11 +128,11 @@ def changed(source, name, change):
         ),
         ("columns/", lambda content, _: (content, "store/../../etc/passwd"), "not the name of an artifact"),
         ("maabo_results", lambda _, name: (b'{"job": 1, "evil": 2}\n', name), "unknown column 'evil'"),
-        ("maabo_results", lambda _, name: (b"\x80pickle\n", name), "does not read"),
+        ("maabo_results", lambda _, name: (b"\x80pickle\n", name), "is invalid"),
         ("maabo_jobs", lambda content, name: (content.replace(b'"queued"', b'"walking"'), name), "another version"),
         ("maabo_results", lambda content, _: (content, "ledger/another/maabo_results"), "belongs to no job"),
         ("backup.json", lambda _, name: (b'{"format": "maabo-backup/9", "ledger": 9, "jobs": []}', name), "newer"),
-        ("backup.json", lambda _, name: (b"[]", name), "does not read"),
+        ("backup.json", lambda _, name: (b"[]", name), "is invalid"),
         ("backup.json", lambda content, _: (content, "something"), "not a backup"),
     ],
 )

@@ -38,7 +38,7 @@ from tests import servers
 from tests.api_data import scrape
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
-from workers.heartbeat import KEPT, Pulse
+from workers.heartbeat import EXPIRE_SECONDS, Heartbeat
 
 seconds = st.floats(0, 1e5, allow_nan=False)
 
@@ -139,7 +139,7 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
 
 def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
     for node, processes, busy in (("one", 4, 3), ("two", 2, 0)):
-        pulse = Pulse(SETTINGS, client)
+        pulse = Heartbeat(SETTINGS, client)
         pulse.begin(node, processes)
         pulse.beat(busy)
     client.set(f"t:{names.WORKERS}:three", "nonsense")
@@ -151,18 +151,18 @@ def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
 
 
 def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, client):
-    silent, stopped = Pulse(SETTINGS, client), Pulse(SETTINGS, client)
+    silent, stopped = Heartbeat(SETTINGS, client), Heartbeat(SETTINGS, client)
     silent.begin("silent", 1)
     stopped.begin("stopped", 1)
     stopped.end()
     stopped.beat(1)  # Celery's heart beats once more
 
     assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_workers",] == 1
-    assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= KEPT
+    assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= EXPIRE_SECONDS
 
 
 def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
-    pulse = Pulse(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
+    pulse = Heartbeat(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
 
     pulse.begin("one", 1)
     pulse.beat(1)

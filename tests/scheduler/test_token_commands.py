@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from maabo_dist.console.commands import run_command
-from scheduler.__main__ import scheduler
+from scheduler.cli import scheduler
 
 
 @pytest.fixture
