@@ -85,7 +85,7 @@ def test_a_scheduler_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path)
     done = run(SCHEDULER, cluster_settings(wrong(guarded), tmp_path))
 
     assert done.returncode == 2
-    assert "refuses the password or user" in done.stderr
+    assert "rejects the password or user" in done.stderr
     assert SECRET not in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -94,7 +94,7 @@ def test_a_worker_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path):
     done = run(WORKER, cluster_settings(wrong(guarded), tmp_path))
 
     assert done.returncode == 2
-    assert "refuses the password or user" in done.stderr
+    assert "rejects the password or user" in done.stderr
     assert SECRET not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
 
@@ -103,7 +103,7 @@ def test_the_command_line_with_a_wrong_password_ends_with_a_reason(guarded, tmp_
     done = run(CLI, cluster_settings(wrong(guarded), tmp_path), "submit", "--dataset", "diabetes")
 
     assert done.returncode == 2
-    assert "refuses the password or user" in done.stderr
+    assert "rejects the password or user" in done.stderr
     assert SECRET not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
 

@@ -138,7 +138,7 @@ def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count)
             servers.wait_for(
                 lambda: (row := cluster.ledger.jobs.get(urgent)) and row.state is JobState.RUNNING, what="an urgent job"
             )
-            cancelled = client.ask(jobs[-1], "cancel")
+            cancelled = client.send_command(jobs[-1], "cancel")
             counts = cluster.ledger.jobs.count_by_state()
             shown = len(client.jobs())
             cluster.close()
