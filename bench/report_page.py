@@ -53,8 +53,8 @@ def _report() -> str:
     draw = np.random.default_rng(4)
     values = draw.normal(size=(ROWS, FEATURES)).astype(np.float32)
     frame = pd.DataFrame(values, columns=[f"x{number}" for number in range(FEATURES)])
-    told = (values[:, 0] > 0.3) & (values[:, 1] < 0.5) | (values[:, 2] > 1)
-    frame["y"] = np.where(told ^ (draw.random(ROWS) < 0.1), "yes", "no")
+    positive = (values[:, 0] > 0.3) & (values[:, 1] < 0.5) | (values[:, 2] > 1)
+    frame["y"] = np.where(positive ^ (draw.random(ROWS) < 0.1), "yes", "no")
     columns = prepare(frame, TableSettings(target="y")).columns
     chosen = MiningSettings(preset="paper", min_samples=20, gini=0.95, trees=1500, strategy="random", holdout=0.2)
     result = mine(columns, chosen, keep_records=True)
@@ -65,12 +65,12 @@ def _report() -> str:
 
 
 def _measured(browser, address: str) -> dict[str, list[float]]:
-    taken: dict[str, list[float]] = {"first paint": [], "all pictures drawn": []} | {name: [] for name in ACTS}
+    taken: dict[str, list[float]] = {"first paint": [], "all figures drawn": []} | {name: [] for name in ACTS}
     for _ in range(ROUNDS):
         page = browser.new_page(viewport={"width": 1600, "height": 1000})
         page.goto(address)
         page.wait_for_selector(DRAWN, state="attached")
-        taken["all pictures drawn"].append(page.evaluate("performance.now()"))
+        taken["all figures drawn"].append(page.evaluate("performance.now()"))
         taken["first paint"].append(page.evaluate(PAINTED))
         for name, act in ACTS.items():
             taken[name].append(page.evaluate(UNTIL_SHOWN % act))

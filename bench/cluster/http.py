@@ -48,8 +48,8 @@ def run(options) -> None:
         rows = []
         for what, mine, theirs in pairs:
             count = requests // 4 if what != "status" else requests
-            found = latencies(ours, mine, count, CONNECTIONS), latencies(baseline, theirs, count, CONNECTIONS)
-            rows += [(f"{what}, p{share}", *_compared(found, share)) for share in (50, 99)]
+            seconds = latencies(ours, mine, count, CONNECTIONS), latencies(baseline, theirs, count, CONNECTIONS)
+            rows += [(f"{what}, p{share}", *_compare(seconds, share)) for share in (50, 99)]
     printing.print_comparison(
         f"HTTP under load: {CONNECTIONS} connections on loopback, server and load on the same two cores",
         "ours",
@@ -59,16 +59,16 @@ def run(options) -> None:
     )
 
 
-def _compared(found: tuple[np.ndarray, np.ndarray], share: int) -> tuple[float, float, float, None]:
-    mine, theirs = (float(np.percentile(each, share)) for each in found)
+def _compare(seconds: tuple[np.ndarray, np.ndarray], share: int) -> tuple[float, float, float, None]:
+    mine, theirs = (float(np.percentile(each, share)) for each in seconds)
     return mine, theirs, mine / theirs, None
 
 
 def _start_service(cluster: LocalCluster) -> str:
     log = cluster.directory / "service.log"
     _start(cluster, [sys.executable, "-m", "scheduler", "serve", "--port", "0"], log)
-    found = servers.wait_for(lambda: re.search(r"listening on (http\S+)", log.read_text()), what="a server")
-    return found[1]
+    match = servers.wait_for(lambda: re.search(r"listening on (http\S+)", log.read_text()), what="a server")
+    return match[1]
 
 
 def _start_baseline(cluster: LocalCluster) -> str:

@@ -1,1 +1,1 @@
-"""What the rules are worth: planted tables, noise columns, shuffled labels; beside the paper's way and other miners."""
+"""Benchmarks of the quality of rules: planted rules, noise columns, shuffled labels, and comparisons with other miners."""

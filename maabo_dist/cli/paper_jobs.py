@@ -59,10 +59,10 @@ def run_jobs(
     tables: Mapping[str, PaperTable],
     address: ClusterAddress,
     report_progress: Callable[[int], object],
-    say: Callable[[str], None],
+    print_note: Callable[[str], None],
 ) -> list[Result]:
     """Run each case as a job of the cluster and return the cases with their outcomes, in order."""
-    cluster = connect(address, say)
+    cluster = connect(address, print_note)
     outcomes: list[Outcome] = []
     running: deque[str] = deque()
     for case in cases:

@@ -13,7 +13,7 @@ from bench.quality.__main__ import main
 from bench.quality.estimates import mean, ratio
 from bench.quality.experiment import Check, Experiment, Summary
 from bench.quality.methods import search_with_peer, translate_rules
-from bench.quality.peers.miners import _of_selectors, _tightest
+from bench.quality.peers.miners import selector_conditions, tightest_conditions
 from bench.quality.registry import EXPERIMENTS
 from bench.quality.stability import agreement, dice
 from bench.quality.top_subsets import best_share, run_searcher
@@ -26,20 +26,20 @@ from maabo_dist.settings import MiningSettings, TableSettings
 
 
 class Replayed:
-    """A searcher that proposes what it was given and remembers what it was told."""
+    """A searcher that proposes given subsets and records the scores it receives."""
 
     def __init__(self, proposals):
-        self.proposals, self.told = iter(proposals), []
+        self.proposals, self.scores = iter(proposals), []
 
     def ask(self):
         return next(self.proposals)
 
     def tell(self, score):
-        self.told.append(score)
+        self.scores.append(score)
 
 
 @pytest.mark.soak
-def test_a_quick_run_leaves_records_and_a_table_that_agree(tmp_path):
+def test_a_quick_run_writes_records_and_a_table_that_agree(tmp_path):
     main(["planted", "--quick", "--peers", "none", "--out", str(tmp_path)])
 
     with (tmp_path / "planted.csv").open(newline="") as file:
@@ -55,7 +55,7 @@ def test_a_quick_run_leaves_records_and_a_table_that_agree(tmp_path):
         assert any(line.startswith(f"| {name} |") and f" {missed} " in line for line in table.splitlines())
 
 
-def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsys, monkeypatch):
+def test_without_its_table_an_experiment_is_skipped_with_a_message(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("MAABO_TITANIC", raising=False)
 
     main(["titanic", "--quick", "--peers", "none", "--out", str(tmp_path)])
@@ -64,7 +64,7 @@ def test_without_its_table_an_experiment_is_left_out_with_a_word(tmp_path, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_experiment_that_does_not_exist_is_refused(tmp_path, capsys):
+def test_an_unknown_experiment_is_rejected(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["plantd", "--out", str(tmp_path)])
 
@@ -77,7 +77,7 @@ def test_every_experiment_is_described_in_the_readme():
     assert [name for name in EXPERIMENTS if f"| `{name}` |" not in text] == []
 
 
-def test_a_ratio_of_equal_shares_has_no_error_and_a_mean_leaves_out_what_is_not_there():
+def test_a_ratio_of_equal_shares_has_no_error_and_a_mean_ignores_missing_values():
     assert (ratio([1, 2, 3], [2, 4, 6]).value, ratio([1, 2, 3], [2, 4, 6]).error) == (0.5, 0)
     assert mean([1, None, 3]).value == 2
     assert mean([1, None, 3]).error == pytest.approx(1)
@@ -91,7 +91,7 @@ def test_the_error_of_a_ratio_with_equal_wholes_is_that_of_the_mean():
     assert ratio(parts, [5] * 4).error == pytest.approx(np.std(parts, ddof=1) / 5 / sqrt(4))
 
 
-def test_a_peers_rule_speaks_for_the_class_that_its_rows_have_most_above_its_share():
+def test_a_peers_rule_gets_the_class_most_over_represented_among_its_rows():
     cells = pd.DataFrame({"a": np.arange(10.0), "b": 0.0})
     labels = np.array([0] * 8 + [1] * 2)
 
@@ -101,17 +101,17 @@ def test_a_peers_rule_speaks_for_the_class_that_its_rows_have_most_above_its_sha
     assert [(c.feature, c.op, c.value) for c in rules[1].conditions] == [("a", Op.AT_MOST, 5.5), ("b", Op.AT_MOST, 1.0)]
 
 
-def test_of_several_bounds_the_tightest_stays():
+def test_only_the_tightest_of_several_bounds_is_kept():
     rule = [(3, "<=", 7.0), (3, ">", 1.0), (3, "<=", 5.0), (3, ">", 2.0), (4, ">", 0.0)]
 
-    assert _tightest(rule) == [(3, "<=", 5.0), (3, ">", 2.0), (4, ">", 0.0)]
+    assert tightest_conditions(rule) == [(3, "<=", 5.0), (3, ">", 2.0), (4, ">", 0.0)]
 
 
-def test_an_interval_that_holds_its_lower_end_alone_keeps_its_rows():
+def test_an_interval_without_its_upper_end_keeps_its_rows():
     class Interval:
         attribute_name, lower_bound, upper_bound = "2", 1.0, 4.0
 
-    (_, above, low), (_, at_most, high) = _of_selectors([Interval])
+    (_, above, low), (_, at_most, high) = selector_conditions([Interval])
     values = np.array([0.5, 1.0, 2.0, 4.0])
 
     assert (above, at_most) == (">", "<=")
@@ -124,7 +124,7 @@ def test_the_best_share_includes_ties_with_its_last():
     assert best_share(scores, 0.2) == {(0,), (1,), (2,), (3,)}
 
 
-def test_repetitions_cost_a_proposal_but_no_tree(monkeypatch):
+def test_repetitions_count_as_proposals_but_not_as_trees(monkeypatch):
     monkeypatch.setattr("bench.quality.top_subsets.TREES", 3)
     scores = {(0, 1): 0.5, (0, 2): 0.6, (1, 2): 0.7, (1, 3): 0.8}
     searcher = Replayed([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
@@ -132,11 +132,11 @@ def test_repetitions_cost_a_proposal_but_no_tree(monkeypatch):
     found = run_searcher(searcher, scores, {(0, 1), (1, 3)})
 
     assert (found.by_proposals, found.by_trees) == (1, 2)
-    assert searcher.told == [0.5, 0.5, 0.0, 0.6, 0.8]
+    assert searcher.scores == [0.5, 0.5, 0.0, 0.6, 0.8]
 
 
 @pytest.mark.soak
-def test_subsets_that_a_peer_proposes_give_the_rules_that_they_give_in_a_search_of_ours():
+def test_subsets_proposed_by_a_peer_give_the_same_rules_as_in_our_search():
     frame = generate(Recipe(rows=600, features=6, conjunctions=(2,), seed=3)).frame
     columns = prepare(frame, TableSettings(target="y")).columns
     ours = mine(columns, MiningSettings(trees=8, strategy="random", min_samples=20, seed=1), keep_trees=True)
@@ -147,7 +147,7 @@ def test_subsets_that_a_peer_proposes_give_the_rules_that_they_give_in_a_search_
     assert theirs.digest == ours.digest
 
 
-def test_the_readme_holds_the_tables_of_the_last_runs_between_its_markers(tmp_path):
+def test_the_readme_contains_the_tables_of_the_last_runs_between_its_markers(tmp_path):
     made = {name: _experiment(name) for name in ("one", "two", "never run")}
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
@@ -167,7 +167,7 @@ def test_the_readme_holds_the_tables_of_the_last_runs_between_its_markers(tmp_pa
     assert "![one]" not in once
 
 
-def test_records_come_back_from_their_file_as_they_were(tmp_path):
+def test_records_are_read_back_unchanged(tmp_path):
     records = [{"method": "auto", "seed": 0, "seconds": 1.25, "failed": None}, {"method": "FIGS", "failed": "too slow"}]
 
     results.write_records(tmp_path / "r.csv", records)

@@ -1,4 +1,4 @@
-"""The bench beside other miners, without them: rules are counted right, and what cannot be had is said."""
+"""The comparison with other miners, without running them: measures, conversions, and notes on unavailable miners."""
 
 import csv
 import math
@@ -15,7 +15,7 @@ from bench.quality.__main__ import main
 from bench.quality.experiment import Experiment, Page, Run, Summary
 from bench.quality.paper_tables import TARGET, PaperTable
 from bench.quality.peer_client import PeerError, PeerMined, Peers, PeerTimeoutError
-from bench.quality.peers.inducers import _of_bin, _of_interval, _strict
+from bench.quality.peers.inducers import bin_conditions, convert_strict, interval_conditions
 from bench.quality.peers.miners import MINERS, unavailable
 from bench.quality.rule_sets import RuleSet, feature_sets, figures
 from maabo_dist.contract.conditions import Condition, Op
@@ -30,8 +30,8 @@ def interval(low, high, holds):
     return SimpleNamespace(getAttribute=lambda: "f4", getValueSet=lambda: values)
 
 
-class Neighbours:
-    """Peers of which one missing Java, one is too slow and the others find one rule."""
+class FakePeers:
+    """Peers of which one needs Java, one is too slow and the others find one rule."""
 
     def __init__(self):
         self.calls = []
@@ -74,7 +74,7 @@ def rule(label, *bounds, feature="a"):
     ],
 )
 def test_an_interval_keeps_its_rows_whichever_of_its_ends_it_holds(ends, kept):
-    conditions = _of_interval(interval(*ends))
+    conditions = interval_conditions(interval(*ends))
 
     assert {place for place, _, _ in conditions} == {4}
     assert len(conditions) == sum(abs(end) < sys.float_info.max for end in ends[:2])
@@ -86,12 +86,12 @@ def test_an_interval_keeps_its_rows_whichever_of_its_ends_it_holds(ends, kept):
     [("<1.0", [0.0, 1.0]), (">1.0", [2.0, 3.0]), ("-1.0 - 2.0", [0.0, 1.0, 2.0]), (2.0, [2.0]), ("1e-1 - 1.0", [1.0])],
 )
 def test_a_bin_keeps_its_rows_and_a_value_those_that_meet_it(text, kept):
-    assert rows_of(_of_bin("f0", text), np.arange(4.0)) == kept
+    assert rows_of(bin_conditions("f0", text), np.arange(4.0)) == kept
 
 
 def test_strict_bounds_keep_their_rows():
-    assert rows_of([_strict(0, "<", 2.0)], np.arange(4.0)) == [0.0, 1.0]
-    assert rows_of([_strict(0, ">=", 2.0)], np.arange(4.0)) == [2.0, 3.0]
+    assert rows_of([convert_strict(0, "<", 2.0)], np.arange(4.0)) == [0.0, 1.0]
+    assert rows_of([convert_strict(0, ">=", 2.0)], np.arange(4.0)) == [2.0, 3.0]
 
 
 def test_a_miner_whose_package_is_not_there_is_named_with_what_it_lacks(monkeypatch):
@@ -119,14 +119,14 @@ def test_rules_are_redundant_by_the_rows_they_share_within_a_class():
     assert (found["rules"], found["empty_held"], found["features"]) == (3, 1, "0")
 
 
-def test_without_rules_nothing_is_covered_and_nothing_is_said_of_them():
+def test_without_rules_nothing_is_covered_and_other_measures_are_none():
     found = figures([], table(), table())
 
     assert (found["rules"], found["reliable"], found["held_coverage"], found["features"]) == (0, 0, 0.0, "")
     assert [found[name] for name in ("held_precision", "held_lift", "overlap", "width")] == [None] * 4
 
 
-def test_a_rule_returns_where_one_of_its_class_has_nearly_its_rows():
+def test_a_rule_is_found_again_if_a_rule_of_its_class_has_nearly_its_rows():
     here = RuleSet.on([rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 29.5))], table())
     there = RuleSet.on([rule("up", (Op.ABOVE, 11.5)), rule("low", (Op.ABOVE, 29.5))], table())
 
@@ -135,7 +135,7 @@ def test_a_rule_returns_where_one_of_its_class_has_nearly_its_rows():
     assert RuleSet.on([], table()).returning(here) is None
 
 
-def test_reliable_rules_are_large_and_pure_with_classes_weighed_alike():
+def test_reliable_rules_are_large_and_pure_with_equal_class_weights():
     classes = np.array(["rare"] * 20 + ["often"] * 180)
     masks = np.zeros((3, 200), bool)
     masks[0, 20:80] = True  # 60 rows, pure
@@ -145,7 +145,7 @@ def test_reliable_rules_are_large_and_pure_with_classes_weighed_alike():
     assert RuleSet(masks, np.array(["often"] * 3), classes).reliable() == 1
 
 
-def test_sets_of_features_are_told_by_number_and_once():
+def test_feature_sets_are_distinct_and_given_by_column_number():
     rules = [rule("up", (Op.ABOVE, 1.0), (Op.AT_MOST, 2.0)), rule("low", (Op.ABOVE, 1.0)), rule("up", feature="b")]
     rules.append(MinedRule("R", (Condition("b", Op.ABOVE, 0.0), Condition("a", Op.ABOVE, 0.0)), "up"))
 
@@ -153,8 +153,8 @@ def test_sets_of_features_are_told_by_number_and_once():
     assert feature_sets(rules[3:], table()) == ["0+1"]
 
 
-def test_every_method_gets_the_same_draws_and_a_slow_one_is_not_waited_for_again(monkeypatch):
-    peers = Neighbours()
+def test_every_method_gets_the_same_draws_and_a_slow_one_is_not_tried_again(monkeypatch):
+    peers = FakePeers()
     monkeypatch.setattr(table_comparison, "paper_tables", lambda _: [PaperTable("toy", table())])
     run = Run(seeds=3, quick=True, peers=peers, methods=("figs", "rulekit", "irep"))
 
@@ -182,7 +182,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_when_late(monkeypatch):
+def test_a_running_peer_answers_repeatedly_reports_errors_and_is_killed_after_the_timeout(monkeypatch):
     monkeypatch.setattr(Peers, "command", lambda *_: [sys.executable, "-S", "-c", SERVING])
     cells, labels = pd.DataFrame({"a": [1.0, 2.0]}), np.array([0, 1])
 
@@ -200,14 +200,14 @@ def test_a_standing_peer_answers_again_and_again_tells_what_failed_and_is_ended_
         assert peers.mine("figs", cells, labels, 0, 1).cpu == 0.5
 
 
-def test_draws_agree_by_the_feature_sets_they_share_also_where_a_file_made_a_number_of_one():
+def test_agreement_of_draws_counts_common_feature_sets_even_if_read_as_numbers():
     records = [{"features": features} for features in (0, "0; 1+2", "0; 1+2", None)]
 
     assert table_comparison.agreement(records) == pytest.approx((2 / 3 + 2 / 3 + 0 + 1 + 0 + 0) / 6)
     assert table_comparison.agreement(records[:1]) is None
 
 
-def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():
+def test_the_two_parts_of_a_draw_have_all_rows_and_equal_class_shares():
     train, held = PaperTable("toy", table()).draw(3)
 
     assert sorted([*train["a"], *held["a"]]) == list(range(40))
@@ -215,7 +215,7 @@ def test_the_two_parts_of_a_draw_are_all_rows_and_hold_each_class_alike():
     assert (held[TARGET] == "low").sum() in (1, 2)
 
 
-def test_ours_go_through_a_bundled_table_and_leave_records_and_notes(tmp_path, monkeypatch, capsys):
+def test_our_methods_run_on_a_bundled_table_and_write_records_and_notes(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("bench.quality.paper_tables.BUNDLED", {"diabetes": "diabetes"})
     for name in ("MAABO_TITANIC", "MAABO_BOSTON"):
         monkeypatch.delenv(name, raising=False)
@@ -229,14 +229,14 @@ def test_ours_go_through_a_bundled_table_and_leave_records_and_notes(tmp_path, m
     assert "Titanic needs its file: --titanic FILE" in capsys.readouterr().out
 
 
-def test_a_file_that_is_not_there_is_refused_by_name(tmp_path, capsys):
+def test_a_file_that_does_not_exist_is_rejected_with_its_name(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["tables", "--boston", str(tmp_path / "none.csv"), "--out", str(tmp_path)])
 
     assert "none.csv: no such file" in capsys.readouterr().err
 
 
-def test_a_table_with_a_page_of_its_own_stands_there_and_not_in_the_readme(tmp_path):
+def test_a_table_with_its_own_document_is_not_in_the_readme(tmp_path):
     readme, page = tmp_path / "README.md", tmp_path / "docs.md"
     readme.write_text(f"{results.BEGIN}\n{results.END}\n")
     page.write_text("above\n<!-- own: begin -->\nold\n<!-- own: end -->\nbelow\n")
@@ -249,7 +249,7 @@ def test_a_table_with_a_page_of_its_own_stands_there_and_not_in_the_readme(tmp_p
     assert "the table" not in readme.read_text()
 
 
-def test_a_page_without_a_place_for_the_table_is_refused(tmp_path):
+def test_a_document_without_markers_for_the_table_is_rejected(tmp_path):
     page = tmp_path / "docs.md"
     page.write_text("nothing here")
     (tmp_path / "one.md").write_text("the table\n")

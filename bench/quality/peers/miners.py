@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from bench.quality.peers.inducers import INDUCERS, meeting
+from bench.quality.peers.inducers import INDUCERS, equals
 
 Condition = tuple[int, str, float]
 Rule = list[Condition]
@@ -46,7 +46,7 @@ def _timed(miner: Callable[..., list[Rule]], table: Path, seed: int, jobs: int) 
     with np.load(table, allow_pickle=False) as arrays:
         X, y = arrays["X"], arrays["y"]
     start, used = perf_counter(), process_time()
-    rules = [_tightest(rule) for rule in miner(X, y, seed, jobs)]
+    rules = [tightest_conditions(rule) for rule in miner(X, y, seed, jobs)]
     return {"rules": rules, "seconds": perf_counter() - start, "cpu": process_time() - used}
 
 
@@ -54,23 +54,23 @@ def _figs() -> Callable[..., list[Rule]]:
     """Every leaf of every tree of the sum."""
     from imodels import FIGSClassifier
 
-    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
         model = FIGSClassifier(random_state=seed, n_jobs=jobs).fit(X, y)
         return [rule for tree in model.trees_ for rule in _leaves(tree, [])]
 
-    return mined
+    return mine_rules
 
 
 def _rulefit() -> Callable[..., list[Rule]]:
-    """Without linear terms, which are no rules; those with a coefficient."""
+    """Without linear terms, which are not rules; only rules with a coefficient."""
     from imodels import RuleFitClassifier
 
-    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
         model = RuleFitClassifier(random_state=seed, include_linear=False).fit(X, y)
         weighed = zip(model.rules_without_feature_names_, model.coef, strict=True)
         return [_conditions(rule) for rule, weight in weighed if weight != 0]
 
-    return mined
+    return mine_rules
 
 
 def _skope() -> Callable[..., list[Rule]]:
@@ -78,25 +78,25 @@ def _skope() -> Callable[..., list[Rule]]:
     from imodels import SkopeRulesClassifier
     from joblib import parallel_config
 
-    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
-        with parallel_config("threading"):  # growing trees holds no GIL, and CPU time is that of this process
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+        with parallel_config("threading"):  # trees grow without the GIL, and this process measures the CPU time
             models = [SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in (0, 1)]
         return [_conditions(rule) for model in models for rule in model.rules_without_feature_names_]
 
-    return mined
+    return mine_rules
 
 
 def _pysubgroup(own_bins: bool) -> Callable[..., list[Rule]]:
     """Beam search for subgroups of up to three conditions, once for each class; 10 of each are kept.
 
-    With `own_bins` columns are cut as it does by default, into intervals of about a fifth of the rows; else at
-    `QUANTILES`, upwards and downwards.
+    With `own_bins`, columns are cut into intervals of about a fifth of the rows, which is its default; otherwise at
+    `QUANTILES`, in both directions.
     """
     import pandas as pd
     import pysubgroup as ps
 
-    def mined(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
-        frame = pd.DataFrame(X, columns=[str(place) for place in range(X.shape[1])]).assign(y=y)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
+        frame = pd.DataFrame(X, columns=[str(index) for index in range(X.shape[1])]).assign(y=y)
         cut = ps.create_numeric_selectors_for_attribute if own_bins else partial(_selectors, ps)
         selectors = [selector for name in frame.columns[:-1] for selector in cut(frame, name)]
         rules = []
@@ -105,11 +105,11 @@ def _pysubgroup(own_bins: bool) -> Callable[..., list[Rule]]:
             task = ps.SubgroupDiscoveryTask(
                 frame, target, selectors, result_set_size=10, depth=3, qf=ps.StandardQF(0.5)
             )
-            found = ps.BeamSearch(beam_width=10).execute(task)
-            rules += [_of_selectors(subgroup.selectors) for _, subgroup, _ in found.results]
+            subgroups = ps.BeamSearch(beam_width=10).execute(task)
+            rules += [selector_conditions(subgroup.selectors) for _, subgroup, _ in subgroups.results]
         return rules
 
-    return mined
+    return mine_rules
 
 
 MINERS = {
@@ -142,25 +142,25 @@ def _missing_part(miner: str, package: str) -> str | None:
 def _leaves(node: object, above: Rule) -> Iterable[Rule]:
     if node.left is None:
         if above:
-            yield _tightest(above)
+            yield tightest_conditions(above)
         return
-    place, threshold = int(node.feature), float(node.threshold)
-    yield from _leaves(node.left, [*above, (place, "<=", threshold)])
-    yield from _leaves(node.right, [*above, (place, ">", threshold)])
+    index, threshold = int(node.feature), float(node.threshold)
+    yield from _leaves(node.left, [*above, (index, "<=", threshold)])
+    yield from _leaves(node.right, [*above, (index, ">", threshold)])
 
 
 def _conditions(rule: object) -> Rule:
-    """imodels names the features X_0, X_1, …; strict and other comparisons differ by nothing that rows have."""
+    """Convert a rule of imodels, which names features X_0, X_1, …; no row has a value equal to a threshold."""
     terms = ((int(name.removeprefix("X_")), op[0], float(value)) for (name, op), value in rule.agg_dict.items())
-    return _tightest([(place, "<=" if sign == "<" else ">", value) for place, sign, value in terms])
+    return tightest_conditions([(index, "<=" if sign == "<" else ">", value) for index, sign, value in terms])
 
 
-def _tightest(conditions: Rule) -> Rule:
+def tightest_conditions(conditions: Rule) -> Rule:
     bounds: dict[tuple[int, str], float] = {}
-    for place, op, value in conditions:
-        known = bounds.get((place, op), value)
-        bounds[place, op] = min(known, value) if op == "<=" else max(known, value)
-    return [(place, op, value) for (place, op), value in bounds.items()]
+    for index, op, value in conditions:
+        bound = bounds.get((index, op), value)
+        bounds[index, op] = min(bound, value) if op == "<=" else max(bound, value)
+    return [(index, op, value) for (index, op), value in bounds.items()]
 
 
 def _selectors(ps: object, frame: object, name: str) -> list[object]:
@@ -168,16 +168,16 @@ def _selectors(ps: object, frame: object, name: str) -> list[object]:
     return [ps.IntervalSelector(name, *ends) for cut in cuts.tolist() for ends in ((-math.inf, cut), (cut, math.inf))]
 
 
-def _of_selectors(selectors: Iterable[object]) -> Rule:
-    """pysubgroup's intervals hold their lower bound and not the upper one; of few values it takes each by itself."""
+def selector_conditions(selectors: Iterable[object]) -> Rule:
+    """Convert selectors of pysubgroup: intervals without their upper bound, or single values of columns with few."""
     conditions: Rule = []
     for selector in selectors:
-        place = int(selector.attribute_name)
+        index = int(selector.attribute_name)
         if hasattr(selector, "attribute_value"):
-            conditions += meeting(place, float(selector.attribute_value))
+            conditions += equals(index, float(selector.attribute_value))
             continue
         if math.isfinite(selector.lower_bound):
-            conditions.append((place, ">", math.nextafter(selector.lower_bound, -math.inf)))
+            conditions.append((index, ">", math.nextafter(selector.lower_bound, -math.inf)))
         if math.isfinite(selector.upper_bound):
-            conditions.append((place, "<=", math.nextafter(selector.upper_bound, -math.inf)))
-    return _tightest(conditions)
+            conditions.append((index, "<=", math.nextafter(selector.upper_bound, -math.inf)))
+    return tightest_conditions(conditions)

@@ -1,6 +1,6 @@
-"""Optuna's and hyperopt's TPE as searchers of subsets: D′ places, each a choice among all features.
+"""The TPEs of Optuna and hyperopt as searchers of subsets: D′ parameters, each a choice among all features.
 
-Who asks decides when it is enough: a subset goes out, its score comes in, until the input ends.
+They print a subset and read its score, until the input ends.
 """
 
 import json
@@ -8,15 +8,15 @@ import logging
 import sys
 
 
-class _NoMore(Exception):  # noqa: N818 (it is an end, no error)
-    """Nobody asks any more."""
+class _EndOfInput(Exception):  # noqa: N818 (not an error)
+    """The input has ended."""
 
 
-def _scored(subset: list[int]) -> float:
+def _request_score(subset: list[int]) -> float:
     print(json.dumps(subset), flush=True)
     answer = sys.stdin.readline()
     if not answer.strip():
-        raise _NoMore
+        raise _EndOfInput
     return float(json.loads(answer))
 
 
@@ -28,11 +28,11 @@ def _optuna(features: int, size: int, seed: int) -> None:
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
 
     def objective(trial: optuna.Trial) -> float:
-        return _scored([trial.suggest_categorical(f"place {k}", choices) for k in range(size)])
+        return _request_score([trial.suggest_categorical(f"place {k}", choices) for k in range(size)])
 
     try:
         study.optimize(objective, n_trials=None)
-    except _NoMore:
+    except _EndOfInput:
         return
 
 
@@ -44,14 +44,14 @@ def _hyperopt(features: int, size: int, seed: int) -> None:
     space = [hp.choice(f"place {k}", list(range(features))) for k in range(size)]
     try:
         fmin(
-            lambda subset: -_scored([int(place) for place in subset]),
+            lambda subset: -_request_score([int(feature) for feature in subset]),
             space,
             algo=tpe.suggest,
             max_evals=sys.maxsize,
             rstate=np.random.default_rng(seed),
             show_progressbar=False,
         )
-    except _NoMore:
+    except _EndOfInput:
         return
 
 
