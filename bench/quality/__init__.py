@@ -1,1 +1,1 @@
-"""Benchmarks of the quality of rules: planted rules, noise columns, shuffled labels, and comparisons with other miners."""
+"""Benchmarks of the quality of rules: planted rules, noise columns, shuffled labels, comparisons with other miners."""
