@@ -79,12 +79,6 @@ class _Record(BaseModel):
         """Return the record as plain JSON values, under the names of the document."""
         return self.model_dump(mode="json", by_alias=True)
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, "label" if name == "class" else name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, "label" if name == "class" else name, default)
-
 
 class ConditionTest(_Record):
     """p-values of the hypothesis that the condition does not make the rule's class more frequent.
