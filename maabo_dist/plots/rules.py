@@ -298,7 +298,7 @@ def plot_similarity(result: Plottable, ax: Axes | None = None, *, by: Literal["l
         raise SettingsError(f"Similarity is by 'logic' (conditions) or by 'rows', not by {by!r}.")
     figures = figures_of(result)
     matrix = read_similarity(figures, by)
-    order = order_by_similarity(matrix)
+    order = figures["similarity"]["order"][by]
     ids = [figures["rules"][index]["id"] for index in order]
     side = min(6.4, 1.6 + 0.32 * len(ids))
     ax = ax or new_axes(max(3.2, side + 1.2), max(2.8, side))
@@ -317,16 +317,6 @@ def read_similarity(figures: FigureData, by: str) -> npt.NDArray[np.uint8]:
     """(rules, rules): percent."""
     size = len(figures["rules"])
     return np.frombuffer(b64decode(figures["similarity"][by]), np.uint8).reshape(size, size)
-
-
-def order_by_similarity(matrix: npt.NDArray[np.uint8]) -> list[int]:
-    """Indices of the rules in an order where each is followed by the most similar of the remaining ones."""
-    remaining = list(range(len(matrix)))
-    order = remaining[:1]
-    while len(order) < len(matrix):
-        remaining.remove(order[-1])
-        order.append(max(remaining, key=lambda index: (matrix[order[-1], index], -index)))
-    return order
 
 
 def _draw_matrix(ax: Axes, values: npt.NDArray[np.uint8], palette: Palette) -> None:

@@ -62,8 +62,8 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
         dashed = {"color": palette.classes[1], "linewidth": 1.4, "linestyle": (0, (4, 2)), "label": "random"}
         _draw_history(above, below, other, dashed)
     _draw_history(above, below, history, {"color": palette.accent, "linewidth": 1.8, "label": "best so far"})
-    if history["scores"]:
-        best = max(history["scores"])
+    if history["best"]:
+        best = history["best"][-1][1]
         annotate(above, f"{best:.3f}", (history["trees"], best), (4, 0), color=palette.accent, annotation_clip=False)
     above.set_xlim(0, max(1, history["trees"], other["trees"] if other else 0))
     above.set_ylabel("macro F1")
@@ -104,9 +104,10 @@ def _tree_numbers(history: History) -> list[int]:
 
 
 def _draw_history(above: Axes, below: Axes, history: History, style: Mapping[str, Any]) -> None:
-    if history["shown"]:
-        best = np.maximum.accumulate(history["scores"])
-        above.step([*_tree_numbers(history), history["trees"]], [*best, best[-1]], where="post", **style)
+    if history["best"]:
+        numbers = [*(tree + 1 for tree, _ in history["best"]), history["trees"]]
+        scores = [score for _, score in history["best"]]
+        above.step(numbers, [*scores, scores[-1]], where="post", **style)
     counts = [0, *(count for _, count in history["found"])]
     trees = [0, *(tree + 1 for tree, _ in history["found"]), history["trees"]]
     below.step(trees, [*counts, counts[-1]], where="post", **style)

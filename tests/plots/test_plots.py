@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from maabo_dist import RuleMiner, plots
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.errors import SettingsError
-from maabo_dist.plots.rules import MAX_COLUMNS, order_by_similarity, read_coverage, read_similarity
+from maabo_dist.plots.rules import MAX_COLUMNS, read_coverage, read_similarity
 from maabo_dist.plots.style import DARK, LIGHT
 from maabo_dist.plots.tree import place_nodes
 from maabo_dist.report import result_document
@@ -163,7 +163,8 @@ def test_arrows_point_from_training_to_held_out_rows(cancer):
 
     for gid, part in (("train", "train"), ("later", "holdout")):
         dots = next(dots for dots in ax.collections if dots.get_gid() == gid)
-        expected = [(rule[part]["n"] / rule[part]["rows"], rule[part]["precision"]) for rule in rules]
+        supports = [rule.supports[part] for rule in rules]
+        expected = [(support.n / support.rows, support.precision) for support in supports]
         assert np.allclose(dots.get_offsets(), expected)
     own = [cancer.document().dataset.classes.index(rule.label) for rule in rules]
     assert [to_hex(colour) for colour in dots.get_facecolors()] == [LIGHT.classes[place] for place in own]
@@ -173,7 +174,7 @@ def test_arrows_point_from_training_to_held_out_rows(cancer):
 def test_the_similarity_matrix_is_that_of_the_figure_data(cancer, by):
     ax = plots.plot_similarity(cancer, an_axes(), by=by)
     square = read_similarity(cancer.figures(), by)
-    order = order_by_similarity(square)
+    order = cancer.figures()["similarity"]["order"][by]
 
     shown = ax.images[0].get_array()
 
@@ -181,12 +182,6 @@ def test_the_similarity_matrix_is_that_of_the_figure_data(cancer, by):
     assert shown.mask.tolist() == np.eye(len(square), dtype=bool).tolist()
     assert shown.data.tolist() == square[np.ix_(order, order)].tolist()
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{place + 1}" for place in order]
-
-
-def test_each_rule_is_followed_by_the_most_similar_of_the_remaining_rules():
-    square = np.array([[100, 0, 50, 90], [0, 100, 80, 10], [50, 80, 100, 20], [90, 10, 20, 100]], np.uint8)
-
-    assert order_by_similarity(square) == [0, 3, 2, 1]
 
 
 def test_an_unknown_similarity_is_rejected(cancer):
@@ -243,8 +238,10 @@ def test_the_search_plot_shows_scores_the_best_so_far_and_the_rules_found(cancer
     trees = [tree + 1 for tree in history["shown"]]
     assert np.allclose(above.collections[0].get_offsets(), list(zip(trees, history["scores"], strict=True)))
     lines = {line.get_label(): line for line in above.get_lines()}
-    best = lines["best so far"].get_ydata()
-    assert best[:-1].tolist() == [max(history["scores"][: place + 1]) for place in range(len(trees))]
+    steps = dict(zip(*lines["best so far"].get_data(), strict=True))
+    best_so_far = dict(zip(trees, np.maximum.accumulate(history["scores"]), strict=True))
+    assert all(best_so_far[tree] == score for tree, score in list(steps.items())[:-1])
+    assert set(steps.values()) == set(best_so_far.values())
     assert max(lines["random"].get_ydata()) == max(other["scores"])
     found = {line.get_label(): line.get_ydata()[-1] for line in below.get_lines()}
     assert found == {"best so far": len(cancer.rules_), "random": len(random.rules_)}

@@ -146,7 +146,7 @@ def test_the_bits_are_the_rows_that_each_rule_covers(made):
 
 def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch):
     columns, result, _ = made
-    monkeypatch.setattr(covering, "MOST_ROWS", 100)
+    monkeypatch.setattr(covering, "MAX_ROWS", 100)
 
     coverage = figures_of(result, columns)["coverage"]
 
@@ -282,7 +282,7 @@ def test_a_result_that_kept_no_records_says_how_to_keep_them(made):
 
 def test_only_the_first_rules_are_pictured(made, monkeypatch):
     columns, result, _ = made
-    monkeypatch.setattr(module, "MOST_RULES", 2)
+    monkeypatch.setattr(module, "MAX_RULES", 2)
 
     assert [entry["id"] for entry in figures_of(result, columns)["rules"]] == ["R1", "R2"]
 
@@ -300,5 +300,11 @@ def test_rare_classes_are_counted_together():
     groups = ClassGroups.of(totals)
 
     assert groups.counts(totals[None]).tolist() == [[*range(40, 17, -1), sum(range(18))]]
-    assert len(groups.named([f"c{place}" for place in range(40)])) == MAX_CLASSES
-    assert groups.named([f"c{place}" for place in range(40)])[-1] is None
+    assert len(groups.names([f"c{place}" for place in range(40)])) == MAX_CLASSES
+    assert groups.names([f"c{place}" for place in range(40)])[-1] is None
+
+
+def test_each_rule_is_followed_by_the_most_similar_of_the_remaining_ones():
+    square = np.array([[100, 0, 50, 90], [0, 100, 80, 10], [50, 80, 100, 20], [90, 10, 20, 100]], np.uint8)
+
+    assert covering.chain_by_similarity(square) == [0, 3, 2, 1]

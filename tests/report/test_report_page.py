@@ -72,7 +72,8 @@ def figures_for(document, feature="age", level="C"):
     classes = document.dataset.classes
     node = {"counts": [5, 5], "text": feature, "way": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
     levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
-    history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6], "found": [[0, 1], [1, 2]]}
+    history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6]}
+    history |= {"best": [[0, 0.5], [1, 0.6]], "found": [[0, 1], [1, 2]]}
     return {
         "format": "maabo-figures/1",
         "digest": document.digest,
@@ -84,7 +85,7 @@ def figures_for(document, feature="age", level="C"):
             {"id": "R2", "histograms": [0], "tree": {"counts": [5, 5], "leaf": True}},
         ],
         "coverage": {"rows": 0, "shown": 0, "groups": [], "bits": ""},
-        "similarity": {"logic": "ZABkAA==", "rows": "ZABkAA=="},
+        "similarity": {"logic": "ZABkAA==", "rows": "ZABkAA==", "order": {"logic": [0, 1], "rows": [0, 1]}},
         "use": {"high": 1, "trees": 2, "features": [{"name": feature, "high": 1, "trees": 2}], "pairs": [[1]]},
         "history": history,
         "random": None,

@@ -1,8 +1,9 @@
 """Figure data: everything that figures of a result show beyond its document, as plain JSON values of bounded size.
 
-Made where the table and the trees are at hand, and kept beside the document, from which they can be told by its digest.
-Trees are not kept for them: the few that rules came from are grown again, which gives the same trees. Everything here
-is a function of the columns, the settings and the rules, and says with which versions: same seed, same figures.
+Everything that a figure shows is computed here, once; the report's JavaScript and `maabo_dist.plots` only draw. The
+data is made where the table and the trees are available, and stored next to the document, whose digest it carries.
+Trees are not stored for it: the few that rules came from are grown again, which gives the same trees. The data depends
+only on the columns, the settings, the rules and the versions that it names.
 """
 
 import json
@@ -12,44 +13,43 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.figures.coverage import Covering
-from maabo_dist.report.figures.histograms import ClassGroups, histograms
+from maabo_dist.report.figures.histograms import ClassGroups, draw_histograms
 from maabo_dist.report.figures.search import feature_use, search_history
-from maabo_dist.report.figures.trees import tree_pictures
+from maabo_dist.report.figures.trees import draw_trees
 from maabo_dist.report.versions import versions
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.study import Study
 
 FORMAT = "maabo-figures/1"
-MOST_RULES = 200
-"""Rules that have figures, in the order of selection; of more the pictures could not be read."""
+MAX_RULES = 200
+"""Rules that have figures, in the order of selection; figures of more rules could not be read."""
 
 FigureData = dict[str, Any]
 
 
 def make_figures(result: MiningResult, study: Study, *, random: MiningResult | None = None) -> FigureData:
-    """The figures of a result that carries its records, from the study that it was mined from.
+    """Return the figure data of a result that carries its records, from the study that it was mined from.
 
-    `random`, if given, is a random search of the same table and budget, to be shown beside this one.
+    `random` is a random search of the same table and budget, for comparison.
     """
     records, settings = _records(result), result.settings
     columns, split, table = study.columns, study.split, study.table
-    rules = result.rules[:MOST_RULES]
+    rules = result.rules[:MAX_RULES]
     groups = ClassGroups.of(table.totals)
     covering = Covering.of(columns, split, rules)
-    drawn, places = histograms(columns, split, rules, groups)
+    trees = draw_trees(table, columns, settings, rules, records, groups)
+    histograms, histograms_of_rules = draw_histograms(columns, split, rules, groups)
     return {
         "format": FORMAT,
         "digest": result.digest,
         "versions": versions(),
-        "classes": groups.named(columns.classes),
-        "histograms": drawn,
+        "classes": groups.names(columns.classes),
+        "histograms": histograms,
         "rules": [
-            {"id": rule.id, "histograms": where, "tree": tree}
-            for rule, where, tree in zip(
-                rules, places, tree_pictures(table, columns, settings, rules, records, groups), strict=True
-            )
+            {"id": rule.id, "histograms": indexes, "tree": tree}
+            for rule, indexes, tree in zip(rules, histograms_of_rules, trees, strict=True)
         ],
-        "coverage": covering.sampled(settings.seed),
+        "coverage": covering.sample(settings.seed),
         "similarity": covering.similarity(rules),
         "use": feature_use(columns, records, settings.alpha),
         "history": search_history(result.rules, records),
@@ -58,16 +58,16 @@ def make_figures(result: MiningResult, study: Study, *, random: MiningResult | N
 
 
 def figures_of(result: MiningResult, columns: Columns, *, random: MiningResult | None = None) -> FigureData:
-    """The same from the columns that `mine` was called with; split and training table are derived once more."""
+    """Return the figure data from the columns that `mine` was called with; the study is built again."""
     return make_figures(result, Study.build(columns, result.settings), random=random)
 
 
 def dump_figures(figures: FigureData) -> str:
-    """The figures as JSON text on one line."""
+    """Return the figure data as JSON text on one line."""
     return json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _records(result: MiningResult) -> TreeRecords:
     if result.records is None:
-        raise SettingsError("This result kept no record of its trees. Mine with keep_records=True.")
+        raise SettingsError("This result has no record of its trees. Mine with keep_records=True.")
     return result.records

@@ -1,4 +1,4 @@
-"""Which rows which rules cover, and how similar rules are by that and by their conditions."""
+"""The rows that each rule covers, and the similarity of rules by rows and by conditions."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from maabo_dist.rules.matching import covered_rows, logic_arrays
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import Similarity, by_logic, by_rows
 
-MOST_ROWS = 5_000
+MAX_ROWS = 5_000
 PARTS = ("train", "validation", "holdout")
 
 _SAMPLE = 200
-"""What the draw of rows is for; the search and the probes number their own purposes below this."""
+"""Number of this random stream; those of the search and of the probes are below it."""
 
 
 class Covering:
-    """The rows of a table, part by part, and for each rule whether it covers them."""
+    """The rows of a table, part by part, and the rules that cover them."""
 
     def __init__(self, columns: Columns, split: Split, covered: npt.NDArray[np.bool_]) -> None:
         self._classes, self._train = len(columns.classes), len(split.train)
@@ -33,26 +33,30 @@ class Covering:
 
     @classmethod
     def of(cls, columns: Columns, split: Split, rules: Sequence[Rule]) -> "Covering":
-        """Of the rules' conditions on all rows."""
+        """Evaluate the rules on all rows."""
         return cls(columns, split, covered_rows(columns, _rows(split), *logic_arrays(rules)))
 
-    def similarity(self, rules: Sequence[Rule]) -> dict[str, str]:
-        """Simpson coefficients in percent, rounded, rule by rule: `logic` and `rows` (of training), base64 bytes."""
-        return {
-            "logic": _square(by_logic(logic_arrays(rules)[0]), len(rules)),
-            "rows": _square(by_rows(self._covered[:, : self._train]), len(rules)),
+    def similarity(self, rules: Sequence[Rule]) -> dict[str, Any]:
+        """Return Simpson coefficients in percent by conditions (`logic`) and by training rows (`rows`), base64 bytes.
+
+        `order` lists the rules for each so that similar ones are next to each other.
+        """
+        squares = {
+            "logic": _similarities(by_logic(logic_arrays(rules)[0]), len(rules)),
+            "rows": _similarities(by_rows(self._covered[:, : self._train]), len(rules)),
         }
+        orders = {by: chain_by_similarity(square) for by, square in squares.items()}
+        return {by: _encode(square) for by, square in squares.items()} | {"order": orders}
 
-    def sampled(self, seed: int) -> dict[str, Any]:
-        """The rows in groups by part and class, at most `MOST_ROWS` of them drawn, and the bits of each rule.
+    def sample(self, seed: int) -> dict[str, Any]:
+        """Return the rows in groups by part and class, a sample of at most `MAX_ROWS`, and a bit for each rule and row.
 
-        Within a group, rows that the same rules cover stand together. `bits` has a row of bytes for each rule, first
-        row first, the highest bit of a byte first; `covered` counts all rows of a group that any rule covers.
+        Within a group, rows covered by the same rules are next to each other. `bits` has a row of bytes for each rule,
+        the highest bit of a byte first; `covered` counts all rows of a group that any rule covers.
         """
         key = self._part * self._classes + self._labels
-        shown = self._drawn(key, seed)
-        order = np.lexsort([*~self._covered[::-1, shown], key[shown]]) if len(shown) else shown
-        shown = shown[order]
+        rows = self._sample_rows(key, seed)
+        rows = rows[np.lexsort([*~self._covered[::-1, rows], key[rows]])] if len(rows) else rows
         covered: npt.NDArray[np.bool_] = np.any(self._covered, axis=0)
         groups = [
             {
@@ -60,24 +64,24 @@ class Covering:
                 "class": int(number % self._classes),
                 "rows": int((key == number).sum()),
                 "covered": int(covered[key == number].sum()),
-                "shown": int((key[shown] == number).sum()),
+                "shown": int((key[rows] == number).sum()),
             }
             for number in np.unique(key)
         ]
-        bits = np.packbits(self._covered[:, shown], axis=1)
-        return {"rows": len(key), "shown": len(shown), "groups": groups, "bits": _text(bits)}
+        bits = np.packbits(self._covered[:, rows], axis=1)
+        return {"rows": len(key), "shown": len(rows), "groups": groups, "bits": _encode(bits)}
 
-    def _drawn(self, key: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
-        """Places of the rows shown: of each group its share, and at least one."""
-        if len(key) <= MOST_ROWS:
+    def _sample_rows(self, key: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
+        """Indices of the sampled rows: each group in proportion, and at least one row of it."""
+        if len(key) <= MAX_ROWS:
             return np.arange(len(key))
         chance = draws.keys(draws.stream(seed, 0, _SAMPLE), len(key))
         order = np.lexsort((chance, key))
         sizes = np.unique(key, return_counts=True)[1]
-        # Room for one row of each group is set aside, so that rounding up never shows more than the most.
-        wanted = np.maximum(1, (sizes * ((MOST_ROWS - len(sizes)) / len(key))).astype(np.int64))
+        # One row of each group is reserved, so that rounding up never exceeds the limit.
+        counts = np.maximum(1, (sizes * ((MAX_ROWS - len(sizes)) / len(key))).astype(np.int64))
         starts = np.cumsum(sizes) - sizes
-        taken = [order[start : start + count] for start, count in zip(starts, wanted, strict=True)]
+        taken = [order[start : start + count] for start, count in zip(starts, counts, strict=True)]
         return np.sort(np.concatenate(taken))
 
 
@@ -85,11 +89,22 @@ def _rows(split: Split) -> npt.NDArray[np.int64]:
     return np.concatenate([getattr(split, part) for part in PARTS])
 
 
-def _square(similarity: Similarity, count: int) -> str:
-    everyone = np.arange(count)
-    values = [similarity(place, everyone) for place in range(count)]
-    return _text(np.rint(100 * np.array(values)).astype(np.uint8))
+def chain_by_similarity(square: npt.NDArray[np.uint8]) -> list[int]:
+    """Return an order that begins with the first rule and continues with the most similar of the remaining ones."""
+    remaining = list(range(len(square)))
+    order = remaining[:1]
+    while len(order) < len(square):
+        remaining.remove(order[-1])
+        order.append(max(remaining, key=lambda rule: (square[order[-1], rule], -rule)))
+    return order
 
 
-def _text(array: npt.NDArray[np.uint8]) -> str:
+def _similarities(similarity: Similarity, count: int) -> npt.NDArray[np.uint8]:
+    rules = np.arange(count)
+    values = np.array([similarity(rule, rules) for rule in range(count)]).reshape(count, count)
+    percent: npt.NDArray[np.uint8] = np.rint(100 * values).astype(np.uint8)
+    return percent
+
+
+def _encode(array: npt.NDArray[np.uint8]) -> str:
     return b64encode(array.tobytes()).decode()

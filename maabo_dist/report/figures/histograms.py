@@ -1,4 +1,4 @@
-"""Classes as pictures count them: each by itself, or of very many the rarest taken together."""
+"""Histograms of the columns that rules use, by class; rare classes are grouped where there are very many."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from maabo_dist.data.split import Split
 from maabo_dist.rules.rule import Rule
 
 MAX_CLASSES = 24
-"""Class counts that one picture holds."""
+"""Classes that a figure distinguishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassGroups:
-    """Which classes are counted together."""
+    """The classes that are counted together."""
 
     group: npt.NDArray[np.int64]
-    """(C): where each class is counted."""
+    """(C): the group of each class."""
     count: int
 
     @classmethod
     def of(cls, totals: npt.NDArray[np.int64]) -> "ClassGroups":
-        """From the training rows of each class: the most frequent stay, in their order; the last group has the rest."""
+        """Group by the training rows of each class: the most frequent stay, in order; the last group has the rest."""
         classes = len(totals)
         if classes <= MAX_CLASSES:
             return cls(np.arange(classes), classes)
@@ -34,46 +34,46 @@ class ClassGroups:
         group[kept] = np.arange(len(kept))
         return cls(group, MAX_CLASSES)
 
-    def named(self, classes: Sequence[str]) -> list[str | None]:
-        """The class of each group; None is the rest."""
+    def names(self, classes: Sequence[str]) -> list[str | None]:
+        """Return the class of each group; None is the rest."""
         if self.count == len(classes):
             return list(classes)
         return [*(name for name, group in zip(classes, self.group, strict=True) if group < self.count - 1), None]
 
     def counts(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """(…, groups): class counts (…, C) by group."""
+        """Return class counts (…, C) by group: (…, groups)."""
         member = np.zeros((len(self.group), self.count), np.int64)
         member[np.arange(len(self.group)), self.group] = 1
         result: npt.NDArray[np.int64] = counts.astype(np.int64) @ member
         return result
 
 
-MOST_BINS = 40
-MOST_VALUES = 24
-MOST_LEVELS = 24
+MAX_BINS = 40
+MAX_VALUES = 24
+MAX_LEVELS = 24
 TAIL = 0.005
-"""Share of the rows at either end of a number's range that gets no bars of its own."""
+"""Share of the rows at either end of a range that gets no bars of its own."""
 
-Picture = dict[str, Any]
+Histogram = dict[str, Any]
 _Key = tuple[str, bool]
 
 
-def histograms(
+def draw_histograms(
     columns: Columns, split: Split, rules: Sequence[Rule], groups: ClassGroups
-) -> tuple[list[Picture], list[list[int]]]:
-    """The histograms, and for each rule the place of that of each condition."""
+) -> tuple[list[Histogram], list[list[int]]]:
+    """Return the histograms, and for each rule the index of the histogram of each condition."""
     keys = [[_key(columns, feature) for feature, _ in rule.logic] for rule in rules]
-    places = {key: place for place, key in enumerate(dict.fromkeys(key for row in keys for key in row))}
-    bounds: dict[_Key, list[float]] = {key: [] for key in places}
+    indexes = {key: index for index, key in enumerate(dict.fromkeys(key for row in keys for key in row))}
+    bounds: dict[_Key, list[float]] = {key: [] for key in indexes}
     for rule, row in zip(rules, keys, strict=True):
         for key, bound in zip(row, rule.bounds, strict=True):
             bounds[key].append(bound)
     drawer = _Drawer(columns, split, groups)
-    return [drawer.draw(key, bounds[key]) for key in places], [[places[key] for key in row] for row in keys]
+    return [drawer.draw(key, bounds[key]) for key in indexes], [[indexes[key] for key in row] for row in keys]
 
 
 def _key(columns: Columns, feature: int) -> _Key:
-    """A column, and whether the feature is not its value but that there is none."""
+    """A column, and True if the feature is that its value is missing."""
     entry = columns.features[feature]
     return entry.column, entry.kind is FeatureKind.MISSING
 
@@ -86,36 +86,36 @@ class _Drawer:
         for place in range(columns.count):
             self.features.setdefault(_key(columns, place), []).append(place)
 
-    def draw(self, key: _Key, bounds: Sequence[float]) -> Picture:
+    def draw(self, key: _Key, bounds: Sequence[float]) -> Histogram:
         places = self.features[key]
         first = self.columns.features[places[0]]
-        picture: Picture = {"column": first.column}
+        histogram: Histogram = {"column": first.column}
         match first.kind:
             case FeatureKind.NUMBER | FeatureKind.PROBE:
-                return picture | self._number(places[0], bounds)
+                return histogram | self._number(places[0], bounds)
             case FeatureKind.PAIR:
-                return picture | self._levels(self._ranks(places[0]), list(first.levels), first.missing)
+                return histogram | self._levels(self._ranks(places[0]), list(first.levels), first.missing)
             case FeatureKind.MISSING:
-                return picture | self._levels(self._ranks(places[0]), ["present", "missing"], 0)
+                return histogram | self._levels(self._ranks(places[0]), ["present", "missing"], 0)
             case FeatureKind.LEVEL:
-                return picture | self._of_several(places)
+                return histogram | self._several_levels(places)
 
     def _ranks(self, place: int) -> npt.NDArray[np.int64]:
-        """(training rows): 0 or 1, whichever of them the column of two values has."""
+        """(training rows): 0 or 1, the value of a column that has two."""
         values: npt.NDArray[np.int64] = self.columns.column(place)[self.rows].astype(np.int64)
         return values
 
-    def _of_several(self, places: Sequence[int]) -> Picture:
-        """The most frequent levels, and what is none of them: other levels, or missing."""
+    def _several_levels(self, places: Sequence[int]) -> Histogram:
+        """The most frequent levels, and one bar for other levels and missing cells."""
         held = np.array([self._ranks(place) for place in places])
-        kept = np.sort(np.argsort(-held.sum(axis=1), kind="stable")[:MOST_LEVELS])
+        kept = np.sort(np.argsort(-held.sum(axis=1), kind="stable")[:MAX_LEVELS])
         level = np.full(len(self.rows), len(kept))
         for number, place in enumerate(kept):
             level[held[place] == 1] = number
         names: list[str | None] = [self.columns.features[places[place]].levels[0] for place in kept]
         return self._levels(level, [*names, *([None] if (level == len(kept)).any() else [])], 0)
 
-    def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Picture:
+    def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Histogram:
         return {
             "kind": "levels",
             "levels": list(names),
@@ -123,23 +123,23 @@ class _Drawer:
             "missing": missing,
         }
 
-    def _number(self, place: int, bounds: Sequence[float]) -> Picture:
+    def _number(self, place: int, bounds: Sequence[float]) -> Histogram:
         low, high = self.columns.offsets[place : place + 2]
         values, codes = self.columns.values[low:high], self.columns.codes[place][self.rows].astype(np.int64)
         entry = self.columns.features[place]
-        told: Picture = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
+        common: Histogram = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
         used = np.unique(codes)
-        if len(used) <= MOST_VALUES:
+        if len(used) <= MAX_VALUES:
             bars = np.searchsorted(used, codes)
-            return told | {
+            return common | {
                 "kind": "values",
                 "values": values[used].tolist(),
                 "counts": self._by_group(bars, len(used)),
             }
         first, last = _range(values[np.sort(codes)], bounds)
-        edges = _edges(first, last, min(MOST_BINS, max(10, int(np.sqrt(len(codes))))))
+        edges = _edges(first, last, min(MAX_BINS, max(10, int(np.sqrt(len(codes))))))
         bars = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)[codes]
-        return told | {
+        return common | {
             "kind": "bins",
             "low": float(edges[0]),
             "high": float(edges[-1]),
@@ -161,8 +161,8 @@ def _range(ordered: npt.NDArray[np.float64], bounds: Sequence[float]) -> tuple[f
 
 
 def _edges(low: float, high: float, bars: int) -> npt.NDArray[np.float64]:
-    """Bars of equal width; of numbers that lie too close for so many, fewer."""
-    # By halves: the width of a range may be more than a number can be.
+    """Bars of equal width; fewer for numbers too close together."""
+    # By halves: the width of a range may exceed the largest float.
     edges = (
         np.linspace(low, high, bars + 1) if np.isfinite(high - low) else 2 * np.linspace(low / 2, high / 2, bars + 1)
     )

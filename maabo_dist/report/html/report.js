@@ -606,30 +606,12 @@
     );
   }
 
-  /** Rules in an order in which each stands beside the one most similar to it that is left. */
-  function chained(square, size) {
-    const left = new Set(Array(size).keys());
-    const order = [];
-    for (let place = 0; left.size; ) {
-      order.push(place);
-      left.delete(place);
-      let best = -1;
-      let next = -1;
-      for (const other of left) {
-        const value = square[place * size + other];
-        if (value > best) [best, next] = [value, other];
-      }
-      place = next;
-    }
-    return order;
-  }
-
   let measure = "logic";
 
   function heat(place, width) {
     const size = figures.pictured;
     const square = squares()[measure];
-    const order = chained(square, size);
+    const order = figures.similarity.order[measure];
     const labelled = size <= 30;
     const margin = labelled ? 34 : 0;
     const cell = Math.max(1, Math.min(40, Math.floor((Math.min(width, 480) - margin) / size)));
@@ -811,14 +793,8 @@
     const scores = [...history.scores, ...(random ? random.scores : [])];
     const [least, best] = [Math.min(...scores), Math.max(...scores)];
     const y = (score) => top + tall - (tall * (score - least)) / Math.max(1e-9, best - least);
-    const bestPath = (run) => {
-      let [top, d] = [-1, ""];
-      run.shown.forEach((tree, number) => {
-        const score = run.scores[number];
-        if (score > top) [top, d] = [score, d ? `${d}H${x(tree).toFixed(1)}V${y(score).toFixed(1)}` : `M${x(tree).toFixed(1)} ${y(score).toFixed(1)}`];
-      });
-      return `${d}H${x(run.trees - 1).toFixed(1)}`;
-    };
+    const bestPath = (run) =>
+      `${run.best.map(([tree, score], number) => (number ? `H${x(tree).toFixed(1)}V${y(score).toFixed(1)}` : `M${x(tree).toFixed(1)} ${y(score).toFixed(1)}`)).join("")}H${x(run.trees - 1).toFixed(1)}`;
     const found = Math.max(1, ...[history, random].filter(Boolean).flatMap((run) => run.found.map((step) => step[1])));
     const floor = top + tall + gap + low;
     const z = (rulesFound) => floor - (low * rulesFound) / found;
@@ -843,7 +819,7 @@
       svg("text", { class: "strong", x: width - right + 5, y: z(history.found.length ? history.found[history.found.length - 1][1] : 0) + 4 }, String(rules.length)),
       svg("text", { x: width - right, y: height - 2, "text-anchor": "end" }, "trees"),
     );
-    const beside = random ? ` Dashed: a random search, best ${Math.max(...random.scores).toFixed(3)}.` : "";
+    const beside = random ? ` Dashed: a random search, best ${random.best[random.best.length - 1][1].toFixed(3)}.` : "";
     place.replaceChildren(
       drawing(width, height, `Scores of ${count(history.trees)} trees, from ${least.toFixed(3)} to ${best.toFixed(3)}`, ...parts),
       el("p", { class: "readout" }, `${history.shown.length < history.trees ? `The best and the worst of each stretch of ${count(history.trees)} trees.` : `All ${count(history.trees)} trees.`}${beside}`),
