@@ -1,4 +1,4 @@
-"""What tests of event streams share: a server in a thread, and a client that reads events as they come."""
+"""Helpers for tests of event streams: a server in a thread, and clients that read events as they arrive."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from tests import servers
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedEvent:
     """One event."""
 
     id: str | None
@@ -46,7 +46,7 @@ def a_server(resources, **settings):
 
 @contextmanager
 def following(url, job, headers=None, **params):
-    """Gives an iterator over the events of a job, as they come; it ends where the stream does."""
+    """Gives an iterator over the events of a job as they arrive, until the stream ends."""
     timeout = httpx.Timeout(30)
     with httpx.stream("GET", f"{url}/v1/jobs/{job}/events", headers=headers, params=params, timeout=timeout) as answer:
         assert answer.status_code == 200, answer.read()
@@ -63,7 +63,7 @@ def read_events(lines):
             fields[name] = value
         else:
             if "event" in fields:
-                yield Heard(fields.get("id"), fields["event"], json.loads(fields["data"]))
+                yield ReceivedEvent(fields.get("id"), fields["event"], json.loads(fields["data"]))
             fields = {}
 
 
@@ -76,12 +76,12 @@ async def read_event_stream(reader):
         if sign:
             fields[name] = value
         if "data" in fields and "event" in fields:
-            return Heard(fields.get("id"), fields["event"], json.loads(fields["data"]))
+            return ReceivedEvent(fields.get("id"), fields["event"], json.loads(fields["data"]))
     return None
 
 
 async def open_stream(port, job):
-    """A raw connection that follows a job: as cheap for the test as can be."""
+    """A raw connection that follows a job, with little overhead for the test."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /v1/jobs/{job}/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
     await writer.drain()

@@ -1,4 +1,4 @@
-"""Real parts for tests: a private redis-server on a free port, a private PostgreSQL, worker processes."""
+"""Real processes for tests: a redis-server on a free port, a PostgreSQL, workers and API servers."""
 
 import os
 import re
@@ -28,9 +28,9 @@ def free_port():
 def wait_for(condition, seconds=60.0, what="it"):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
+        result = condition()
+        if result:
+            return result
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
@@ -108,7 +108,7 @@ def postgres_server(directory, address="127.0.0.1", entering=()):
 
 
 def by_socket(url, directory):
-    """The URL of a PostgreSQL in `directory` for whoever is on the machine, and perhaps not in its network."""
+    """The URL of a PostgreSQL in `directory` over its socket, for processes outside of its network."""
     port = make_url(url).port
     return f"postgresql+pg8000://maabo:only-for-tests@/postgres?unix_sock={directory}/.s.PGSQL.{port}"
 

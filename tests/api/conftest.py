@@ -1,4 +1,4 @@
-"""An HTTP server over real parts: in the test's process for most tests, in its own for some."""
+"""The HTTP API on real resources: in the process of the test for most tests, in its own for some."""
 
 from contextlib import closing
 from tempfile import TemporaryDirectory
@@ -22,8 +22,8 @@ def redis_url():
 
 
 @pytest.fixture(scope="session")
-def standing(redis_url, tmp_path_factory):
-    """A whole cluster that stays: server process, worker, scheduler. Gives its settings and the server's address."""
+def shared_cluster(redis_url, tmp_path_factory):
+    """A cluster shared by tests: API process, worker and scheduler. Gives its settings and the address of the API."""
     path = tmp_path_factory.mktemp("standing")
     settings = cluster_settings(redis_url, path, prefix="standing:", partial_seconds=0.2)
     with (
@@ -36,7 +36,7 @@ def standing(redis_url, tmp_path_factory):
 
 @pytest.fixture
 def settings(redis_url, tmp_path):
-    """Of a cluster of the test's own: all share a Redis, under different keys."""
+    """The settings of a separate cluster; all share a Redis, under different keys."""
     return cluster_settings(redis_url, tmp_path, prefix=f"{uuid4().hex[:8]}:")
 
 
@@ -53,7 +53,7 @@ def api_settings():
 
 @pytest.fixture(scope="session")
 def reader_processes():
-    """One for all tests: starting it takes a second."""
+    """Shared by all tests, because starting it takes a second."""
     with closing(ReaderProcesses()) as reader_processes:
         yield reader_processes
 
@@ -65,6 +65,6 @@ def app(resources, api_settings, reader_processes):
 
 @pytest.fixture
 def client(app):
-    """Nobody has made a token: this is anyone on the machine."""
+    """A client on this machine, without a token."""
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client

@@ -1,4 +1,4 @@
-"""`python -m scheduler health`: what container and service managers ask."""
+"""`python -m scheduler health`, the health check of containers and services."""
 
 import os
 import socket
@@ -24,9 +24,9 @@ def health(monkeypatch, capsys):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-def test_a_scheduler_that_turns_is_well_and_others_do_not_count(health, settings):
-    code, said = health(settings)
-    assert (code, "has taken a turn" in said) == (1, True)
+def test_health_checks_schedulers_of_this_host_only(health, settings):
+    code, message = health(settings)
+    assert (code, "has taken a turn" in message) == (1, True)
 
     with a_scheduler(settings, owner="elsewhere:1"):
         assert health(settings)[0] == 1
@@ -35,9 +35,9 @@ def test_a_scheduler_that_turns_is_well_and_others_do_not_count(health, settings
         wait_for(lambda: health(settings) == (0, f"{owner} is well.\n"), 20, what="a turn")
 
 
-def test_a_redis_that_is_not_there_is_an_answer(health, settings):
-    code, said = health(settings.model_copy(update={"redis_url": "redis://:secret@127.0.0.1:1/0"}))
+def test_health_fails_without_redis_and_hides_its_password(health, settings):
+    code, message = health(settings.model_copy(update={"redis_url": "redis://:secret@127.0.0.1:1/0"}))
 
     assert code != 0
-    assert "127.0.0.1:1" in said
-    assert "secret" not in said
+    assert "127.0.0.1:1" in message
+    assert "secret" not in message

@@ -1,4 +1,4 @@
-"""Tables that mean harm: a problem document or a proper table, never a crash, and nothing left of what was refused."""
+"""Malicious and damaged tables: a problem or a valid table, never a crash, and rejected tables leave nothing behind."""
 
 import io
 import os
@@ -159,7 +159,7 @@ def check_answer(client, body, media):
     [(body, "text/csv") for body in REFUSED.values()] + [(body, PARQUET) for body in REFUSED_PARQUET.values()],
     ids=[*REFUSED, *(f"Parquet: {name}" for name in REFUSED_PARQUET)],
 )
-def test_what_is_no_table_is_a_problem_and_leaves_nothing(client, resources, temporary, body, media):
+def test_an_invalid_table_is_a_problem_and_leaves_nothing_behind(client, resources, temporary, body, media):
     answer = client.post("/v1/datasets", content=body(), headers={"content-type": media}, params={"name": "mine"})
 
     problem = check_problem(answer)
@@ -169,7 +169,7 @@ def test_what_is_no_table_is_a_problem_and_leaves_nothing(client, resources, tem
 
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
-def test_a_strange_table_is_a_table(client, resources, body):
+def test_unusual_tables_are_accepted(client, resources, body):
     answer = client.post("/v1/datasets", content=body(), headers={"content-type": "text/csv"})
 
     assert answer.status_code == 201, answer.text
@@ -180,7 +180,7 @@ def test_a_strange_table_is_a_table(client, resources, body):
 
 
 @pytest.mark.parametrize("stated", [b"\xfe\x7f", b"\x8e\x03", b"\x82\x00"], ids=["8191", "199", "1"])
-def test_a_parquet_file_that_lies_about_its_rows_does_no_harm(client, resources, temporary, stated):
+def test_a_parquet_file_with_a_false_row_count_does_no_harm(client, resources, temporary, stated):
     truth = b"\x90\x03"  # 200 rows, as the description has them
     start = len(proper()) - 8 - int.from_bytes(proper()[-8:-4], "little")
     assert proper()[start:].count(truth) > 1
@@ -192,7 +192,7 @@ def test_a_parquet_file_that_lies_about_its_rows_does_no_harm(client, resources,
 
 @given(body=strategies.binary(max_size=300))
 @QUICK
-def test_no_bytes_do_harm(client, resources, temporary, body):
+def test_random_bytes_do_no_harm(client, resources, temporary, body):
     check_answer(client, body, "text/csv")
     check_nothing_left(resources, temporary)
 
@@ -202,7 +202,7 @@ def test_no_bytes_do_harm(client, resources, temporary, body):
     cut=strategies.integers(0, 50),
 )
 @QUICK
-def test_no_damage_to_a_parquet_file_does_harm(client, resources, temporary, places, cut):
+def test_damaged_parquet_files_do_no_harm(client, resources, temporary, places, cut):
     body = bytearray(proper())
     for place, value in places:
         body[place % len(body)] = value
@@ -212,7 +212,7 @@ def test_no_damage_to_a_parquet_file_does_harm(client, resources, temporary, pla
 
 @given(body=strategies.text(strategies.sampled_from('ab1.,;\t|"\n\r\0-e+=é'), max_size=200))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_is_described_or_refused(tmp_path, body):
+def test_any_text_is_described_or_rejected(tmp_path, body):
     path = tmp_path / "table.csv"
     path.write_text(body, encoding="utf-8", newline="")
     asked = {"file": str(path), "columns": 50, "bytes": READ_BYTES}
@@ -231,7 +231,7 @@ def resident(process):
 
 
 @pytest.mark.soak
-def test_the_server_itself_stays_small(settings, tmp_path, resources):
+def test_the_memory_of_the_server_stays_small(settings, tmp_path, resources):
     """Each of these would take hundreds of megabytes if it were held or unpacked in the server."""
     folder = tmp_path / "of-the-server"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The page in a real browser, on a real cluster: a server process, a scheduler, a worker and Redis."""
+"""The browser interface in a real browser, on a real cluster: API process, scheduler, worker and Redis."""
 
 import csv
 import io
@@ -21,8 +21,8 @@ from tests.api_data import token_for
 from tests.api_events import a_server
 from tests.cluster import a_scheduler, cluster_settings
 
-FOUND = 20_000
-"""Milliseconds that anything may take to appear; nothing here takes that long unless it never comes."""
+TIMEOUT = 20_000
+"""Timeout for anything to appear, in milliseconds."""
 LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
 NOWHERE = {"fingerprint": "ab" * 32}
 HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
@@ -32,7 +32,7 @@ AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wc
 
 
 class Cluster:
-    """Where the server is, and how it is stopped and started again on the same port."""
+    """A cluster whose API process can be stopped and restarted on the same port."""
 
     def __init__(self, settings, directory):
         self.settings, self._directory = settings, directory
@@ -58,7 +58,7 @@ class Cluster:
         return httpx.post(f"{self.url}/v1/jobs", json=document, timeout=60).raise_for_status().json()["id"]
 
     def sentences(self, address):
-        """The rules of the job at this address of the page, as the library words them."""
+        """The texts of the rules of the job at this address, as the library formats them."""
         document = httpx.get(f"{self.url}/v1/jobs/{address.rpartition('/')[2]}/rules?format=json").json()
         return [rule["text"] for rule in document["rules"]]
 
@@ -70,7 +70,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def hostile():
-    """A table in which one column tells the class, and everything is called what it should not be."""
+    """A table in which one column determines the class, with names that are markup."""
     classes = [HOSTILE[0], "plain"] * 150
     frame = pd.DataFrame({HOSTILE[1]: [*classes], HOSTILE[2]: range(300), HOSTILE[3]: [1, 2, 3] * 100})
     frame[HOSTILE[1]] = frame[HOSTILE[1]].map({HOSTILE[0]: "</td><b>bold", "plain": HOSTILE[3]})
@@ -80,14 +80,14 @@ def hostile():
 
 @pytest.fixture(scope="module")
 def cluster(browser, tmp_path_factory):
-    """After the browser, so that nothing is started where there is none."""
+    """Depends on the browser, so that nothing is started without one."""
     directory = tmp_path_factory.mktemp("cluster")
     with TemporaryDirectory(prefix="maabo-redis-") as place, servers.redis_server(place) as redis_url:
         settings = cluster_settings(redis_url, directory, partial_seconds=0.3)
         quiet = ("-P", "threads", "-c", "1", "--without-mingle", "--without-gossip")
         cluster = Cluster(settings, directory)
         with a_scheduler(settings), ThreadPoolExecutor() as pool:
-            started = pool.submit(cluster.start)  # beside the worker: both take seconds
+            started = pool.submit(cluster.start)  # in parallel with the worker: both take seconds
             with servers.worker(settings, directory, *quiet):
                 started.result()
                 yield cluster
@@ -96,18 +96,20 @@ def cluster(browser, tmp_path_factory):
 
 @pytest.fixture
 def show(browser):
-    """Opens an address; at the end, no script failed, nothing was said that was not expected, nobody else was asked."""
+    """Opens an address; at the end, checks for script errors, console messages and requests to other hosts."""
     contexts, complaints, expected = [], [], []
 
     def open_page(url, *, width=1280, expecting="", **options):
         expected.append(expecting or r"(?!)")
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
-        context.set_default_timeout(FOUND)
+        context.set_default_timeout(TIMEOUT)
         home = re.match(r"https?://[^/]+", url)[0]
         context.on("console", lambda message: message.type in {"error", "warning"} and complaints.append(message.text))
         context.on("weberror", lambda error: complaints.append(f"failed: {error.error}"))
-        context.on("request", lambda asked: is_own(asked.url, home) or complaints.append(f"asked {asked.url}"))
+        context.on(
+            "request", lambda request: is_own(request.url, home) or complaints.append(f"request to {request.url}")
+        )
         page = context.new_page()
         page.goto(url)
         return page
@@ -124,7 +126,7 @@ def is_own(url, home):
 
 @contextmanager
 def saved(page):
-    """The file that is saved inside; gives a list with its name and text, once it is there."""
+    """Gives a list that contains the name and text of the downloaded file at the end."""
     found = []
     with page.expect_download() as download:
         yield found
@@ -143,7 +145,7 @@ def wait_for_trees(page, least):
 
 
 def drop(page, name, text):
-    """As if a file had been dragged there."""
+    """Drop a file on the page."""
     make = (
         "([name, text]) => { const given = new DataTransfer(); given.items.add(new File([text], name)); return given }"
     )
@@ -151,7 +153,7 @@ def drop(page, name, text):
     page.dispatch_event(".drop", "drop", {"dataTransfer": page.evaluate_handle(make, [name, text])})
 
 
-def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, frame):
+def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, frame):
     page = show(f"{cluster.url}/#/new", permissions=["clipboard-read", "clipboard-write"])
     drop(page, "cells.csv", frame.to_csv(index=False))
     page.wait_for_selector(".columns .target:has-text('target')")
@@ -186,13 +188,13 @@ def test_a_job_is_asked_for_by_the_form_and_its_rules_arrive(cluster, show, fram
         page.click("text=Report")
     popup.value.wait_for_selector("h1")
     assert popup.value.url.startswith("blob:")
-    # Its own style applies: the policy of the page that shows it permits it.
+    # Its own style applies: the policy of the page that opens it permits it.
     assert popup.value.evaluate("getComputedStyle(document.body).maxWidth") != "none"
 
 
 @pytest.mark.soak
-def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, places):
-    (form,) = (place for place in places if "table=" in place)
+def test_errors_are_shown_at_their_fields(cluster, show, addresses):
+    (form,) = (place for place in addresses if "table=" in place)
     page = show(f"{cluster.url}/{form}", expecting="422")
     page.fill("#set-max_depth", "99")
     page.fill("#set-subset_size", "two")
@@ -200,7 +202,7 @@ def test_what_is_wrong_stands_at_the_field_it_is_about(cluster, show, places):
     assert "12" in page.inner_text("#set-max_depth-error")
     assert "'two'" in page.inner_text("#set-subset_size-error")
     page.fill("#set-max_depth", "5")
-    page.fill("#set-subset_size", "40")  # fits no table of 20 features, as only the plan can tell
+    page.fill("#set-subset_size", "40")  # too large for 20 features, which only the plan detects
     page.wait_for_selector("#set-subset_size-error:has-text('20')")
     assert page.locator("#set-max_depth[aria-invalid]").count() == 0
 
@@ -254,7 +256,7 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     assert page.locator(f"a[href='#/jobs/{job}']").count() == 0
 
 
-def test_a_job_that_failed_says_why(cluster, show):
+def test_a_failed_job_shows_the_reason(cluster, show):
     with closing(Resources.connect(cluster.settings)) as resources:
         job = uuid4().hex
         resources.ledger.jobs.add([JobSpec.model_validate({"id": job, "dataset": NOWHERE})], resources.clock())
@@ -268,21 +270,21 @@ def test_a_job_that_failed_says_why(cluster, show):
         assert page.inner_text(f"a[href='#/jobs/{job}'] .tenant") == "default"
 
 
-def test_a_page_that_is_opened_late_shows_the_whole_search(cluster, show, frame):
+def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
     job = cluster.submit(cluster.dataset(frame), seed=6, trees=1500, batch=100)
     page = show(f"{cluster.url}/#/jobs/{job}")
     page.wait_for_selector(".state.large[data-state=done]")
     page.reload()
     page.wait_for_selector(".chart .tree", state="attached")
 
-    places = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
-    first, last = min(places), page.eval_on_selector(".chart .current", "dot => dot.cx.baseVal.value")
-    assert 900 < len(places) <= 1000
+    addresses = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
+    first, last = min(addresses), page.eval_on_selector(".chart .current", "dot => dot.cx.baseVal.value")
+    assert 900 < len(addresses) <= 1000
     for part in range(10):
-        assert any(part <= 10 * (place - first) / (last - first) <= part + 1 for place in places)
+        assert any(part <= 10 * (place - first) / (last - first) <= part + 1 for place in addresses)
 
 
-def test_parquet_is_taken_from_the_form_too(cluster, show, frame):
+def test_the_form_accepts_parquet_too(cluster, show, frame):
     page = show(f"{cluster.url}/#/new")
     file = {"name": "cells.parquet", "mimeType": "", "buffer": frame.to_parquet()}
     page.set_input_files("#file", file)
@@ -293,8 +295,8 @@ def test_parquet_is_taken_from_the_form_too(cluster, show, frame):
 
 
 @pytest.mark.soak
-def test_an_answer_that_comes_after_its_event_takes_nothing_back(cluster, show, frame):
-    """A request to pause is answered with how the job stood then; by the time it is read the job may rest."""
+def test_a_late_response_does_not_override_a_newer_event(cluster, show, frame):
+    """The response to a pause request has the state before it; the job may be paused by the time it is read."""
     job = cluster.submit(cluster.dataset(frame), seed=4, **LONG)
     page = show(f"{cluster.url}/#/jobs/{job}")
     page.evaluate(
@@ -322,7 +324,7 @@ def test_an_answer_that_comes_after_its_event_takes_nothing_back(cluster, show, 
 
 
 @pytest.mark.soak
-def test_a_restarted_server_is_found_again_in_mid_run(cluster, show, frame):
+def test_the_page_reconnects_to_a_restarted_server(cluster, show, frame):
     job = cluster.submit(cluster.dataset(frame), seed=2, **LONG)
     page = show(f"{cluster.url}/#/jobs/{job}", expecting="Failed to load resource|ERR_")
     wait_for_trees(page, 10)
@@ -354,8 +356,8 @@ def test_the_theme_follows_the_system_until_it_is_chosen(cluster, show):
 
 
 @pytest.fixture(scope="module")
-def places(cluster, frame):
-    """Addresses of all pages, each with what is there when it is complete."""
+def addresses(cluster, frame):
+    """The addresses of all pages, each with a selector that exists once it is complete."""
     table = cluster.dataset(frame)
     job = cluster.submit(table, trees=60, holdout=0.2)
     return {
@@ -365,8 +367,8 @@ def places(cluster, frame):
     }
 
 
-def open_places(page, cluster, places):
-    for place, complete in places.items():
+def open_pages(page, cluster, addresses):
+    for place, complete in addresses.items():
         page.goto(f"{cluster.url}/{place}")
         page.wait_for_selector(complete)
         for closed in page.locator("summary").all():
@@ -374,25 +376,25 @@ def open_places(page, cluster, places):
         yield place
 
 
-def test_nothing_is_wider_than_a_phone(cluster, show, places):
+def test_nothing_is_wider_than_a_phone(cluster, show, addresses):
     page = show(cluster.url, width=375)
-    for place in open_places(page, cluster, places):
+    for place in open_pages(page, cluster, addresses):
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), place
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1600])
-def test_axe_finds_nothing_that_keeps_anyone_out(cluster, show, places, width, theme):
+def test_axe_finds_no_accessibility_problems(cluster, show, addresses, width, theme):
     from axe_playwright_python.sync_playwright import Axe
 
     page = show(cluster.url, width=width, color_scheme=theme)
-    for place in open_places(page, cluster, places):
+    for place in open_pages(page, cluster, addresses):
         found = Axe().run(page, options=AXE).response["violations"]
         assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], place
 
 
-def test_the_keyboard_reaches_a_job_and_the_focus_follows(cluster, show, places):
+def test_a_job_can_be_opened_with_the_keyboard_and_receives_the_focus(cluster, show, addresses):
     page = show(cluster.url)
     page.wait_for_selector(".jobs .name")
     for _ in range(12):
@@ -406,7 +408,7 @@ def test_the_keyboard_reaches_a_job_and_the_focus_follows(cluster, show, places)
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_a_token_is_asked_for_tried_out_and_forgotten(browser, cluster, show, tmp_path):
+def test_a_token_is_requested_checked_and_forgotten(browser, cluster, show, tmp_path):
     settings = cluster_settings(cluster.settings.redis_url, tmp_path, prefix="tokens:")
     with closing(Resources.connect(settings)) as resources, a_server(resources) as (url, _):
         token = token_for(resources)["Authorization"].removeprefix("Bearer ")

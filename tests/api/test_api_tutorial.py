@@ -1,4 +1,4 @@
-"""The walk of docs/http-api.md, pasted into a shell as it stands, on a table of our own."""
+"""The commands of the tutorial in docs/http-api.md, run in a shell on a synthetic table."""
 
 import json
 import os
@@ -21,13 +21,13 @@ from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
 
-pytestmark = pytest.mark.xdist_group("http-standing")
+pytestmark = pytest.mark.xdist_group("shared-cluster")
 
 DOCUMENT = (servers.ROOT / "docs" / "http-api.md").read_text()
 
 
 def passengers():
-    """Columns as Titanic has them, with rules to find and cells that are missing."""
+    """A table with the columns of Titanic, rules to find and missing cells."""
     draw = np.random.default_rng(0)
     count = 1309
     frame = pd.DataFrame(
@@ -49,16 +49,16 @@ def passengers():
     return frame
 
 
-def test_the_walk_can_be_pasted_and_its_sql_gives_exactly_the_rows_of_each_rule(standing, tmp_path):
+def test_the_tutorial_works_and_its_sql_returns_exactly_the_rows_of_each_rule(shared_cluster, tmp_path):
     missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
     if missing:
-        pytest.skip(f"the walk needs {', '.join(missing)}, which is not installed")
-    settings, address = standing
+        pytest.skip(f"the tutorial needs {', '.join(missing)}, which is not installed")
+    settings, address = shared_cluster
     with closing(Resources.connect(settings)) as resources:
-        header = token_for(resources, "walk")["Authorization"]
+        header = token_for(resources, "tutorial")["Authorization"]
     (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
     passengers().to_csv(tmp_path / "titanic.csv", index=False)
-    blocks = re.findall(r"<!-- walk -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
+    blocks = re.findall(r"<!-- tutorial -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
     place = {
         "MAABO_SERVER": address,
         "CURL_HOME": str(tmp_path),
@@ -87,7 +87,7 @@ def test_the_walk_can_be_pasted_and_its_sql_gives_exactly_the_rows_of_each_rule(
 
 
 def _check_rows(settings, folder):
-    """Each query gives the rows for which its rule fires, as many as the document says."""
+    """Each query returns the rows that its rule matches, as many as the document states."""
     with closing(Resources.connect(settings)) as resources:
         document = json.loads(resources.ledger.jobs.document(json.loads((folder / "job.json").read_text())["id"]))
     rows = (
@@ -104,7 +104,7 @@ def _check_rows(settings, folder):
             assert len(found) == sum(rule[part]["n"] for part in ("train", "validation", "holdout"))
 
 
-def test_every_kind_of_problem_is_in_the_document():
-    told = re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", DOCUMENT, re.MULTILINE)
+def test_every_kind_of_problem_is_documented():
+    documented = re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", DOCUMENT, re.MULTILINE)
 
-    assert {name: int(status) for name, status in told} == {name: status for name, (status, _) in KINDS.items()}
+    assert {name: int(status) for name, status in documented} == {name: status for name, (status, _) in KINDS.items()}

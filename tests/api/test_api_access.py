@@ -1,4 +1,4 @@
-"""Who may call: tokens, scopes, and nobody from elsewhere before there are any."""
+"""Tokens, scopes, and access without tokens."""
 
 import pytest
 from fastapi.testclient import TestClient
@@ -9,20 +9,20 @@ from scheduler.api.settings import ApiSettings
 from tests.api_data import token_for
 
 
-def test_before_there_is_a_token_this_machine_may_do_anything(client):
+def test_without_tokens_this_machine_has_full_access(client):
     assert client.get("/v1/tokens").json() == []
 
 
 @pytest.mark.parametrize(
     "headers", [{"host": "example.org"}, {"origin": "https://example.org"}, {"origin": "http://127.0.0.1:99"}]
 )
-def test_before_there_is_a_token_no_page_of_elsewhere_may_call(client, headers):
+def test_without_tokens_other_hosts_and_origins_are_rejected(client, headers):
     answer = client.get("/v1/jobs", headers=headers)
 
     assert answer.status_code == 403
 
 
-def test_the_first_token_ends_free_access(client):
+def test_after_the_first_token_every_request_needs_one(client):
     made = client.post("/v1/tokens", json={"tenant": "ops", "scopes": ["admin"]}).json()
 
     assert client.get("/v1/tokens").status_code == 401
@@ -32,7 +32,7 @@ def test_the_first_token_ends_free_access(client):
 
 
 @pytest.mark.parametrize("header", [None, "Basic abc", "Bearer", "Bearer maabo_000000000000_" + "x" * 43, "Bearer ünï"])
-def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, resources, header):
+def test_requests_without_a_valid_token_are_rejected(client, resources, header):
     token_for(resources)
     answer = client.get("/v1/jobs", headers={"Authorization": header.encode()} if header else {})
 
@@ -41,7 +41,7 @@ def test_whoever_has_no_valid_token_is_told_so_and_no_more(client, resources, he
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_revoked_or_expired_token_stops_at_once(client, resources):
+def test_a_revoked_or_expired_token_stops_working_immediately(client, resources):
     admin = token_for(resources, scopes=("admin",))
     short, other = token_for(resources, seconds=0.0), token_for(resources)
     assert client.get("/v1/jobs", headers=short).status_code == 401
@@ -57,7 +57,7 @@ def test_a_revoked_or_expired_token_stops_at_once(client, resources):
     ("scopes", "permitted"),
     [(("read",), (True, False, False)), (("submit",), (True, True, False)), (("admin",), (False, False, True))],
 )
-def test_a_scope_permits_what_it_says(client, resources, scopes, permitted):
+def test_each_scope_permits_its_routes_only(client, resources, scopes, permitted):
     token = token_for(resources, scopes=scopes)
     answers = [
         client.get("/v1/jobs", headers=token),
@@ -68,7 +68,7 @@ def test_a_scope_permits_what_it_says(client, resources, scopes, permitted):
     assert tuple(answer.status_code != 403 for answer in answers) == permitted
 
 
-def test_health_needs_no_token_and_readiness_names_what_is_missing(client, resources):
+def test_health_needs_no_token_and_readiness_lists_missing_components(client, resources):
     token_for(resources)
 
     assert client.get("/healthz").json() == {"status": "ok"}
@@ -77,20 +77,20 @@ def test_health_needs_no_token_and_readiness_names_what_is_missing(client, resou
     assert ready.json()["parts"] == {"ledger": "ok", "redis": "ok", "scheduler": "none is running", "store": "ok"}
 
 
-def test_unknown_places_and_methods_are_problems_too(client):
+def test_unknown_paths_and_methods_are_problems_too(client):
     for answer, status in [(client.get("/v1/nothing"), 404), (client.put("/v1/jobs"), 405)]:
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["type"].startswith("https://")
 
 
-def test_without_tokens_only_loopback_is_listened_on():
+def test_without_tokens_the_server_listens_on_loopback_only():
     assert safe_host("0.0.0.0", tokens=False) == "127.0.0.1"
     assert safe_host("::1", tokens=False) == "::1"
     assert safe_host("0.0.0.0", tokens=True) == "0.0.0.0"
 
 
-def test_where_tokens_are_required_nobody_may_call_before_there_is_one(resources, reader_processes):
+def test_required_tokens_are_required_before_the_first_exists(resources, reader_processes):
     app = create_app(resources, ApiSettings(require_token=True), reader_processes)
     with TestClient(app, base_url="http://127.0.0.1") as client:
         assert client.get("/v1/about").json()["needs_token"]

@@ -1,4 +1,4 @@
-"""/metrics: what Prometheus reads, and who may."""
+"""/metrics: its content and its permissions."""
 
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,19 +16,19 @@ def samples(answer):
     }
 
 
-def test_requests_are_counted_by_their_route_and_not_by_their_path(client):
+def test_requests_are_counted_by_route_and_not_by_path(client):
     for number in range(3):
         client.get(f"/v1/jobs/{number:032x}")
-    client.get("/no/such/place")
+    client.get("/no/such/path")
 
-    found = samples(client.get("/metrics"))
+    values = samples(client.get("/metrics"))
     count = "maabo_http_request_duration_seconds_count"
-    assert found[count, (("method", "GET"), ("route", "/v1/jobs/{job}"), ("status", "404"))] == 3
-    assert found[count, (("method", "GET"), ("route", "none"), ("status", "404"))] == 1
-    assert found["maabo_up", (("part", "redis"),)] == 1
+    assert values[count, (("method", "GET"), ("route", "/v1/jobs/{job}"), ("status", "404"))] == 3
+    assert values[count, (("method", "GET"), ("route", "none"), ("status", "404"))] == 1
+    assert values["maabo_up", (("part", "redis"),)] == 1
 
 
-def test_metrics_are_the_operators_unless_they_are_open(resources):
+def test_metrics_need_the_scope_admin_unless_they_are_open(resources):
     token, admin = token_for(resources), token_for(resources, scopes=("admin",))
     for settings, expected in [(ApiSettings(), [401, 403, 200]), (ApiSettings(open_metrics=True), [200] * 3)]:
         with TestClient(create_app(resources, settings), base_url="http://127.0.0.1") as client:

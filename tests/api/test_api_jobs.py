@@ -1,4 +1,4 @@
-"""Jobs over HTTP: asked for, found again, refused, controlled."""
+"""Jobs over HTTP: submission, idempotency, validation and control."""
 
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -20,51 +20,51 @@ def table(resources, tmp_path, frame):
 
 
 @pytest.fixture
-def asked(table):
+def job_request(table):
     return {"dataset": table.id, "table": {"target": "target"}, "settings": MINING}
 
 
-def test_a_job_is_accepted_with_its_place(client, asked):
-    answer = client.post("/v1/jobs", json=asked)
+def test_a_submitted_job_is_accepted_with_its_location(client, job_request):
+    answer = client.post("/v1/jobs", json=job_request)
 
     assert answer.status_code == 202
     job = answer.json()
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert job["state"] == "queued"
-    assert job["dataset"] == asked["dataset"]
+    assert job["dataset"] == job_request["dataset"]
     assert client.get(answer.headers["location"]).json()["settings"]["trees"] == 20
 
 
-def test_the_same_key_and_body_give_the_same_job(client, asked):
-    first = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
-    again = client.post("/v1/jobs", json=asked | {"priority": "normal"}, headers={"Idempotency-Key": "one"})
+def test_the_same_key_and_body_return_the_same_job(client, job_request):
+    first = client.post("/v1/jobs", json=job_request, headers={"Idempotency-Key": "one"})
+    again = client.post("/v1/jobs", json=job_request | {"priority": "normal"}, headers={"Idempotency-Key": "one"})
 
     assert (first.status_code, again.status_code) == (202, 200)
     assert again.json()["id"] == first.json()["id"]
 
 
-def test_a_key_outlives_its_table(client, asked):
-    first = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
-    client.app.state.api.resources.ledger.datasets.delete("default", asked["dataset"])
-    again = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+def test_a_key_stays_valid_after_its_table_is_deleted(client, job_request):
+    first = client.post("/v1/jobs", json=job_request, headers={"Idempotency-Key": "one"})
+    client.app.state.api.resources.ledger.datasets.delete("default", job_request["dataset"])
+    again = client.post("/v1/jobs", json=job_request, headers={"Idempotency-Key": "one"})
 
     assert again.json()["id"] == first.json()["id"]
 
 
-def test_the_same_key_with_another_body_is_refused(client, asked):
-    client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
-    answer = client.post("/v1/jobs", json=asked | {"priority": "high"}, headers={"Idempotency-Key": "one"})
+def test_the_same_key_with_another_body_is_rejected(client, job_request):
+    client.post("/v1/jobs", json=job_request, headers={"Idempotency-Key": "one"})
+    answer = client.post("/v1/jobs", json=job_request | {"priority": "high"}, headers={"Idempotency-Key": "one"})
 
     assert answer.status_code == 409
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"].endswith("/key-reused")
 
 
-def test_the_same_data_settings_and_seed_find_the_earlier_job_unless_it_is_to_be_fresh(client, asked):
-    first = client.post("/v1/jobs", json=asked).json()["id"]
-    same = client.post("/v1/jobs", json=asked)
-    fresh = client.post("/v1/jobs", json=asked | {"fresh": True})
-    other = client.post("/v1/jobs", json=asked | {"settings": MINING | {"seed": 4}})
+def test_the_same_data_and_settings_return_the_earlier_job_unless_fresh(client, job_request):
+    first = client.post("/v1/jobs", json=job_request).json()["id"]
+    same = client.post("/v1/jobs", json=job_request)
+    fresh = client.post("/v1/jobs", json=job_request | {"fresh": True})
+    other = client.post("/v1/jobs", json=job_request | {"settings": MINING | {"seed": 4}})
 
     assert (same.status_code, same.json()["id"]) == (200, first)
     assert len({first, fresh.json()["id"], other.json()["id"]}) == 3
@@ -84,8 +84,8 @@ def test_the_same_data_settings_and_seed_find_the_earlier_job_unless_it_is_to_be
         ({"surprise": 1}, 422, "surprise"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused_with_the_field_and_leaves_nothing(client, asked, change, status, field):
-    answer = client.post("/v1/jobs", json=asked | change)
+def test_an_invalid_job_is_rejected_with_its_field_and_not_stored(client, job_request, change, status, field):
+    answer = client.post("/v1/jobs", json=job_request | change)
 
     problem = answer.json()
     assert (answer.status_code, problem["status"]) == (status, status)
@@ -96,8 +96,8 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_and_leaves_nothing(clien
     assert client.get("/v1/jobs").json() == {"items": [], "next": None}
 
 
-def test_jobs_are_paged_newest_first_and_filtered(client, asked):
-    ids = [client.post("/v1/jobs", json=asked | {"settings": {"seed": seed}}).json()["id"] for seed in range(5)]
+def test_jobs_are_listed_newest_first_in_pages_and_filtered(client, job_request):
+    ids = [client.post("/v1/jobs", json=job_request | {"settings": {"seed": seed}}).json()["id"] for seed in range(5)]
     client.post(f"/v1/jobs/{ids[0]}/cancel")
 
     pages, cursor = [], None
@@ -113,8 +113,8 @@ def test_jobs_are_paged_newest_first_and_filtered(client, asked):
     assert client.get("/v1/jobs?cursor=bm9uZQ").status_code == 422
 
 
-def test_a_job_that_waits_is_paused_resumed_cancelled_and_forgotten(client, asked):
-    job = client.post("/v1/jobs", json=asked).json()["id"]
+def test_a_queued_job_can_be_paused_resumed_cancelled_and_deleted(client, job_request):
+    job = client.post("/v1/jobs", json=job_request).json()["id"]
 
     assert client.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
     assert client.post(f"/v1/jobs/{job}/resume").json()["state"] == "queued"
@@ -125,20 +125,20 @@ def test_a_job_that_waits_is_paused_resumed_cancelled_and_forgotten(client, aske
     assert client.get(f"/v1/jobs/{job}").status_code == 404
 
 
-def test_quotas_are_kept(client, resources, asked):
+def test_quotas_are_enforced(client, resources, job_request):
     resources.ledger.quotas.set(QuotaRow("default", queued=1, trees=30))
 
-    assert client.post("/v1/jobs", json=asked | {"settings": {"trees": 40}}).status_code == 429
-    assert client.post("/v1/jobs", json=asked).status_code == 202
-    refused = client.post("/v1/jobs", json=asked | {"fresh": True})
+    assert client.post("/v1/jobs", json=job_request | {"settings": {"trees": 40}}).status_code == 429
+    assert client.post("/v1/jobs", json=job_request).status_code == 202
+    refused = client.post("/v1/jobs", json=job_request | {"fresh": True})
     assert refused.status_code == 429
     assert refused.json()["type"].endswith("/quota-exceeded")
     assert client.get("/v1/quota").json()["queued"] == 1
 
 
-def test_a_tenant_finds_nothing_of_anothers(client, resources, asked, tmp_path, frame):
+def test_a_tenant_cannot_access_jobs_of_another(client, resources, job_request, tmp_path, frame):
     mine, theirs = token_for(resources, "default"), token_for(resources, "other")
-    job = client.post("/v1/jobs", json=asked, headers=mine).json()["id"]
+    job = client.post("/v1/jobs", json=job_request, headers=mine).json()["id"]
     copy = stored_table(resources, tmp_path, frame, "other")
 
     for method, path in [
@@ -146,13 +146,13 @@ def test_a_tenant_finds_nothing_of_anothers(client, resources, asked, tmp_path, 
     ]:  # fmt: skip
         assert client.request(method, f"/v1/jobs/{job}{path}", headers=theirs).status_code == 404
     assert client.get("/v1/jobs", headers=theirs).json()["items"] == []
-    assert client.post("/v1/jobs", json=asked, headers=theirs).status_code == 404
-    own = client.post("/v1/jobs", json=asked | {"dataset": copy.id}, headers=theirs)
+    assert client.post("/v1/jobs", json=job_request, headers=theirs).status_code == 404
+    own = client.post("/v1/jobs", json=job_request | {"dataset": copy.id}, headers=theirs)
     assert own.status_code == 202, "an equal table of theirs must not find our job"
     assert own.json()["id"] != job
 
 
-def test_a_body_that_is_too_large_is_not_read_to_its_end(client):
+def test_a_body_that_is_too_large_is_rejected(client):
     answer = client.post(
         "/v1/jobs", content=b"[" + b"1," * (5 << 20) + b"1]", headers={"content-type": "application/json"}
     )
@@ -161,8 +161,8 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(client):
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_request_keeps_its_id_from_the_header_to_the_job(client, asked):
-    answer = client.post("/v1/jobs", json=asked, headers={"X-Request-ID": "order-7"})
+def test_the_request_id_is_kept_in_the_response_and_the_job(client, job_request):
+    answer = client.post("/v1/jobs", json=job_request, headers={"X-Request-ID": "order-7"})
     forged = client.get("/healthz", headers={"X-Request-ID": "a b\tc"})
 
     assert answer.headers["x-request-id"] == answer.json()["correlation"] == "order-7"

@@ -1,4 +1,4 @@
-"""What a job found, over HTTP: rules in every format, trees, explanations, the page and the difference of two jobs."""
+"""Results over HTTP: rules in every format, trees, explanations, reports and comparisons."""
 
 import csv
 import io
@@ -56,7 +56,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def cluster(redis_url, tmp_path_factory):
-    """A cluster with a worker: one job that is done, and one that rests in the middle of its search."""
+    """A cluster with a worker: one job that is done, and one that is paused in the middle of its search."""
     path = tmp_path_factory.mktemp("cluster")
     settings = cluster_settings(redis_url, path, prefix=f"{uuid4().hex[:8]}:", partial_seconds=0.1, task_seconds=0.1)
     with (
@@ -68,23 +68,25 @@ def cluster(redis_url, tmp_path_factory):
     ):
         frame = table()
         data = stored_table(resources, path, frame)
-        asked = {"dataset": data.id, "table": {"target": "target", "na_values": ["?"]}, "settings": MINING}
-        done = client.post("/v1/jobs", json=asked).json()["id"]
+        job_request = {"dataset": data.id, "table": {"target": "target", "na_values": ["?"]}, "settings": MINING}
+        done = client.post("/v1/jobs", json=job_request).json()["id"]
         ended(resources.ledger, done)
         slow = {"settings": MINING | {"trees": 100_000, "subset_size": "2-5"}, "priority": "low"}
-        resting = client.post("/v1/jobs", json=asked | slow).json()["id"]
-        key = settings.key(f"{names.JOB_DOCUMENT}:{resting}")
+        paused = client.post("/v1/jobs", json=job_request | slow).json()["id"]
+        key = settings.key(f"{names.JOB_DOCUMENT}:{paused}")
         servers.wait_for(lambda: resources.redis.exists(key), what="rules so far")
-        client.post(f"/v1/jobs/{resting}/pause")
-        servers.wait_for(lambda: resources.ledger.jobs.get(resting).state.value == "paused", what="a pause")
-        yield SimpleNamespace(resources=resources, client=client, done=done, resting=resting, frame=frame, asked=asked)
+        client.post(f"/v1/jobs/{paused}/pause")
+        servers.wait_for(lambda: resources.ledger.jobs.get(paused).state.value == "paused", what="a pause")
+        yield SimpleNamespace(
+            resources=resources, client=client, done=done, paused=paused, frame=frame, job_request=job_request
+        )
 
 
 def get(cluster, job, path, **more):
     return cluster.client.get(f"/v1/jobs/{job}/{path}", **more)
 
 
-def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluster):
+def test_final_rules_are_the_document_of_the_ledger_and_conform_to_its_schema(cluster):
     answer = get(cluster, cluster.done, "rules")
 
     document = answer.json()
@@ -94,15 +96,15 @@ def test_final_rules_are_the_document_of_the_ledger_and_follow_its_schema(cluste
     Draft202012Validator(load_schema()).validate(document)
 
 
-def test_figures_are_those_of_one_process(cluster, tmp_path):
-    settings = TableSettings.parse(cluster.asked["table"])
+def test_figures_equal_those_of_the_library(cluster, tmp_path):
+    settings = TableSettings.parse(cluster.job_request["table"])
     cluster.frame.to_csv(tmp_path / "table.csv", index=False)
     columns = prepare(read_table(tmp_path / "table.csv", na_values=settings.na_values), settings).columns
     mined = mine(columns, MiningSettings.parse(MINING), keep_records=True)
 
     figures = get(cluster, cluster.done, "figures").json()
     assert figures == json.loads(dump_figures(figures_of(mined, columns)))
-    assert get(cluster, cluster.resting, "figures").status_code == 404
+    assert get(cluster, cluster.paused, "figures").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_figures_are_those_of_one_process(cluster, tmp_path):
         ({}, "text/html, */*;q=0.1", "application/json"),
     ],
 )
-def test_rules_come_in_the_format_that_is_asked_for(cluster, params, accept, media_type):
+def test_rules_are_returned_in_the_requested_format(cluster, params, accept, media_type):
     answer = get(cluster, cluster.done, "rules", params=params, headers={"Accept": accept})
 
     assert answer.status_code == 200
@@ -124,7 +126,7 @@ def test_rules_come_in_the_format_that_is_asked_for(cluster, params, accept, med
     assert answer.headers["vary"].startswith("Accept")
 
 
-def test_each_format_is_that_of_the_library(cluster):
+def test_each_format_equals_that_of_the_library(cluster):
     document = get(cluster, cluster.done, "rules").json()
     found = {form: get(cluster, cluster.done, f"rules?format={form}").text for form in ("csv", "markdown", "sql")}
 
@@ -134,7 +136,7 @@ def test_each_format_is_that_of_the_library(cluster):
     assert get(cluster, cluster.done, "rules?format=sql&table_name=a;b").status_code == 422
 
 
-def test_a_format_that_is_not_there_is_refused(cluster):
+def test_an_unavailable_format_is_rejected(cluster):
     answer = get(cluster, cluster.done, "rules", headers={"Accept": "image/png, text/csv;q=0"})
 
     assert answer.status_code == 406
@@ -151,17 +153,17 @@ def test_a_format_that_is_not_there_is_refused(cluster):
         ("TEXT/CSV ; Q=1", "csv"),
     ],
 )
-def test_accept_is_read_as_it_is_sent(accept, chosen):
+def test_accept_chooses_the_format(accept, chosen):
     assert choose_format(accept) == RulesFormat(chosen)
 
 
 @pytest.mark.parametrize("accept", ["nonsense", "*/*;q=0", "text/csv;q=2.5", "text/csv;q=high"])
-def test_accept_that_takes_nothing_is_refused(accept):
+def test_accept_without_a_supported_format_is_rejected(accept):
     with pytest.raises(NotAcceptableError):
         choose_format(accept)
 
 
-def test_final_rules_that_the_client_has_are_not_sent_again(cluster):
+def test_cached_final_rules_are_not_sent_again(cluster):
     for path in ("rules", "rules?format=csv", "report"):
         tag = get(cluster, cluster.done, path).headers["etag"]
         again = get(cluster, cluster.done, path, headers={"If-None-Match": f'"other", W/{tag}'})
@@ -172,22 +174,22 @@ def test_final_rules_that_the_client_has_are_not_sent_again(cluster):
     assert len(tags) == len(RulesFormat)
 
 
-def test_rules_so_far_say_so_in_every_format(cluster):
-    document = get(cluster, cluster.resting, "rules")
+def test_rules_so_far_are_marked_in_every_format(cluster):
+    document = get(cluster, cluster.paused, "rules")
 
     assert document.headers["maabo-partial"] == "true"
     assert document.json()["partial"] is True
     assert "etag" not in document.headers
-    assert get(cluster, cluster.resting, "rules?format=sql").text.startswith("-- partial")
-    assert "Rules so far" in get(cluster, cluster.resting, "rules?format=markdown").text.splitlines()[0]
-    assert "so far for target" in get(cluster, cluster.resting, "report").text
-    rows = csv.DictReader(io.StringIO(get(cluster, cluster.resting, "rules?format=csv").text))
+    assert get(cluster, cluster.paused, "rules?format=sql").text.startswith("-- partial")
+    assert "Rules so far" in get(cluster, cluster.paused, "rules?format=markdown").text.splitlines()[0]
+    assert "so far for target" in get(cluster, cluster.paused, "report").text
+    rows = csv.DictReader(io.StringIO(get(cluster, cluster.paused, "rules?format=csv").text))
     assert len(list(rows)) == len(document.json()["rules"])
 
 
-def test_before_anyone_has_looked_there_is_a_time_to_ask_again(client, resources, tmp_path, cluster):
+def test_a_job_without_rules_yet_returns_when_to_try_again(client, resources, tmp_path, cluster):
     data = stored_table(resources, tmp_path, cluster.frame)
-    job = client.post("/v1/jobs", json=cluster.asked | {"dataset": data.id}).json()["id"]
+    job = client.post("/v1/jobs", json=cluster.job_request | {"dataset": data.id}).json()["id"]
     waiting = [client.get(f"/v1/jobs/{job}/{path}") for path in ("rules", "report", f"diff/{job}")]
     trees = client.get(f"/v1/jobs/{job}/trees")
     client.post(f"/v1/jobs/{job}/cancel")
@@ -211,7 +213,7 @@ def pages(cluster, job, most=10**9, **params):
     return found
 
 
-def test_trees_are_paged_in_the_order_of_the_search(cluster):
+def test_trees_are_listed_in_the_order_of_the_search(cluster):
     trees = pages(cluster, cluster.done, limit=7)
 
     assert [tree["number"] for tree in trees] == list(range(60))
@@ -222,7 +224,7 @@ def test_trees_are_paged_in_the_order_of_the_search(cluster):
     assert all(len(tree["features"]) == 2 and tree["leaves"] >= 2 for tree in trees)
 
 
-def test_rules_name_the_trees_that_they_are_from(cluster):
+def test_rules_refer_to_their_trees(cluster):
     trees = pages(cluster, cluster.done, limit=200)
 
     for rule in get(cluster, cluster.done, "rules").json()["rules"]:
@@ -230,26 +232,24 @@ def test_rules_name_the_trees_that_they_are_from(cluster):
         assert (tree["features"], tree["depth"], tree["score"]) == (source["subset"], source["depth"], source["score"])
 
 
-def test_trees_are_paged_by_their_scores_too(cluster):
+def test_trees_are_listed_by_score(cluster):
     trees = pages(cluster, cluster.done, limit=200)
     best = pages(cluster, cluster.done, order="best", limit=9)
 
     assert best == sorted(trees, key=lambda tree: (-tree["score"], tree["number"]))
 
 
-def test_the_trees_of_a_job_that_goes_on_come_from_the_ledger(cluster):
-    trees = pages(cluster, cluster.resting, most=600, limit=200)
+def test_trees_of_an_unfinished_job_come_from_the_ledger(cluster):
+    trees = pages(cluster, cluster.paused, most=600, limit=200)
 
     assert [tree["number"] for tree in trees] == list(range(len(trees)))
     assert len(trees) > 20
     assert {len(tree["features"]) for tree in trees} <= {2, 3, 4, 5}
-    assert get(cluster, cluster.resting, "trees?order=best&limit=1").json()["items"][0]["score"] > 0.8
-    assert get(cluster, cluster.resting, "trees?cursor=bm9uZQ").status_code == 422
+    assert get(cluster, cluster.paused, "trees?order=best&limit=1").json()["items"][0]["score"] > 0.8
+    assert get(cluster, cluster.paused, "trees?cursor=bm9uZQ").status_code == 422
 
 
-def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_their_place(
-    resources, tmp_path, monkeypatch
-):
+def test_trees_are_listed_up_to_the_first_missing_one_including_failures(resources, tmp_path, monkeypatch):
     monkeypatch.setattr(tree_reader, "LEDGER_BATCHES", 1)
     columns = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
     store_table(resources.settings, tmp_path, columns)
@@ -283,7 +283,7 @@ def test_trees_are_told_up_to_the_first_that_has_not_come_and_failures_have_thei
     assert [tree.number for tree in trees.in_order(6, 100)] == list(range(6, 15))
 
 
-@pytest.mark.parametrize("state", ["done", "resting"])
+@pytest.mark.parametrize("state", ["done", "paused"])
 def test_a_score_history_samples_the_whole_search(cluster, state, monkeypatch):
     job = getattr(cluster, state)
     trees = pages(cluster, job, most=10_000, limit=200)
@@ -303,7 +303,7 @@ def test_a_score_history_samples_the_whole_search(cluster, state, monkeypatch):
     assert [tree.number for tree in TreeReader(resources, row).sample(2)] == [0, row.trees // 2]
 
 
-def test_exactly_the_rows_of_a_rule_fire_it(cluster):
+def test_a_rule_matches_exactly_its_rows(cluster):
     document = get(cluster, cluster.done, "rules").json()
     frame = cluster.frame.drop(columns="target").astype(object)
     rows = frame.where(frame.notna(), None).to_dict("records")
@@ -319,7 +319,7 @@ def test_exactly_the_rows_of_a_rule_fire_it(cluster):
 
 
 @pytest.mark.parametrize(
-    ("rows", "field", "said"),
+    ("rows", "field", "message"),
     [
         ([], "rows", "at least 1"),
         ([{}] * 1001, "rows", "at most 1000"),
@@ -328,16 +328,16 @@ def test_exactly_the_rows_of_a_rule_fire_it(cluster):
         ("no", "rows", "list"),
     ],
 )
-def test_rows_that_cannot_be_explained_are_refused(cluster, rows, field, said):
+def test_invalid_rows_are_rejected(cluster, rows, field, message):
     answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
 
     assert answer.status_code == 422
-    assert said in answer.json()["detail"]
+    assert message in answer.json()["detail"]
     if field:
         assert answer.json()["field"] == field
 
 
-def test_the_page_comes_with_a_policy_that_lets_nothing_in(cluster):
+def test_the_report_has_a_strict_content_security_policy(cluster):
     answer = get(cluster, cluster.done, "report")
 
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -351,7 +351,7 @@ def test_the_page_comes_with_a_policy_that_lets_nothing_in(cluster):
 
 def test_two_jobs_are_compared_by_their_rules(cluster):
     same = get(cluster, cluster.done, f"diff/{cluster.done}").json()
-    other = get(cluster, cluster.done, f"diff/{cluster.resting}").json()
+    other = get(cluster, cluster.done, f"diff/{cluster.paused}").json()
 
     count = len(get(cluster, cluster.done, "rules").json()["rules"])
     assert (same["same"], same["only_in_one"], same["one"]["job"]) == (count, [], cluster.done)
@@ -359,33 +359,33 @@ def test_two_jobs_are_compared_by_their_rules(cluster):
     assert other["same"] + sum(len(other[name]) for name in ("changed", "moved", "only_in_one")) == count
 
 
-def test_the_events_of_a_real_job_lead_from_its_queue_to_its_rules(cluster):
+def test_the_events_of_a_real_job_contain_all_its_rules(cluster):
     with a_server(cluster.resources) as (url, _):
-        job = cluster.client.post("/v1/jobs", json=cluster.asked | {"fresh": True}).json()["id"]
+        job = cluster.client.post("/v1/jobs", json=cluster.job_request | {"fresh": True}).json()["id"]
         with following(url, job) as events:
-            heard = [next(events)]
-            early = get(cluster, job, "rules")  # whoever comes late reads what is there, and hears what is new
-            heard += events
+            received = [next(events)]
+            early = get(cluster, job, "rules")  # a late client reads the current rules, and receives the new ones
+            received += events
 
-    kinds = [event.kind for event in heard]
+    kinds = [event.kind for event in received]
     assert (kinds[0], kinds[-2:]) == ("state", ["state", "end"])
     assert "rules" in kinds
     final = get(cluster, job, "rules").json()
-    assert heard[-1].data == {"id": job, "state": "done", "digest": final["digest"], "reason": None}
-    news = [event.data for event in heard if event.kind == "rules"]
-    assert (news[-1]["digest"], news[-1]["rules"]) == (final["digest"], len(final["rules"]))
+    assert received[-1].data == {"id": job, "state": "done", "digest": final["digest"], "reason": None}
+    changes = [event.data for event in received if event.kind == "rules"]
+    assert (changes[-1]["digest"], changes[-1]["rules"]) == (final["digest"], len(final["rules"]))
     known = {rule["text"] for rule in early.json()["rules"]} if early.is_success else set()
-    told = {rule["text"] for each in news for rule in each["new"]}
-    left_out = sum(each["new_total"] - len(each["new"]) for each in news)  # an event tells of 20 at most
-    assert all(len(each["new"]) == min(MAX_RULES, each["new_total"]) for each in news)
-    assert len({rule["text"] for rule in final["rules"]} - known - told) <= left_out
+    published = {rule["text"] for each in changes for rule in each["new"]}
+    left_out = sum(each["new_total"] - len(each["new"]) for each in changes)  # an event contains 20 rules at most
+    assert all(len(each["new"]) == min(MAX_RULES, each["new_total"]) for each in changes)
+    assert len({rule["text"] for rule in final["rules"]} - known - published) <= left_out
 
 
-def test_nothing_of_a_job_is_there_for_another_tenant(client, resources, tmp_path, cluster):
+def test_the_results_of_a_job_are_not_found_by_another_tenant(client, resources, tmp_path, cluster):
     ours, theirs = token_for(resources), token_for(resources, "other")
-    asked = cluster.asked | {"dataset": stored_table(resources, tmp_path, cluster.frame).id}
-    job = client.post("/v1/jobs", json=asked, headers=ours).json()["id"]
-    copy = cluster.asked | {"dataset": stored_table(resources, tmp_path, cluster.frame, "other").id}
+    job_request = cluster.job_request | {"dataset": stored_table(resources, tmp_path, cluster.frame).id}
+    job = client.post("/v1/jobs", json=job_request, headers=ours).json()["id"]
+    copy = cluster.job_request | {"dataset": stored_table(resources, tmp_path, cluster.frame, "other").id}
     own = client.post("/v1/jobs", json=copy, headers=theirs).json()["id"]
 
     for path in ("rules", "trees", "report", "events", f"diff/{own}"):

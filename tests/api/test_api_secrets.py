@@ -1,4 +1,4 @@
-"""Tokens and secrets of webhooks: in no log, no answer, no key of Redis, and in no file but hashed."""
+"""Tokens and webhook secrets never appear in logs, responses, Redis or files, except as hashes."""
 
 import httpx
 import redis
@@ -11,7 +11,7 @@ from tests.api_data import stored_table, token_for
 SECRET = "a-secret-of-a-webhook"
 
 
-def test_no_token_is_written_down_anywhere(settings, tmp_path):
+def test_no_token_or_secret_is_stored_or_logged(settings, tmp_path):
     resources = Resources.connect(settings)
     frame, table_settings = load_bundled("diabetes")
     table = stored_table(resources, tmp_path, frame)

@@ -1,4 +1,4 @@
-"""The OpenAPI document against the running server: no answer that it does not tell of, and none of 5xx."""
+"""The responses of a running server conform to the OpenAPI document, and none is a 5xx."""
 
 import subprocess
 import sys
@@ -12,16 +12,16 @@ from scheduler.resources import Resources
 from tests.api_data import stored_table, token_for
 from tests.cluster import ended
 
-pytestmark = pytest.mark.xdist_group("http-standing")
+pytestmark = pytest.mark.xdist_group("shared-cluster")
 
-# A cursor that no page gave or a table of another place is a valid string, and refused all the same.
-LEFT_OUT = "positive_data_acceptance"
+# Strings that match the schema can still be rejected, such as a cursor that no page returned.
+EXCLUDED_CHECKS = "positive_data_acceptance"
 
 
 @pytest.fixture(scope="module")
-def fuzzed(standing, tmp_path_factory):
-    """The server's address, a token for everything, and two jobs that are done."""
-    settings, address = standing
+def finished_jobs(shared_cluster, tmp_path_factory):
+    """The address of the server, a token with all scopes, and two finished jobs."""
+    settings, address = shared_cluster
     frame, table = load_bundled("diabetes")
     with closing(Resources.connect(settings)) as resources:
         admin = token_for(resources, "fuzz", ("read", "submit", "admin"))
@@ -41,26 +41,26 @@ def schemathesis(address, token, tmp_path, config, *options):
     (tmp_path / "schemathesis.toml").write_text(config)
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run"]
     command += [f"{address}/v1/openapi.json", "-H", f"Authorization: {token}", "--seed", "1", "--no-color"]
-    command += ["--request-timeout", "30", "--exclude-checks", LEFT_OUT, *options]
+    command += ["--request-timeout", "30", "--exclude-checks", EXCLUDED_CHECKS, *options]
     return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.mark.parametrize(
     "examples", [pytest.param(2, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
 )
-def test_every_answer_is_one_that_the_document_tells_of(fuzzed, tmp_path, examples):
-    address, token, dataset, (job, other) = fuzzed
+def test_every_response_conforms_to_the_openapi_document(finished_jobs, tmp_path, examples):
+    address, token, dataset, (job, other) = finished_jobs
     config = f'[parameters]\njob = "{job}"\nother = "{other}"\n"path.dataset" = "{dataset}"\n'
 
-    # What deletes would leave the rest with nothing to be asked about.
+    # Deleting would leave the other routes without data.
     run = schemathesis(address, token, tmp_path, config, "--max-examples", str(examples), "--exclude-method", "DELETE")
 
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
 
 
 @pytest.mark.slow
-def test_deleting_what_is_not_there_is_answered_as_told(fuzzed, tmp_path):
-    address, token, _, _ = fuzzed
+def test_responses_to_delete_conform_to_the_openapi_document(finished_jobs, tmp_path):
+    address, token, _, _ = finished_jobs
 
     options = ("--include-method", "DELETE", "--max-examples", "5", "--phases", "examples,coverage,fuzzing")
     run = schemathesis(address, token, tmp_path, "", *options)

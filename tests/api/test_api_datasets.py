@@ -1,4 +1,4 @@
-"""Tables over HTTP: sent in each way, refused while they come, kept once, forgotten."""
+"""Tables over HTTP: uploads in every form, limits, storage and deletion."""
 
 import asyncio
 import io
@@ -31,7 +31,7 @@ PARQUET = "application/vnd.apache.parquet"
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):
-    """Where the server puts what it does not keep."""
+    """The directory for temporary files of the server."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -39,15 +39,15 @@ def temporary(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def place(tmp_path):
-    folder = tmp_path / "place"
+def table_directory(tmp_path):
+    folder = tmp_path / "tables"
     (folder / "sales").mkdir(parents=True)
     return folder
 
 
 @pytest.fixture
-def api_settings(place):
-    return ApiSettings(upload_bytes=2_000_000, tables_url=f"file://{place}", upload_columns=100)
+def api_settings(table_directory):
+    return ApiSettings(upload_bytes=2_000_000, tables_url=f"file://{table_directory}", upload_columns=100)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def as_parquet(frame):
     return file.getvalue()
 
 
-def test_a_csv_table_is_kept_and_described(client, resources, temporary):
+def test_a_csv_table_is_stored_and_described(client, resources, temporary):
     answer = send(client, PEOPLE, params={"name": "people.csv"})
 
     assert answer.status_code == 201
@@ -104,7 +104,7 @@ def test_a_csv_table_is_kept_and_described(client, resources, temporary):
         ("", "a.parquet"),
     ],
 )
-def test_a_parquet_table_is_known_by_its_type_or_its_name(client, frame, media, name):
+def test_a_parquet_table_is_recognized_by_its_type_or_name(client, frame, media, name):
     answer = send(client, as_parquet(frame), media, params={"name": name} if name else {})
 
     made = answer.json()
@@ -120,7 +120,7 @@ def test_a_parquet_table_is_known_by_its_type_or_its_name(client, frame, media, 
         ("t.parquet", "application/octet-stream", "parquet"),
     ],
 )
-def test_a_form_with_a_file_is_taken(client, frame, file_name, media, kind):
+def test_a_form_with_a_file_is_accepted(client, frame, file_name, media, kind):
     body = PEOPLE if kind == "csv" else as_parquet(frame)
     answer = client.post("/v1/datasets", files={"file": (file_name, body, media)})
 
@@ -147,7 +147,7 @@ FORM = {"content-type": "multipart/form-data; boundary=x"}
         ({"files": {"file": ("a.csv", b"a,b\n" + b"1,2\n" * 600_000)}}, 413),
     ],
 )  # fmt: skip
-def test_a_form_that_is_no_table_is_refused(client, nothing_left, form, status):
+def test_a_form_without_a_valid_table_is_rejected(client, nothing_left, form, status):
     answer = client.post("/v1/datasets", **form)
 
     assert answer.status_code == status
@@ -155,8 +155,8 @@ def test_a_form_that_is_no_table_is_refused(client, nothing_left, form, status):
     nothing_left()
 
 
-def test_a_table_in_the_operators_place_is_named_by_its_path(client, place):
-    (place / "sales" / "2024.csv").write_bytes(PEOPLE)
+def test_a_table_in_the_table_directory_is_found_by_its_path(client, table_directory):
+    (table_directory / "sales" / "2024.csv").write_bytes(PEOPLE)
     answer = client.post("/v1/datasets", json={"path": "sales/2024.csv", "name": "Sales"})
 
     assert (answer.status_code, answer.json()["name"]) == (201, "Sales")
@@ -187,22 +187,22 @@ def test_a_table_in_the_operators_place_is_named_by_its_path(client, place):
         ("large.csv", 413),
     ],
 )
-def test_no_path_leads_out_of_the_operators_place(client, place, nothing_left, path, status):
-    (place.parent / "outside.csv").write_bytes(PEOPLE)
-    (place / "link.csv").symlink_to("../outside.csv")
-    (place / "linked").symlink_to("..")
-    (place / "sales" / "folder.csv").mkdir()
-    (place / "large.csv").write_bytes(b"a,b\n" + b"1,2\n" * 600_000)
-    os.mkfifo(place / "pipe.csv")
+def test_no_path_leads_out_of_the_table_directory(client, table_directory, nothing_left, path, status):
+    (table_directory.parent / "outside.csv").write_bytes(PEOPLE)
+    (table_directory / "link.csv").symlink_to("../outside.csv")
+    (table_directory / "linked").symlink_to("..")
+    (table_directory / "sales" / "folder.csv").mkdir()
+    (table_directory / "large.csv").write_bytes(b"a,b\n" + b"1,2\n" * 600_000)
+    os.mkfifo(table_directory / "pipe.csv")
     answer = client.post("/v1/datasets", json={"path": path})
 
     assert answer.status_code == status, answer.text
-    assert str(place) not in answer.text
+    assert str(table_directory) not in answer.text
     nothing_left()
 
 
 @pytest.mark.parametrize("api_settings", [ApiSettings()])
-def test_without_a_place_no_path_can_be_named(client, nothing_left):
+def test_without_a_table_directory_paths_are_rejected(client, nothing_left):
     answer = client.post("/v1/datasets", json={"path": "a.csv"})
 
     assert (answer.status_code, answer.json()["field"]) == (422, "path")
@@ -221,7 +221,7 @@ def test_without_a_place_no_path_can_be_named(client, nothing_left):
         ("application/x-www-form-urlencoded", {}, None),
     ],
 )
-def test_what_is_not_read_here_is_refused_before_it_comes(client, nothing_left, media, headers, name):
+def test_unsupported_formats_are_rejected(client, nothing_left, media, headers, name):
     answer = send(client, PEOPLE, media, headers=headers, params={"name": name} if name else {})
 
     assert answer.status_code == 415
@@ -229,7 +229,7 @@ def test_what_is_not_read_here_is_refused_before_it_comes(client, nothing_left, 
     nothing_left()
 
 
-def test_the_same_file_is_kept_once_under_its_first_name(client, resources):
+def test_the_same_file_is_stored_once_under_its_first_name(client, resources):
     first = send(client, PEOPLE, params={"name": "one"})
     again = send(client, PEOPLE, params={"name": "two"})
 
@@ -238,7 +238,7 @@ def test_the_same_file_is_kept_once_under_its_first_name(client, resources):
     assert again.headers["location"] == first.headers["location"]
 
 
-def test_the_same_file_at_the_same_moment_is_kept_once(client):
+def test_concurrent_uploads_of_the_same_file_are_stored_once(client):
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: send(client, PEOPLE), range(4)))
 
@@ -246,7 +246,7 @@ def test_the_same_file_at_the_same_moment_is_kept_once(client):
     assert len(client.get("/v1/datasets").json()["items"]) == 1
 
 
-def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, resources, frame):
+def test_a_file_lost_by_the_store_is_restored_by_the_next_upload(client, resources, frame):
     made = send(client, frame.to_csv(index=False)).json()
     resources.store.delete(f"tables/{made['fingerprint']}")
     asked = {"dataset": made["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
@@ -256,7 +256,7 @@ def test_a_file_that_the_store_has_lost_comes_back_with_the_next_upload(client, 
     assert client.post("/v1/jobs", json=asked).status_code == 202
 
 
-def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, resources):
+def test_tenants_share_a_file_but_not_its_dataset(client, resources):
     ann, bob = token_for(resources, "ann"), token_for(resources, "bob")
     first = send(client, PEOPLE, headers=ann).json()
     second = send(client, PEOPLE, headers=bob)
@@ -272,7 +272,7 @@ def test_a_table_belongs_to_its_tenant_and_its_file_to_all_that_have_it(client, 
     assert not resources.store.has(name)
 
 
-def test_reading_needs_a_scope_and_sending_another(client, resources):
+def test_reading_and_uploading_need_different_scopes(client, resources):
     reader = token_for(resources, scopes=("read",))
 
     assert client.get("/v1/datasets", headers=reader).status_code == 200
@@ -280,7 +280,7 @@ def test_reading_needs_a_scope_and_sending_another(client, resources):
     assert send(client, PEOPLE).status_code == 401
 
 
-def test_tables_are_paged_oldest_first(client):
+def test_tables_are_listed_oldest_first_in_pages(client):
     ids = [send(client, PEOPLE + b"1,no,%d\n" % number).json()["id"] for number in range(3)]
     first = client.get("/v1/datasets?limit=2").json()
     second = client.get("/v1/datasets", params={"limit": 2, "cursor": first["next"]}).json()
@@ -289,7 +289,7 @@ def test_tables_are_paged_oldest_first(client):
     assert second["next"] is None
 
 
-def test_a_job_outlives_its_table(client, resources, frame):
+def test_a_job_keeps_its_columns_after_its_table_is_deleted(client, resources, frame):
     table = send(client, frame.to_csv(index=False)).json()
     asked = {"dataset": table["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
     job = client.post("/v1/jobs", json=asked).json()["id"]
@@ -300,7 +300,7 @@ def test_a_job_outlives_its_table(client, resources, frame):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_columns_are_those_that_one_process_would_prepare(client, resources, frame, tmp_path, kind):
+def test_prepared_columns_equal_those_of_the_library(client, resources, frame, tmp_path, kind):
     frame = frame.assign(city=["Bonn", "Rome", None, "?"] * 142 + ["Bonn"])
     path = tmp_path / f"table.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
@@ -317,7 +317,7 @@ def test_columns_are_those_that_one_process_would_prepare(client, resources, fra
 
 
 class Counting(TableReader):
-    """TableReader that are counted."""
+    """A reader that counts its runs."""
 
     runs = 0
 
@@ -326,20 +326,20 @@ class Counting(TableReader):
         return super().run(*given, **more)
 
 
-def test_whoever_asks_for_the_same_columns_waits_for_one_child(
+def test_concurrent_requests_for_the_same_columns_share_one_reader(
     client, resources, frame, reader_processes, api_settings
 ):
     row = resources.ledger.datasets.get(None, send(client, frame.to_csv(index=False)).json()["id"])
     counting = Counting(api_settings, reader_processes)
     tables, settings = Tables(resources.store, counting), TableSettings(target="target")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: tables.prepare(row, settings), range(8)))
+        columns = list(pool.map(lambda _: tables.prepare(row, settings), range(8)))
     tables.prepare(row, settings)
 
-    assert len(set(found)) == 1
+    assert len(set(columns)) == 1
     assert counting.runs == 1
-    resources.store.delete(f"columns/{found[0].fingerprint}")
-    assert tables.prepare(row, settings) == found[0]
+    resources.store.delete(f"columns/{columns[0].fingerprint}")
+    assert tables.prepare(row, settings) == columns[0]
     assert counting.runs == 2
 
 
@@ -361,7 +361,7 @@ def streamed(app, body, **more):
     return asyncio.run(post())
 
 
-def test_ten_gigabytes_are_cut_off_after_the_limit(app, nothing_left):
+def test_an_endless_upload_is_cut_off_at_the_limit(app, nothing_left):
     sent = []
     answer = streamed(app, chunks(sent, 10 << 30), headers={"content-type": "text/csv"})
 
@@ -371,7 +371,7 @@ def test_ten_gigabytes_are_cut_off_after_the_limit(app, nothing_left):
 
 
 @pytest.mark.parametrize("media", ["text/csv", "multipart/form-data; boundary=x", "application/json"])
-def test_a_body_that_is_announced_or_comes_too_large_is_not_read(app, nothing_left, media):
+def test_a_body_with_a_content_length_above_the_limit_is_not_read(app, nothing_left, media):
     sent = []
     answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": media, "content-length": str(1 << 30)})
 
@@ -380,7 +380,7 @@ def test_a_body_that_is_announced_or_comes_too_large_is_not_read(app, nothing_le
     nothing_left()
 
 
-def test_a_quota_ends_an_upload_while_it_comes(app, resources, nothing_left):
+def test_a_quota_ends_an_upload_before_it_is_complete(app, resources, nothing_left):
     resources.ledger.quotas.set(QuotaRow("default", bytes=100_000))
     sent, announced = [], []
     answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": "text/csv"})
@@ -394,7 +394,7 @@ def test_a_quota_ends_an_upload_while_it_comes(app, resources, nothing_left):
     nothing_left()
 
 
-def test_a_quota_that_was_used_up_meanwhile_leaves_nothing_behind(client, resources, nothing_left, monkeypatch):
+def test_a_quota_exhausted_during_an_upload_leaves_nothing_behind(client, resources, nothing_left, monkeypatch):
     ledger = resources.ledger
     described = TableReader.run
 
@@ -408,7 +408,7 @@ def test_a_quota_that_was_used_up_meanwhile_leaves_nothing_behind(client, resour
     nothing_left()
 
 
-def test_a_client_that_goes_away_leaves_nothing_behind(app, nothing_left):
+def test_a_disconnected_client_leaves_nothing_behind(app, nothing_left):
     messages = [
         {"type": "http.request", "body": b"a,b\n" * 400_000, "more_body": True},
         {"type": "http.disconnect"},
@@ -430,7 +430,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(app, nothing_left):
 
 
 @pytest.mark.parametrize("api_settings", [ApiSettings(read_seconds=0.001)])
-def test_a_table_that_takes_too_long_is_refused(client, nothing_left):
+def test_a_table_that_takes_too_long_to_read_is_rejected(client, nothing_left):
     answer = send(client, PEOPLE)
 
     assert answer.status_code == 422
@@ -444,12 +444,12 @@ def request_in(folder, file):
 
 
 def readers_in(folder):
-    """Processes that work in this folder."""
-    found = []
+    """The processes whose working directory is this folder."""
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cwd"):
         with suppress(OSError):
-            found += [path] if path.readlink() == folder else []
-    return found
+            processes += [path] if path.readlink() == folder else []
+    return processes
 
 
 def reader_parents():
@@ -457,8 +457,8 @@ def reader_parents():
     return [one for one in psutil.Process().children() if "scheduler.api.reader_process" in one.cmdline()]
 
 
-def test_a_reader_whose_time_is_up_is_killed(reader_processes, tmp_path):
-    os.mkfifo(tmp_path / "table.csv")  # whoever opens it waits for ever
+def test_a_reader_process_is_killed_after_its_time_limit(reader_processes, tmp_path):
+    os.mkfifo(tmp_path / "table.csv")  # opening it blocks forever
     request_in(tmp_path, "table.csv")
 
     assert not reader_processes.run(tmp_path, 0.5)
@@ -491,10 +491,10 @@ def test_a_killed_parent_of_reader_processes_is_restarted_and_has_no_secrets(rea
         ("x" * 200, "x" * 200),
     ],
 )
-def test_a_name_is_a_label_on_one_line_and_nothing_else(client, given, kept):
+def test_a_name_is_reduced_to_one_line_without_control_characters(client, given, kept):
     assert send(client, PEOPLE, params={"name": given}).json()["name"] == kept
 
 
-def test_a_name_that_is_too_long_is_refused(client, nothing_left):
+def test_a_name_that_is_too_long_is_rejected(client, nothing_left):
     assert send(client, PEOPLE, params={"name": "x" * 201}).status_code == 422
     nothing_left()

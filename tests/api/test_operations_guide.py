@@ -1,4 +1,4 @@
-"""The commands of docs/operations.md, pasted into a shell as they stand."""
+"""The commands of docs/operations.md, run in a shell."""
 
 import os
 import re
@@ -16,13 +16,13 @@ from tests.api_data import token_for
 from tests.cluster import ended
 from tests.ledgers import opened
 
-pytestmark = pytest.mark.xdist_group("http-standing")
+pytestmark = pytest.mark.xdist_group("shared-cluster")
 
 DOCUMENT = (servers.ROOT / "docs" / "operations.md").read_text()
 
 
-def blocks(mark):
-    return re.findall(rf"<!-- {mark} -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
+def blocks(marker):
+    return re.findall(rf"<!-- {marker} -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
 def run(script, directory, environment):
@@ -38,12 +38,12 @@ def run(script, directory, environment):
 
 
 @pytest.fixture
-def place(standing, tmp_path):
-    """What an operator's shell knows."""
+def environment(shared_cluster, tmp_path):
+    """The environment of an operator's shell."""
     missing = [program for program in ("bash", "curl") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"the commands need {', '.join(missing)}, which is not installed")
-    settings, address = standing
+    settings, address = shared_cluster
     with closing(Resources.connect(settings)) as resources:
         header = token_for(resources, "operator")["Authorization"]
     (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
@@ -56,15 +56,15 @@ def place(standing, tmp_path):
     }
 
 
-def test_the_commands_of_an_operator_can_be_pasted(standing, place, tmp_path):
-    asked = run("maabo submit --dataset diabetes --trees 30 --seed 3", tmp_path, place)
-    job = asked.stdout.strip()
-    with opened(standing[0].ledger_url) as ledger:
+def test_the_commands_of_the_operations_guide_work(shared_cluster, environment, tmp_path):
+    submitted = run("maabo submit --dataset diabetes --trees 30 --seed 3", tmp_path, environment)
+    job = submitted.stdout.strip()
+    with opened(shared_cluster[0].ledger_url) as ledger:
         digest = ended(ledger, job).digest
     other = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/other.db", "MAABO_STORE": f"file://{tmp_path}/other"}
 
-    here = run("\n".join(blocks("run")), tmp_path, place | {"JOB": job})
-    there = run("\n".join(blocks("run elsewhere")), tmp_path, place | other)
+    here = run("\n".join(blocks("run")), tmp_path, environment | {"JOB": job})
+    there = run("\n".join(blocks("run elsewhere")), tmp_path, environment | other)
 
     assert (here.returncode, there.returncode) == (0, 0), here.stderr + there.stderr
     assert "Wrote 1 job" in here.stdout

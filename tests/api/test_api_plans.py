@@ -1,4 +1,4 @@
-"""What a job would be: told without queueing one, refused as one would be. And what the server says of itself."""
+"""Plans of jobs, and information about the server and its load."""
 
 from math import comb
 
@@ -24,12 +24,12 @@ def frame():
 
 
 @pytest.fixture
-def asked(resources, tmp_path, frame):
+def plan_request(resources, tmp_path, frame):
     return {"dataset": stored_table(resources, tmp_path, frame).id, "table": {"target": "y"}}
 
 
-def test_a_plan_tells_the_size_of_the_search_and_queues_nothing(client, resources, asked):
-    plan = client.post("/v1/plans", json=asked | {"settings": {"subset_size": 35, "trees": 500}}).json()
+def test_a_plan_contains_the_size_of_the_search_and_queues_nothing(client, resources, plan_request):
+    plan = client.post("/v1/plans", json=plan_request | {"settings": {"subset_size": 35, "trees": 500}}).json()
 
     assert plan["space"] == str(comb(70, 35))  # more than a double holds
     assert plan["space_text"] == "1.1×10²⁰"
@@ -41,21 +41,21 @@ def test_a_plan_tells_the_size_of_the_search_and_queues_nothing(client, resource
     assert client.get("/v1/jobs").json()["items"] == []
 
 
-def test_trying_settings_out_leaves_nothing_in_the_store(client, resources, asked):
+def test_plans_leave_nothing_in_the_store(client, resources, plan_request):
     for left_out in ("x1", "x2"):
-        table = asked["table"] | {"exclude": [left_out]}
-        assert client.post("/v1/plans", json=asked | {"table": table}).json()["features"] == 69
+        table = plan_request["table"] | {"exclude": [left_out]}
+        assert client.post("/v1/plans", json=plan_request | {"table": table}).json()["features"] == 69
 
     prepared = client.app.state.api.tables.prepare(
-        resources.ledger.datasets.get("default", asked["dataset"]), _table(asked), keep=False
+        resources.ledger.datasets.get("default", plan_request["dataset"]), _table(plan_request), keep=False
     )
     assert not resources.store.has(f"columns/{prepared.fingerprint}")
 
 
-def _table(asked):
+def _table(plan_request):
     from maabo_dist.settings import TableSettings
 
-    return TableSettings(**asked["table"])
+    return TableSettings(**plan_request["table"])
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def _table(asked):
         ({"priority": "high"}, 422, "invalid-document"),
     ],
 )
-def test_what_a_job_would_be_refused_for_is_refused(client, asked, change, status, kind):
-    answer = client.post("/v1/plans", json=asked | change)
+def test_a_plan_rejects_what_a_job_would_reject(client, plan_request, change, status, kind):
+    answer = client.post("/v1/plans", json=plan_request | change)
 
     assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (status, kind)
 
 
-def test_another_tenants_table_is_not_there(client, resources, asked):
-    answer = client.post("/v1/plans", json=asked, headers=token_for(resources, tenant="other"))
+def test_the_table_of_another_tenant_is_not_found(client, resources, plan_request):
+    answer = client.post("/v1/plans", json=plan_request, headers=token_for(resources, tenant="other"))
 
     assert answer.status_code == 404
 
 
-def test_anyone_learns_whether_a_token_is_needed(resources, reader_processes):
+def test_about_says_whether_a_token_is_needed(resources, reader_processes):
     app = create_app(resources, ApiSettings(flower_url="http://flower.example:5555"), reader_processes)
     with TestClient(app, base_url="http://127.0.0.1") as client:
         before = client.get("/v1/about").json()
@@ -91,17 +91,17 @@ def test_anyone_learns_whether_a_token_is_needed(resources, reader_processes):
     assert after["needs_token"]
 
 
-def test_a_place_of_flower_that_a_browser_would_run_is_refused():
+def test_a_flower_address_with_a_script_is_rejected():
     with pytest.raises(ValueError, match="flower_url"):
         ApiSettings(flower_url="javascript:alert(1)")
 
 
-def test_the_load_is_what_schedulers_sent_and_nobody_answered(client, resources):
-    counted = metrics.Metrics()
-    counted.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
-    counted.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
-    counted.observe(metrics.TASK_SECONDS, 0.25, "rules")
-    resources.redis.set(resources.settings.key(f"{names.METERS}:here:1"), counted.snapshot().model_dump_json())
+def test_the_load_counts_unanswered_tasks_of_all_schedulers(client, resources):
+    recorded = metrics.Metrics()
+    recorded.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
+    recorded.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
+    recorded.observe(metrics.TASK_SECONDS, 0.25, "rules")
+    resources.redis.set(resources.settings.key(f"{names.METERS}:here:1"), recorded.snapshot().model_dump_json())
     resources.redis.rpush(resources.settings.key(names.EVALUATE_QUEUE), "one", "two")
     for node, processes in (("a", 4), ("b", 2)):
         resources.redis.set(

@@ -1,4 +1,4 @@
-"""The files of the page: a fixed list, sent with a policy that lets nothing else in."""
+"""The static files of the browser interface, and their content security policy."""
 
 import re
 
@@ -11,10 +11,10 @@ from scheduler.api.ui import ASSETS, FILES, NAMES, hashes_of
 MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
 
 
-def test_every_file_there_is_is_served_and_no_other(client):
-    there = {path.name for path in ASSETS.iterdir()}
+def test_exactly_the_listed_files_are_served(client):
+    existing = {path.name for path in ASSETS.iterdir()}
 
-    assert there == set(NAMES)
+    assert existing == set(NAMES)
     for name in NAMES:
         answer = client.get(f"/page/{name}")
         assert answer.status_code == 200
@@ -22,7 +22,7 @@ def test_every_file_there_is_is_served_and_no_other(client):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_is_at_the_start(client):
+def test_the_page_is_served_at_the_root(client):
     answer = client.get("/")
 
     assert answer.headers["content-type"].startswith("text/html")
@@ -36,24 +36,24 @@ def test_the_page_is_at_the_start(client):
 @pytest.mark.parametrize(
     "path", ["/page/", "/page/__init__.py", "/page/..%2f__init__.py", "/page/%2e%2e/__init__.py", "/page/page.css%00"]
 )
-def test_a_name_from_the_address_is_never_a_path(client, path):
+def test_names_in_the_address_are_never_used_as_paths(client, path):
     assert client.get(path).status_code == 404
 
 
-def test_a_browser_that_has_a_file_is_told_so(client):
+def test_a_cached_file_is_not_sent_again(client):
     tag = client.get("/page/main.js").headers["etag"]
     answer = client.get("/page/main.js", headers={"If-None-Match": f'"other", W/{tag}'})
 
     assert (answer.status_code, answer.content) == (304, b"")
 
 
-def test_the_page_is_no_part_of_the_described_interface(client):
+def test_the_page_is_not_part_of_the_openapi_document(client):
     paths = client.get("/v1/openapi.json").json()["paths"]
 
     assert not [path for path in paths if not path.startswith(("/v1/", "/healthz", "/readyz", "/metrics"))]
 
 
-def test_no_file_names_another_host_or_reads_markup_from_data():
+def test_no_file_refers_to_another_host_or_inserts_markup():
     for name, file in FILES.items():
         text = file.content.decode()
         hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text)) - {"http://www.w3.org"}
@@ -61,7 +61,7 @@ def test_no_file_names_another_host_or_reads_markup_from_data():
         assert not MARKUP.search(text), name
 
 
-def test_modules_are_small_and_name_only_files_that_are_there():
+def test_modules_are_small_and_import_only_existing_files():
     for name in NAMES:
         text = FILES[name].content.decode()
         if name.endswith(".js"):
@@ -69,7 +69,7 @@ def test_modules_are_small_and_name_only_files_that_are_there():
             assert set(re.findall(r'from "\./([^"]+)"', text)) <= set(NAMES), name
 
 
-def test_hashes_are_taken_from_their_directive():
+def test_hashes_are_read_from_their_directive():
     policy = "default-src 'none'; script-src 'sha256-ab+/='; style-src 'self' 'sha256-cd=' 'sha256-ef='"
 
     assert hashes_of(policy, "style-src") == " 'sha256-cd=' 'sha256-ef='"

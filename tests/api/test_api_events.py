@@ -1,4 +1,4 @@
-"""A job's events over HTTP: all of them, each once, to everyone who may see them, whatever happens to Redis."""
+"""Events over HTTP: complete and without repetitions, also after failures of Redis."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from tests.proxy import proxy
 
 
 class FakeJob:
-    """A job in the ledger, moved by hand as a scheduler would."""
+    """A job in the ledger whose state the test changes, as a scheduler would."""
 
     def __init__(self, resources, tenant="default"):
         self.resources, self.status, self.id = resources, StatusPublisher(resources), uuid4().hex
@@ -51,12 +51,12 @@ class FakeJob:
         )
         self.status.publish_document(self.id, json.dumps(document))
 
-    def end(self, state=JobState.DONE, told=True):
+    def end(self, state=JobState.DONE, with_event=True):
         now = self.resources.clock()
         (lease,) = self.resources.ledger.leases.acquire("one", now, 60, 1)
         assert lease == Lease(self.id, 1)
         self.resources.ledger.search.end_job(lease, now, state, digest="d1")
-        if told:
+        if with_event:
             self.show(state=state, digest="d1")
 
     def entries(self):
@@ -74,16 +74,16 @@ def job(resources):
 
 
 @pytest.fixture
-def served(resources):
+def server_url(resources):
     with a_server(resources) as (url, _):
         yield url
 
 
-def kinds(heard):
-    return [event.kind for event in heard]
+def kinds(received):
+    return [event.kind for event in received]
 
 
-def test_the_scheduler_tells_only_of_what_changed(job):
+def test_the_scheduler_publishes_only_changes(job):
     job.show()
     job.show(seconds=3.0)
     job.grow(10, 20)
@@ -92,32 +92,32 @@ def test_the_scheduler_tells_only_of_what_changed(job):
     assert [(kind, data["trees"]) for kind, data in job.entries()] == [("state", 0), ("state", 10), ("progress", 20)]
 
 
-def test_new_rules_are_told_of_and_those_that_went_are_counted(job):
+def test_events_contain_new_rules_and_count_removed_ones(job):
     job.mine("a", "b")
     job.mine("a", "b")
     job.mine("b", "c" * 3000)
     job.mine(*map(str, range(300)), stopped="budget")
 
-    told = [data for kind, data in job.entries() if kind == "rules"]
-    assert [[rule["text"] for rule in data["new"]][:2] for data in told] == [
+    changes = [data for kind, data in job.entries() if kind == "rules"]
+    assert [[rule["text"] for rule in data["new"]][:2] for data in changes] == [
         ["a", "b"],
         ["c" * MAX_TEXT],
         ["0", "1"],
     ]
-    assert [data["gone"] for data in told] == [0, 1, 2]
-    assert [data["partial"] for data in told] == [True, True, False]
-    assert (len(told[2]["new"]), told[2]["new_total"], told[2]["rules"]) == (MAX_RULES, 300, 300)
+    assert [data["gone"] for data in changes] == [0, 1, 2]
+    assert [data["partial"] for data in changes] == [True, True, False]
+    assert (len(changes[2]["new"]), changes[2]["new_total"], changes[2]["rules"]) == (MAX_RULES, 300, 300)
 
 
 @pytest.mark.parametrize("document", ["{}", "[]", '{"digest": 1, "search": {"stopped": "x"}, "rules": [3]}'])
-def test_a_document_of_another_version_is_shown_and_makes_no_event(job, document):
+def test_a_document_of_another_version_is_published_without_an_event(job, document):
     job.status.publish_document(job.id, document)
 
     assert job.entries() == []
     assert job.resources.redis.get(job.resources.settings.key(f"{names.JOB_DOCUMENT}:{job.id}")) == document.encode()
 
 
-def test_what_did_not_reach_redis_is_told_the_next_time(job, monkeypatch):
+def test_a_failed_publication_is_repeated(job, monkeypatch):
     with monkeypatch.context() as patched, suppress(OSError):
         patched.setattr(type(job.resources.redis.pipeline()), "execute", lambda *_: (_ for _ in ()).throw(OSError))
         job.grow(10)
@@ -127,7 +127,7 @@ def test_what_did_not_reach_redis_is_told_the_next_time(job, monkeypatch):
     assert [kind for kind, _ in job.entries()] == ["state"]
 
 
-def test_the_events_of_a_job_that_is_forgotten_go_with_it_and_others_expire(job):
+def test_events_are_deleted_with_their_job_and_expire_otherwise(job):
     job.grow(10)
     key = job.resources.settings.key(f"{names.JOB_EVENTS}:{job.id}")
 
@@ -136,83 +136,83 @@ def test_the_events_of_a_job_that_is_forgotten_go_with_it_and_others_expire(job)
     assert not job.resources.redis.exists(key)
 
 
-def test_a_stream_begins_with_the_job_goes_on_with_what_happens_and_ends_with_it(served, job):
+def test_a_stream_starts_with_the_state_continues_with_changes_and_ends_with_the_job(server_url, job):
     job.grow(10)
-    with following(served, job.id) as events:
+    with following(server_url, job.id) as events:
         first = next(events)
         job.grow(20)
         job.mine("IF x THEN y")
         job.end()
-        heard = list(events)
+        received = list(events)
 
     assert (first.kind, first.data["id"], first.data["settings"]["seed"]) == ("state", job.id, 0)
-    assert kinds(heard) == ["progress", "rules", "state", "end"]
-    assert (heard[0].data["trees"], heard[0].data["progress"]) == (20, 0.02)
-    assert heard[1].data["new"][0]["text"] == "IF x THEN y"
-    assert heard[3].data == {"id": job.id, "state": "done", "digest": "d1", "reason": None}
-    assert "tenant" not in heard[0].data
+    assert kinds(received) == ["progress", "rules", "state", "end"]
+    assert (received[0].data["trees"], received[0].data["progress"]) == (20, 0.02)
+    assert received[1].data["new"][0]["text"] == "IF x THEN y"
+    assert received[3].data == {"id": job.id, "state": "done", "digest": "d1", "reason": None}
+    assert "tenant" not in received[0].data
 
 
-def test_a_job_that_has_ended_is_told_and_closed(served, job):
+def test_the_stream_of_an_ended_job_closes_after_its_state(server_url, job):
     job.end()
 
-    with following(served, job.id) as events:
+    with following(server_url, job.id) as events:
         assert [(event.kind, event.data["state"]) for event in events] == [("state", "done"), ("end", "done")]
 
 
-def test_whoever_resumes_hears_every_event_exactly_once(served, job):
+def test_a_resumed_stream_contains_every_event_exactly_once(server_url, job):
     job.grow(1)
-    heard, last = [], {}
+    received, last = [], {}
     for number in range(6):
-        with following(served, job.id, last) as events:
+        with following(server_url, job.id, last) as events:
             if not last:
                 next(events)
             job.grow(*range(10 * number + 2, 10 * number + 8))
-            heard += [next(events) for _ in range(3)]  # and the others while nobody listens
-        last = {"Last-Event-ID": heard[-1].id}
+            received += [next(events) for _ in range(3)]  # the others follow while there is no connection
+        last = {"Last-Event-ID": received[-1].id}
     job.mine("a")
     job.end()
-    with following(served, job.id, after=heard[-1].id) as events:
-        heard += events
+    with following(server_url, job.id, after=received[-1].id) as events:
+        received += events
 
-    assert [event.data["trees"] for event in heard if event.kind == "progress"] == [
+    assert [event.data["trees"] for event in received if event.kind == "progress"] == [
         10 * number + trees for number in range(6) for trees in range(2, 8)
     ]
-    assert kinds(heard)[-3:] == ["rules", "state", "end"]
-    assert len({event.id for event in heard if event.id}) == len(heard) - 1
+    assert kinds(received)[-3:] == ["rules", "state", "end"]
+    assert len({event.id for event in received if event.id}) == len(received) - 1
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_whoever_resumes_after_the_last_event_is_told_of_the_end(served, job, told):
+@pytest.mark.parametrize("with_event", [True, False])
+def test_a_stream_resumed_after_the_last_event_still_ends(server_url, job, with_event):
     job.grow(1)
-    with following(served, job.id) as events:
+    with following(server_url, job.id) as events:
         first = next(events)
-    job.end(told=told)
+    job.end(with_event=with_event)
 
-    with following(served, job.id, after=first.id) as events:
+    with following(server_url, job.id, after=first.id) as events:
         assert kinds(events) == ["state", "end"]
-    if told:
-        with following(served, job.id) as events:
+    if with_event:
+        with following(server_url, job.id) as events:
             last = next(events)
-        with following(served, job.id, after=last.id) as events:
+        with following(server_url, job.id, after=last.id) as events:
             assert kinds(events) == ["state", "end"]
 
 
 @pytest.mark.parametrize("after", ["1-1", "0-0", f"{2**64}-0"])
-def test_whoever_was_away_for_too_long_begins_anew(served, job, after):
+def test_a_stream_resumed_too_late_starts_with_a_snapshot(server_url, job, after):
     job.grow(1, 2)
-    with following(served, job.id, after=after) as events:
+    with following(server_url, job.id, after=after) as events:
         first = next(events)
 
     assert (first.kind, first.data["trees"]) == ("state", 2)
     assert "settings" in first.data
 
 
-def test_an_id_that_is_none_is_refused(client, job):
+def test_an_invalid_event_id_is_rejected(client, job):
     assert client.get(f"/v1/jobs/{job.id}/events?after=yesterday").status_code == 422
 
 
-def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
+def test_no_event_is_lost_between_the_snapshot_and_the_stream(server_url, job):
     """Subscribers connect while events are written as fast as possible: each sees an increase without gaps."""
     job.grow(0)
     connected = asyncio.Semaphore(0)
@@ -235,7 +235,7 @@ def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
         await asyncio.to_thread(job.end)
 
     async def both():
-        port = int(served.rsplit(":", 1)[1])
+        port = int(server_url.rsplit(":", 1)[1])
         *seen, _ = await asyncio.gather(*(follow(port) for _ in range(20)), write())
         return seen
 
@@ -246,7 +246,7 @@ def test_nothing_is_lost_between_the_beginning_and_what_follows(served, job):
         assert not rest or rest[0] <= trees[0] + 1
 
 
-def test_a_token_that_is_revoked_ends_its_streams(resources, served, job, monkeypatch):
+def test_revoking_a_token_ends_its_streams(resources, server_url, job, monkeypatch):
     monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.1)
     job.grow(1)
     ours, theirs = token_for(resources), token_for(resources)
@@ -259,7 +259,7 @@ def test_a_token_that_is_revoked_ends_its_streams(resources, served, job, monkey
         assert next(right).data["trees"] == 2
 
 
-def test_the_first_token_ends_the_streams_of_those_without_one(resources, job, monkeypatch):
+def test_the_first_token_ends_streams_without_a_token(resources, job, monkeypatch):
     monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.1)
     with a_server(resources) as (url, _), following(url, job.id) as events:
         next(events)
@@ -268,13 +268,13 @@ def test_the_first_token_ends_the_streams_of_those_without_one(resources, job, m
         assert list(events) == []
 
 
-def test_a_job_of_another_tenant_is_not_there(client, resources, job):
+def test_a_job_of_another_tenant_is_not_found(client, resources, job):
     headers = token_for(resources, "other")
 
     assert client.get(f"/v1/jobs/{job.id}/events", headers=headers).status_code == 404
 
 
-def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(resources, job):
+def test_streams_above_the_limit_are_rejected_until_one_ends(resources, job):
     with a_server(resources, event_streams=2) as (url, app):
         with following(url, job.id) as one, following(url, job.id) as two:
             next(one), next(two)
@@ -285,29 +285,29 @@ def test_more_streams_than_are_permitted_are_refused_and_a_seat_is_free_again(re
             assert next(events).kind == "state"
 
 
-def test_who_does_not_listen_is_let_go_and_may_resume(resources, job, monkeypatch):
+def test_a_stalled_client_is_disconnected_and_can_resume(resources, job, monkeypatch):
     monkeypatch.setattr(subscribers, "MAX_QUEUED", 5)
     monkeypatch.setattr(subscribers, "STALLED_SECONDS", 0.2)
     job.grow(1)
-    with a_server(resources) as (url, app), socket.socket() as deaf:
+    with a_server(resources) as (url, app), socket.socket() as stalled:
         with following(url, job.id) as events:
             first = next(events)
         servers.wait_for(lambda: len(app.state.broadcaster.subscribers) == 0, what="the end of the first")
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect(("127.0.0.1", int(url.rsplit(":", 1)[1])))
-        deaf.sendall(f"GET /v1/jobs/{job.id}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stalled.connect(("127.0.0.1", int(url.rsplit(":", 1)[1])))
+        stalled.sendall(f"GET /v1/jobs/{job.id}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         servers.wait_for(lambda: len(app.state.broadcaster.subscribers) == 1, what="a subscriber")
-        told = 0
-        while len(app.state.broadcaster.subscribers) and told < 5000:
-            job.mine(*(f"{told} {number} {'x' * 450}" for number in range(20)))
-            told += 1
+        published = 0
+        while len(app.state.broadcaster.subscribers) and published < 5000:
+            job.mine(*(f"{published} {number} {'x' * 450}" for number in range(20)))
+            published += 1
 
         assert len(app.state.broadcaster.subscribers) == 0
         with following(url, job.id, after=first.id) as resumed:
             assert next(resumed).kind in {"rules", "state"}
 
 
-def test_streams_end_when_the_server_does(resources, job):
+def test_streams_end_when_the_server_stops(resources, job):
     with a_server(resources) as (url, _):
         stream = following(url, job.id)
         events = stream.__enter__()
@@ -319,7 +319,7 @@ def test_streams_end_when_the_server_does(resources, job):
 
 @contextmanager
 def own_redis():
-    """Parts of a cluster with a Redis of its own, which may be emptied."""
+    """Resources of a cluster with a Redis of its own, which can be emptied."""
     with (
         TemporaryDirectory(prefix="maabo-") as directory,
         servers.redis_server(directory) as url,
@@ -328,7 +328,7 @@ def own_redis():
         yield resources
 
 
-def test_a_redis_that_is_emptied_costs_no_more_than_a_fresh_beginning(monkeypatch):
+def test_after_redis_is_emptied_streams_restart_with_a_snapshot(monkeypatch):
     monkeypatch.setattr(broadcaster, "JOB_SECONDS", 0.1)
     monkeypatch.setattr(broadcaster, "TOKEN_SECONDS", 0.2)
     with own_redis() as resources:
@@ -340,17 +340,17 @@ def test_a_redis_that_is_emptied_costs_no_more_than_a_fresh_beginning(monkeypatc
             resources.redis.flushall()
             again = next(events)
             job.grow(6)
-            went_on = next(events)
+            continued = next(events)
             resources.redis.flushall()
-            resources.ledger.jobs.set_command(job.id, "cancel", resources.clock())  # and nobody tells of it
+            resources.ledger.jobs.set_command(job.id, "cancel", resources.clock())  # without an event
             last = list(events)
 
     assert (again.kind, "settings" in again.data) == ("state", True)
-    assert went_on.data["trees"] == 6
+    assert continued.data["trees"] == 6
     assert (last[-2].data["state"], last[-1].kind) == ("cancelled", "end")
 
 
-def test_a_redis_that_is_away_for_a_while_costs_no_more_either(resources, settings, job):
+def test_after_redis_was_unavailable_streams_restart_with_a_snapshot(resources, settings, job):
     port = int(settings.redis_url.rsplit(":", 1)[1].split("/")[0])
     job.grow(5)
     with proxy(port) as between:
@@ -382,7 +382,7 @@ def connections(resources):
 
 
 @pytest.mark.soak
-def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(resources, settings, tmp_path, capsys):
+def test_five_hundred_streams_share_one_reader(resources, settings, tmp_path, capsys):
     jobs = [FakeJob(resources) for _ in range(10)]
     count = 500
 
@@ -396,22 +396,22 @@ def test_five_hundred_open_streams_all_hear_of_it_over_one_reader(resources, set
         streams = []
         for start in range(0, count, 100):
             streams += await asyncio.gather(*(follow(number) for number in range(start, start + 100)))
-        grown, added = memory(process) - before, connections(resources) - clients
+        growth, added = memory(process) - before, connections(resources) - clients
         for job in jobs:
             await asyncio.to_thread(job.grow, 7)
-        heard = await asyncio.gather(*(read_event_stream(reader) for reader, _ in streams))
+        received = await asyncio.gather(*(read_event_stream(reader) for reader, _ in streams))
         process.send_signal(SIGTERM)
         ends = await asyncio.gather(*(reader.read() for reader, _ in streams))
         for _, writer in streams:
             writer.close()
-        return grown, added, heard, ends
+        return growth, added, received, ends
 
     with servers.http_process(settings, tmp_path) as (url, process):
         port = int(url.rsplit(":", 1)[1])
-        grown, added, heard, _ = asyncio.run(run())
+        growth, added, received, _ = asyncio.run(run())
         assert process.wait(10) == 0, "it ends all streams and then itself"
     with capsys.disabled():
-        print(f"\n{count} streams: {grown / count / 1024:.0f} KiB each, {added} connections to Redis")
+        print(f"\n{count} streams: {growth / count / 1024:.0f} KiB each, {added} connections to Redis")
 
-    assert [event.data["trees"] for event in heard] == [7] * count
+    assert [event.data["trees"] for event in received] == [7] * count
     assert added <= 20

@@ -1,4 +1,4 @@
-"""Every query of alerts and dashboard finds what it asks for in what a cluster really shows."""
+"""The queries of alerts and dashboards use metrics that a real cluster exposes."""
 
 import json
 import subprocess
@@ -17,13 +17,13 @@ from tests.api_data import token_for
 from tests.cluster import ask, submit
 from tests.queries import MONITORING, OF_PROMETHEUS, needed, program, queries
 
-pytestmark = pytest.mark.xdist_group("http-standing")  # which has the same cluster
+pytestmark = pytest.mark.xdist_group("shared-cluster")
 
 
 @pytest.fixture(scope="module")
-def at_work(standing, tmp_path_factory):
-    """The cluster while it works on a job; gives a client of its server, with a token of Prometheus' kind."""
-    settings, address = standing
+def busy_cluster(shared_cluster, tmp_path_factory):
+    """A client of a cluster that is running a job, with the scope that Prometheus needs."""
+    settings, address = shared_cluster
     with closing(Resources.connect(settings)) as resources:
         headers = token_for(resources, scopes=("admin",))
     columns = prepare(*load_bundled("breast_cancer")).columns
@@ -37,8 +37,8 @@ def at_work(standing, tmp_path_factory):
         servers.wait_for(lambda: _value(client, "maabo_tenant_jobs") == 0, what="the job's end")
 
 
-def shown(client):
-    """Labels of each sample, by its name."""
+def read_samples(client):
+    """The labels and values of all samples, by name."""
     found = {}
     for family in text_string_to_metric_families(client.get("/metrics").raise_for_status().text):
         for sample in family.samples:
@@ -47,11 +47,13 @@ def shown(client):
 
 
 def _value(client, name):
-    return sum(value for _labels, value in shown(client).get(name, []))
+    return sum(value for _labels, value in read_samples(client).get(name, []))
 
 
-def test_every_query_asks_for_metrics_and_labels_that_there_are(at_work):
-    found = {name: set().union(*(labels for labels, _ in samples)) for name, samples in shown(at_work).items()}
+def test_every_query_uses_existing_metrics_and_labels(busy_cluster):
+    found = {
+        name: set().union(*(labels for labels, _ in samples)) for name, samples in read_samples(busy_cluster).items()
+    }
 
     missing = [
         (where, part.metric, sorted(part.labels - found.get(part.metric, set())))
@@ -62,19 +64,19 @@ def test_every_query_asks_for_metrics_and_labels_that_there_are(at_work):
     assert missing == []
 
 
-def test_a_worker_that_works_is_counted_with_what_it_does(at_work):
-    assert [_value(at_work, f"maabo_{name}") for name in ("workers", "worker_processes")] == [1, 1]
-    assert _value(at_work, "maabo_tasks_wanted") >= _value(at_work, "maabo_worker_processes_busy")
+def test_a_busy_worker_is_counted(busy_cluster):
+    assert [_value(busy_cluster, f"maabo_{name}") for name in ("workers", "worker_processes")] == [1, 1]
+    assert _value(busy_cluster, "maabo_tasks_wanted") >= _value(busy_cluster, "maabo_worker_processes_busy")
 
 
 # With a real Prometheus.
 
 
 @pytest.fixture
-def prometheus(at_work, tmp_path):
-    """One that scrapes the cluster every second, with our rules; gives its address."""
-    host, port = at_work.base_url.netloc.decode(), servers.free_port()
-    token = at_work.headers["Authorization"].removeprefix("Bearer ")
+def prometheus(busy_cluster, tmp_path):
+    """The address of a Prometheus that scrapes the cluster every second, with our alert rules."""
+    host, port = busy_cluster.base_url.netloc.decode(), servers.free_port()
+    token = busy_cluster.headers["Authorization"].removeprefix("Bearer ")
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(MONITORING / "alerts.yml")],
@@ -107,17 +109,17 @@ def _ready(address):
         return False
 
 
-def asked(address, query):
+def query_prometheus(address, query):
     answer = httpx.get(f"{address}/api/v1/query", params={"query": query}).json()
     assert answer["status"] == "success", (query, answer)
     return answer["data"]["result"]
 
 
 @pytest.mark.soak
-def test_prometheus_evaluates_every_query_and_panels_have_something_to_show(prometheus):
-    servers.wait_for(lambda: asked(prometheus, "max(maabo_trees_observed_total)"), what="a scrape")
+def test_prometheus_evaluates_every_query_and_panels_have_data(prometheus):
+    servers.wait_for(lambda: query_prometheus(prometheus, "max(maabo_trees_observed_total)"), what="a scrape")
     time.sleep(8)  # rates need some samples
-    results = {where: asked(prometheus, query) for where, query in queries().items()}
+    results = {where: query_prometheus(prometheus, query) for where, query in queries().items()}
 
     empty = {where for where, found in results.items() if where.startswith("panel") and not found}
     assert empty <= {"panel Refused for quotas and load A"}  # nobody was refused
