@@ -109,8 +109,8 @@ class HttpCluster:
     def final_document(self, job: str) -> str:
         """Return the rules of a job that is done."""
         document = self.client.job(job).document()
-        document.pop("partial", None)  # the same as `search.stopped`, which every document has
-        return json.dumps(document)
+        # `partial` repeats `search.stopped`, which every document has.
+        return json.dumps(document.model_copy(update={"partial": None}).to_json())
 
     def figures(self, job: str) -> dict[str, Any] | None:
         """Return the data of the report's figures, if the server has it."""

@@ -121,21 +121,12 @@ class Output:
     def print_rules(self, document: ResultDocument) -> None:
         """Print the rules on stdout."""
         from maabo_dist import report  # noqa: PLC0415 - see write_files
+        from maabo_dist.report.exports import export_rules  # noqa: PLC0415
 
-        match self.format:
-            case "table":
-                report.print_report(document, report.report_console(sys.stdout), only_rules=self.quiet)
-                return
-            case "json":
-                text = document.to_text()
-            case "csv":
-                text = report.to_csv(document)
-            case "markdown":
-                text = report.to_markdown(document)
-            case "sql":
-                text = report.to_sql(document, self.table_name)
-            case _:
-                text = report.to_pandas(document)
+        if self.format == "table":
+            report.print_report(document, report.report_console(sys.stdout), only_rules=self.quiet)
+            return
+        text = export_rules(document, self.format, self.table_name)
         click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system
         for line in document.notes:
             self.note(line)

@@ -28,20 +28,18 @@ from maabo_dist.client.errors import (
 )
 from maabo_dist.client.models import Event, JobStatus
 from maabo_dist.client.requests import Retrying
-from maabo_dist.client.rules import Condition, Evidence, Rule
 from maabo_dist.contract.api import Column, CreatedToken, Dataset, DatasetDetails, Explanation, Quota, Token, Tree
+from maabo_dist.contract.result import ResultDocument, RuleRecord
 
 __all__ = [
     "AsyncClient",
     "AsyncRemoteJob",
     "Client",
     "Column",
-    "Condition",
     "CreatedToken",
     "Dataset",
     "DatasetDetails",
     "Event",
-    "Evidence",
     "Explanation",
     "JobFailedError",
     "JobStatus",
@@ -49,8 +47,9 @@ __all__ = [
     "Quota",
     "RefusedError",
     "RemoteJob",
+    "ResultDocument",
     "Retrying",
-    "Rule",
+    "RuleRecord",
     "ServerUnreachableError",
     "Token",
     "Tree",

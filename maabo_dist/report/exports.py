@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import ConditionRecord, DatasetInfo, ResultDocument, RuleRecord
+from maabo_dist.errors import SettingsError
 from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -59,6 +60,22 @@ def to_pandas(document: ResultDocument) -> str:
     return "".join(
         f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in document.rules
     )
+
+
+def export_rules(document: ResultDocument, form: str, table: str = "data") -> str:
+    """Return the rules as json, csv, markdown, sql or pandas; `table` is the name of the table in SQL."""
+    match form:
+        case "json":
+            return document.to_text()
+        case "csv":
+            return to_csv(document)
+        case "markdown":
+            return to_markdown(document)
+        case "sql":
+            return to_sql(document, table)
+        case "pandas":
+            return to_pandas(document)
+    raise SettingsError(f"There is no export format {form!r}. Use json, csv, markdown, sql or pandas.")
 
 
 def _caption(rule: RuleRecord, dataset: DatasetInfo) -> str:

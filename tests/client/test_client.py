@@ -485,7 +485,7 @@ def test_importing_the_library_loads_no_httpx_and_without_it_the_remedy_is_said(
 
 def test_asking_a_server_loads_no_table_and_no_kernel():
     program = (
-        "import sys; from maabo_dist.client import AsyncClient, Client, Rule\n"
+        "import sys; from maabo_dist.client import AsyncClient, Client, RuleRecord\n"
         "print([name for name in ('numpy', 'pandas', 'numba', 'sklearn', 'pyarrow', 'redis') if name in sys.modules])"
     )
 

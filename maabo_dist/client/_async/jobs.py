@@ -19,9 +19,9 @@ from maabo_dist.client.requests import (
     get,
     quote_id,
 )
-from maabo_dist.client.rules import Rule, exported, rules_of
 from maabo_dist.contract.api import Explanation, Tree
 from maabo_dist.contract.job import JobState
+from maabo_dist.contract.result import ResultDocument, RuleRecord
 
 
 class AsyncRemoteJob:
@@ -127,13 +127,16 @@ class AsyncRemoteJob:
         """Delete the job, which must have ended, and its result."""
         await self._transport.send(Request("DELETE", self._path, idempotent=True))
 
-    async def document(self) -> dict[str, Any]:
-        """Return the result document, the JSON of ``maabo mine``; while the job runs, with the rules so far."""
-        return await self._transport.fetch_json(get(f"{self._path}/rules"))
+    async def document(self) -> ResultDocument:
+        """Return the result document; while the job runs, with the rules so far.
 
-    async def rules(self) -> list[Rule]:
+        Its method ``to_json()`` returns the JSON that ``maabo mine --json`` prints.
+        """
+        return ResultDocument.parse(await self._transport.fetch_json(get(f"{self._path}/rules")))
+
+    async def rules(self) -> tuple[RuleRecord, ...]:
         """Return the rules, best first; while the job runs, those found so far."""
-        return rules_of(await self.document())
+        return (await self.document()).rules
 
     async def export(self, form: str, table_name: str = "data") -> str:
         """Return the rules as text.
@@ -145,7 +148,9 @@ class AsyncRemoteJob:
         table_name : str, default "data"
             Name of the table in SQL.
         """
-        return exported(await self.document(), form, table_name)
+        from maabo_dist.report.exports import export_rules  # imports NumPy, which other calls do not need
+
+        return export_rules(await self.document(), form, table_name)
 
     async def explain(self, rows: Rows) -> Explanation:
         """Return the rules that match each of some rows.
