@@ -1,7 +1,7 @@
-"""`Broker`: how a scheduler sends by the broker and asks how much waits there; one over Redis, one over RabbitMQ.
+"""`Broker`: sends messages and measures queues, over Redis or RabbitMQ.
 
-RabbitMQ is apart from the Redis that everything else is in. An outage of it must not hold up a scheduler, which has
-answers to hear: whatever is asked of it has an end in seconds, and after a failure nothing is, for a while.
+RabbitMQ is a server of its own. While it is out, a scheduler must still read answers: every request to it has a timeout of
+seconds, and after a failure there is a pause without requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,44 +17,44 @@ from kombu.messaging import Producer
 from maabo_dist.cluster.broker import BROKER_ERRORS, broker_address, uses_amqp
 from maabo_dist.cluster.settings import ClusterSettings
 
-PATIENCE = 3.0
-"""Seconds for anything that RabbitMQ is asked, a publisher's confirm too. Well below the time of a lease."""
-SHORTEST_PAUSE = 0.5
+TIMEOUT_SECONDS = 3.0
+"""For every request to RabbitMQ, including a publisher's confirm. Well below the duration of a lease."""
+MIN_PAUSE_SECONDS = 0.5
 UNACKED = "unacked"
-"""Where kombu keeps in Redis what workers have taken and not acknowledged."""
+"""The key in which kombu stores messages that workers have taken and not acknowledged."""
 
 
 class BrokerError(Exception):
-    """The broker cannot be reached, or refuses. What was being sent may or may not have arrived."""
+    """The broker cannot be reached, or refuses. The message may or may not have arrived."""
 
 
 class Broker(Protocol):
-    """What a scheduler wants of a broker."""
+    """The connection of a scheduler to the broker."""
 
     @property
     def apart(self) -> bool:
-        """Whether it is another server than the cluster's Redis."""
+        """True if it is another server than the cluster's Redis."""
 
     def waiting(self, queues: Sequence[str]) -> list[int]:
-        """Messages of each queue that no worker has taken."""
+        """The number of messages in each queue that no worker has taken."""
 
     def unacked(self) -> int | None:
-        """Messages that workers have taken and not acknowledged; None where that cannot be asked."""
+        """The number of messages taken and not acknowledged; None if the broker cannot tell."""
 
     def sending(self) -> AbstractContextManager[Producer]:
-        """Something to send with, once or several times."""
+        """A producer for one or several messages."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
 def open_broker(settings: ClusterSettings, redis: Any, celery: Celery) -> Broker:
-    """The broker that the settings name. It is not asked anything yet."""
+    """Return the broker that the settings name, without connecting."""
     return AmqpBroker(settings, celery) if uses_amqp(settings) else RedisBroker(settings, redis, celery)
 
 
 class RedisBroker:
-    """The cluster's Redis. Its errors are those of Redis."""
+    """The cluster's Redis. It raises the errors of Redis."""
 
     apart = False
 
@@ -62,27 +62,27 @@ class RedisBroker:
         self._settings, self._redis, self._celery = settings, redis, celery
 
     def waiting(self, queues: Sequence[str]) -> list[int]:
-        """Queues are lists."""
+        """Queues are lists in Redis."""
         return [int(self._redis.llen(self._settings.key(queue))) for queue in queues]
 
     def unacked(self) -> int | None:
-        """They are kept in a hash."""
+        """They are in a hash in Redis."""
         return int(self._redis.hlen(self._settings.key(UNACKED)))
 
     @contextmanager
     def sending(self) -> Iterator[Producer]:
-        """Several messages go in one pipeline."""
+        """Messages are sent in one pipeline."""
         with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
             yield producer
 
     def close(self) -> None:
-        """The connections are Celery's, who closes them."""
+        """Celery owns and closes the connections."""
 
 
 class AmqpBroker:
-    """A RabbitMQ. Threads take turns on one connection, which confirms every message.
+    """A RabbitMQ. Threads share one connection, which confirms every message.
 
-    After an error the connection is given up: an answer that comes late would be taken for that to the next question.
+    After an error the connection is closed: a late response could be taken for that to the next request.
     """
 
     apart = True
@@ -91,29 +91,29 @@ class AmqpBroker:
         self._settings, self._celery, self._clock = settings, celery, clock
         self._lock = Lock()
         self._connection: Any = None
-        self._rest_until, self._reason = 0.0, ""
+        self._paused_until, self._reason = 0.0, ""
 
     def waiting(self, queues: Sequence[str]) -> list[int]:
-        """A queue that nobody has declared yet is empty."""
+        """A queue that is not declared yet is empty."""
         with self._connected() as connection:
             try:
                 return [connection.default_channel.queue_declare(queue, passive=True)[1] for queue in queues]
             except NotFound:
-                self._drop()  # and with it what it takes for declared
+                self._drop()  # and with it its list of declared queues
                 return [0 for _ in queues]
 
     def unacked(self) -> int | None:
-        """RabbitMQ tells that by its management plugin alone."""
+        """Only RabbitMQ's management plugin knows."""
         return None
 
     @contextmanager
     def sending(self) -> Iterator[Producer]:
-        """Each message is confirmed, or an error raised within `PATIENCE`."""
+        """Each message is confirmed within `TIMEOUT_SECONDS`, or an error is raised."""
         with self._connected() as connection:
             yield Producer(connection)  # type: ignore[no-untyped-call]  # kombu has types for some of its parts
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with self._lock:
             self._drop()
 
@@ -121,7 +121,7 @@ class AmqpBroker:
     def _connected(self) -> Iterator[Any]:
         with self._lock:
             started = self._clock()
-            if started < self._rest_until:
+            if started < self._paused_until:
                 raise BrokerError(self._reason)
             try:
                 self._connection = self._connection or self._connect()
@@ -129,17 +129,17 @@ class AmqpBroker:
             except (*BROKER_ERRORS, AttributeError) as error:  # the latter from py-amqp, when a connection is lost
                 self._drop()
                 lost = self._clock() - started
-                self._rest_until = self._clock() + max(SHORTEST_PAUSE, 2 * lost)
+                self._paused_until = self._clock() + max(MIN_PAUSE_SECONDS, 2 * lost)
                 self._reason = f"RabbitMQ at {broker_address(self._settings)}: {type(error).__name__}: {error}"
                 raise BrokerError(self._reason) from error
 
     def _connect(self) -> Any:
         connection = self._celery.connection_for_write(
-            connect_timeout=PATIENCE, transport_options={"confirm_publish": True}
+            connect_timeout=TIMEOUT_SECONDS, transport_options={"confirm_publish": True}
         )
         connection.ensure_connection(max_retries=0)
-        # Of the socket: what py-amqp calls read_timeout does not end the wait for an answer.
-        connection.connection.sock.settimeout(PATIENCE)
+        # On the socket: py-amqp's read_timeout does not end the wait for a response.
+        connection.connection.sock.settimeout(TIMEOUT_SECONDS)
         return connection
 
     def _drop(self) -> None:

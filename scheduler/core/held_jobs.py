@@ -1,7 +1,7 @@
 """`HeldJobs`: the jobs that this scheduler holds, from their start to their end, pause or loss."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import redis
@@ -9,10 +9,11 @@ import redis
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import results_stream
+from maabo_dist.cluster.tracing import Span, Tracing
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
-from scheduler.core.job import HeldJob, JobEnd, JobSpans, ScreeningJob, SearchingJob
+from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.recovery import log_opened
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
@@ -24,6 +25,36 @@ logger = StructuredLogger("maabo.scheduler")
 
 OUTAGES = (redis.RedisError, LedgerError, StoreError, PublishError, OSError)
 """Errors of other services: the scheduler waits and tries again."""
+
+
+class JobSpans:
+    """The trace spans of held jobs, children of the requests' spans and parents of the tasks' spans."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+        self._open: dict[str, Span] = {}
+
+    def begin(self, job: HeldJob) -> None:
+        """Begin a span for a job, or continue that of its screen."""
+        name = job.lease.job
+        if name not in self._open:
+            correlation, tenant = job.spec.correlation, job.spec.tenant
+            self._open[name] = self._tracing.span(
+                "job", job.spec.trace, job=name, correlation=correlation, tenant=tenant
+            )
+        job.trace = self._open[name].traceparent
+
+    def end(self, job: HeldJob) -> None:
+        """End the span of a job that has ended."""
+        span = self._open.pop(job.lease.job, None)
+        if span is not None:
+            span.annotate(state=job.state.value, trees=job.trees)
+            span.end()
+
+    def end_others(self, held: Collection[str]) -> None:
+        """End the spans of jobs that are no longer held."""
+        for name in [name for name in self._open if name not in held]:
+            self._open.pop(name).end()
 
 
 class HeldJobs:

@@ -1,12 +1,11 @@
 """Jobs that this scheduler holds: `ScreeningJob` during the screen of pairs, `SearchingJob` from then on."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from maabo_dist._util.subset_rows import members
-from maabo_dist.cluster.tracing import Span, Tracing
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
@@ -322,33 +321,3 @@ class SearchingJob(HeldJob):
         run = self.machine.run
         progress = {"trees": run.trees, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
         return HeldJob.record(self, now).model_copy(update=progress)
-
-
-class JobSpans:
-    """The trace spans of held jobs, children of the requests' spans and parents of the tasks' spans."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        self._tracing = tracing
-        self._open: dict[str, Span] = {}
-
-    def begin(self, job: HeldJob) -> None:
-        """Begin a span for a job, or continue that of its screen."""
-        name = job.lease.job
-        if name not in self._open:
-            correlation, tenant = job.spec.correlation, job.spec.tenant
-            self._open[name] = self._tracing.span(
-                "job", job.spec.trace, job=name, correlation=correlation, tenant=tenant
-            )
-        job.trace = self._open[name].traceparent
-
-    def end(self, job: HeldJob) -> None:
-        """End the span of a job that has ended."""
-        span = self._open.pop(job.lease.job, None)
-        if span is not None:
-            span.annotate(state=job.state.value, trees=job.trees)
-            span.end()
-
-    def end_others(self, held: Collection[str]) -> None:
-        """End the spans of jobs that are no longer held."""
-        for name in [name for name in self._open if name not in held]:
-            self._open.pop(name).end()
