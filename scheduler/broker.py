@@ -1,7 +1,7 @@
 """`Broker`: sends messages and measures queues, over Redis or RabbitMQ.
 
-RabbitMQ is a server of its own. While it is out, a scheduler must still read answers: every request to it has a timeout of
-seconds, and after a failure there is a pause without requests.
+RabbitMQ is a server of its own. While it is out, a scheduler must still read answers: every request to it has a
+timeout of seconds, and after a failure there is a pause without requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
