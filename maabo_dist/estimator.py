@@ -1,18 +1,4 @@
-"""`RuleMiner`: the method as a scikit-learn estimator.
-
-    miner = RuleMiner(holdout=0.2).fit(frame, labels)
-    miner.get_rules()          one row per rule
-    miner.transform(rows)      which rule covers which row
-    miner.explain(rows)        the same, told in words
-    miner.get_consensus()      with repeats, the rules that come back on other draws of the rows
-    miner.predict(rows)        by the rules that cover a row; by the base rate where none does
-    miner.document()           all that is said of the rules, as plain JSON values
-    miner.figures()           what pictures show besides; `maabo_dist.plots` draws them
-
-DataFrames keep their column names, and may hold text, booleans, categories and missing values, as tables do. The
-parameters are those of `MiningSettings` and of the table's preparation, under the same names; only `class_weight` is
-`class_weighting` here, since scikit-learn means more by the other name than "balanced" and "none".
-"""
+"""`RuleMiner`: the method as a scikit-learn estimator."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,15 +33,123 @@ OTHER_PARAMETERS = ("n_jobs", "progress")
 
 
 class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """Mines reliable, dissimilar rules and classifies by them.
+    """Mine reliable, dissimilar if–then rules, and classify by them.
 
-    `subset_size` is a number of features per tree, or a range such as "2-4". With no more features than that, one tree
-    is grown on all of them. `n_jobs` threads grow trees; the rules do not depend on it. `progress` is called with a
-    `Progress` after every batch and may return True to stop. `repeats` halves of the rows are mined besides; rules that
-    come back in the share `consensus` of them are consensus rules.
+    DataFrames keep their column names, and may hold text, booleans, categories and missing values. The parameters are
+    those of `MiningSettings`, `TableSettings` and `RepeatSettings`, under the same names; only `class_weight` is called
+    `class_weighting`, since scikit-learn expects more of the other name than "balanced" and "none".
 
-    Attributes after `fit`: `classes_`, `rules_` (a tuple of `MinedRule`), `result_` (the whole `MiningResult`),
-    `notes_` (sentences on what became of the table), `n_features_in_`, `feature_names_in_` (for DataFrames).
+    Parameters
+    ----------
+    subset_size : int or str, default=3
+        Features per tree (D′ in the paper); a range such as "2-4" searches subsets of all these sizes. If the table has
+        no more features than that, one tree is grown on all of them.
+    max_depth : int, default=5
+        Depth of the deepest tree tried (p_max).
+    trees : int or str, optional
+        Trees to grow: a number, or a share of the space such as "50%". By default half of the space, at least 100 and
+        at most 10,000.
+    initial : int, default=10
+        Random trees before the search is guided (N_I).
+    alpha : float, default=0.25
+        Share of the trees that count as high-scoring (α).
+    h : float, default=0.5
+        Probability given to mismatching subsets (h).
+    b : float, default=0.5
+        Damping per mismatch (b).
+    top_features : int or "all", optional
+        Candidates hold at least one of this many most used features (N_U).
+    candidates : int or "all", optional
+        Candidates compared at each step (N_E).
+    min_samples : int, default=50
+        Training rows that a rule needs (β).
+    gini : float, default=0.3
+        Impurity that a rule may have, as a share of the greatest (γ).
+    similarity : float, default=0.7
+        Rules this similar exclude each other (δ).
+    similarity_by : {"logic", "rows"}, default="logic"
+        Compare rules by their conditions, as the paper does, or by the training rows they cover.
+    preset : {"auto", "paper"}, default="auto"
+        "paper" is the method of the paper; "auto" uses screens in spaces too large to cover, and keeps only conditions
+        that the rows support.
+    seeded : float, default=0.8
+        Share of the initial trees that the screens choose; the others are random.
+    neighbours : float, default=0.3
+        Share of the candidates that are high-scoring subsets with one feature changed.
+    completions : float, default=0.2
+        Share of the candidates that complete a promising pair of features.
+    literals : {"supported", "paper"}, optional
+        Keep only conditions that the rows support, or all, as the paper does. By default the preset decides.
+    significance : float, default=0.05
+        Greatest p-value of a condition that counts as supported.
+    probes : int, default=0
+        Permuted copies of columns that take part in the search, to estimate how many rules are due to chance.
+    strategy : {"maabo", "random", "exhaustive", "single"}, default="maabo"
+        The way subsets are chosen; "single" grows one tree on all features.
+    batch : int, optional
+        Subsets proposed together. By default 1 for each 50 trees, at most 256.
+    in_flight : int, default=1
+        Batches that may be under way at the same time.
+    patience : int, optional
+        Stop after this many trees in a row that changed no rule.
+    time_limit : float, optional
+        Stop after this many seconds; the rules then depend on the speed of the machine.
+    seed : int, default=0
+        Seed of the search, and of the split unless `split_seed` is given.
+    split_seed : int, optional
+        Seed of the split into training, validation and holdout rows.
+    test_size : float, default=0.3
+        Share of the rows used for validation.
+    holdout : float, default=0.0
+        Share of the rows that the search never sees, to test the rules on.
+    stratify : bool, default=False
+        Keep the class shares equal in all parts of the split.
+    class_weighting : {"balanced", "none"}, default="balanced"
+        Give every class the same total weight, or every row.
+    min_samples_leaf : int, default=1
+        Training rows that every leaf of a tree keeps.
+    impute : {"median", "mean", "drop"}, default="median"
+        The value of missing numbers; "drop" leaves out rows with any missing value.
+    missing_indicator : bool, default=False
+        Add a feature "COLUMN is missing" for columns with missing values.
+    max_levels : int, default=50
+        Greatest number of distinct texts in a column.
+    repeats : int, default=0
+        Number of random halves of the rows that are mined too, to see which rules come back.
+    consensus : float, default=0.5
+        Rules that come back in at least this share of the repeats are consensus rules.
+    n_jobs : int, optional
+        Threads that grow trees, as joblib counts them. The rules do not depend on it.
+    progress : callable, optional
+        Called with a `Progress` after every batch. The search stops if it returns True.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The distinct labels.
+    rules_ : tuple of MinedRule
+        The rules, in the order of selection.
+    result_ : MiningResult
+        The whole result.
+    notes_ : tuple of str
+        Remarks on the table and on the search.
+    repeats_ : RepeatsRecord or None
+        The consensus rules and a record of the repeats; None without repeats.
+    stability_ : list of StabilityRecord or None
+        For each rule, how often it came back; None without repeats.
+    n_features_in_ : int
+        Number of columns seen by `fit`.
+    feature_names_in_ : ndarray
+        Names of the columns, if `fit` was given a DataFrame.
+
+    Examples
+    --------
+    >>> from maabo_dist import RuleMiner
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+    >>> print(miner.rules_[0].text)
+    IF flavanoids ≤ 1.575 AND color_intensity > 3.825 THEN class = 2
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -142,21 +236,44 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Mine the rules of a table `X` (DataFrame or array) with the classes `y`."""
-        settings, wanted = (
-            self._mining_settings(),
-            RepeatSettings.parse({name: getattr(self, name) for name in REPEAT_PARAMETERS}),
-        )
+        """Mine the rules of a table.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            The table. Arrays hold numbers, NaN where a value is missing.
+        y : array-like of shape (n_samples,)
+            The class of each row.
+
+        Returns
+        -------
+        RuleMiner
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> len(RuleMiner(trees=50, min_samples=20).fit(X, y).rules_)
+        27
+        """
+        settings = self._mining_settings()
+        repeats = RepeatSettings.parse({name: getattr(self, name) for name in REPEAT_PARAMETERS})
         frame = self._frame(X, reset=True)
-        y = _checked_labels(y, frame)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
         table = prepare(*self._with_target(frame, codes))
         columns = replace(table.columns, classes=tuple(str(name) for name in self.classes_), target="class")
         if columns.count <= settings.subset_sizes[-1]:
             settings = settings.model_copy(update={"strategy": "single"})
-        progress = None if self.progress is None else self._progress
+        progress = self.progress
         self.result_, document = mine_with_repeats(
-            columns, settings, wanted, jobs=effective_n_jobs(self.n_jobs), progress=progress, keep_records=True
+            columns,
+            settings,
+            repeats,
+            jobs=effective_n_jobs(self.n_jobs),
+            progress=None if progress is None else lambda _, report: progress(report),
+            keep_records=True,
         )
         self.rules_ = tuple(MinedRule.of(rule, columns.classes, columns.target) for rule in self.result_.rules)
         self.repeats_ = document.repeats
@@ -169,14 +286,49 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self
 
     def document(self) -> ResultDocument:
-        """The result document: what `maabo mine --format json` writes."""
+        """Return the result document, which `maabo mine --format json` writes.
+
+        Returns
+        -------
+        ResultDocument
+            The rules and the evidence for them; `to_json()` gives plain JSON values.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.document().rules[0].id
+        'R1'
+        """
         check_is_fitted(self)
         return self._document
 
     def figures(self) -> FigureData:
-        """What pictures of the rules show beyond the document; made when they are first asked for.
+        """Return the data of the figures that `maabo_dist.plots` and the report draw.
 
-        They are made from the table, which a miner that was pickled or copied has no longer; once made, they stay.
+        They are made from the table when they are first asked for, and kept. A miner that was pickled or copied no
+        longer has the table.
+
+        Returns
+        -------
+        dict
+            Plain JSON values: histograms, trees, covered rows, similarities and the score history.
+
+        Raises
+        ------
+        SettingsError
+            If the miner was pickled or copied before `figures` was called.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> len(miner.figures()["rules"]) == len(miner.rules_)
+        True
         """
         check_is_fitted(self)
         if self._figures is None:
@@ -188,48 +340,186 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._figures
 
     def get_rules(self) -> pd.DataFrame:
-        """One row per rule, best known first, with the evidence for each."""
+        """Return one row per rule, in the order of selection, with the evidence for each.
+
+        Returns
+        -------
+        DataFrame
+            Columns `id`, `rule`, `class`, `n` and `gini`, then precision, recall and lift on the training rows, the
+            performance on validation and held-out rows, the stability if there were repeats, and the source.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.get_rules()[["id", "class", "n", "precision"]].head(2)
+           id  class   n  precision
+        0  R1      2  35        1.0
+        1  R2      1  34        1.0
+        """
         check_is_fitted(self)
         rows = [self._summary(number) for number in range(len(self.rules_))]
         return pd.DataFrame(rows, columns=None if rows else ["id", "rule", "class", "n", "gini"])
 
     def get_consensus(self) -> pd.DataFrame:
-        """One row per consensus rule of the repeats, the simplest first; `id` is None where `get_rules` has it not."""
+        """Return one row per consensus rule of the repeats, the simplest first.
+
+        Returns
+        -------
+        DataFrame
+            Columns `id` (None for rules that `get_rules` does not have), `rule`, `class`, `rows`, `stability` and
+            `precision`. Empty without repeats.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20, repeats=4).fit(X, y)
+        >>> miner.get_consensus()[["class", "stability"]].head(2)
+           class  stability
+        0      1       0.75
+        1      2       1.00
+        """
         check_is_fitted(self)
         columns = ["id", "rule", "class", "rows", "stability", "precision"]
         consensus = self.repeats_.consensus if self.repeats_ else ()
         return pd.DataFrame(map(self._consensus_row, consensus), columns=columns)
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """(rows, rules): 1 where a rule covers a row, else 0."""
+        """Mark the rules that cover each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Rows with the columns that `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rules)
+            1 where a rule covers a row, else 0.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.transform(X).shape == (len(X), len(miner.rules_))
+        True
+        """
         return self._covered(X).T.astype(np.float64)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
-        """The ids of the rules: what the columns of `transform` are."""
+        """Return the ids of the rules, which are the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Accepted for compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+            R1, R2, …
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.get_feature_names_out()[:2]
+        array(['R1', 'R2'], dtype=object)
+        """
         check_is_fitted(self)
         return np.array([rule.id for rule in self.rules_], dtype=object)
 
     def explain(self, X: Any) -> pd.DataFrame:
-        """One row for each pair of a row of `X` and a rule that covers it; rows that no rule covers do not appear."""
+        """List the rules that cover each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Rows with the columns that `fit` saw.
+
+        Returns
+        -------
+        DataFrame
+            One row for each pair of a row of `X` and a rule that covers it, with columns `row`, `id`, `rule`, `class`,
+            `precision` and `n`. Rows that no rule covers do not appear.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.explain(X.head(1))[["row", "id", "class"]].head(2)
+           row  id  class
+        0    0  R3      0
+        1    0  R5      0
+        """
         covered = self._covered(X)
-        rows, rules = np.nonzero(covered.T)
         summaries = [self._summary(number) for number in range(len(self.rules_))]
-        found = [{"row": int(row), **summaries[number]} for row, number in zip(rows, rules, strict=True)]
-        wanted = ["row", "id", "rule", "class", "precision", "n"]
-        return pd.DataFrame(found, columns=wanted)
+        pairs = zip(*np.nonzero(covered.T), strict=True)
+        records = [{"row": int(row), **summaries[number]} for row, number in pairs]
+        return pd.DataFrame(records, columns=["row", "id", "rule", "class", "precision", "n"])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """The mean class shares of the rules that cover a row; the base rates where none does."""
+        """Estimate class probabilities: the mean class shares of the rules that cover a row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Rows with the columns that `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. Rows that no rule covers get the shares of the classes in the training rows.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.predict_proba(X.head(1)).round(2)
+        array([[0.93, 0.07, 0.  ]])
+        """
         covered = self._covered(X)
         counts = np.array([rule.counts for rule in self.rules_]).reshape(-1, len(self.classes_))
         shares = mean_class_shares(covered, counts)
         return np.where(np.isnan(shares), np.array(self.result_.base_rates), shares)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of greatest probability; the first of equals."""
+        """Predict the class of greatest probability, the first of equals.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Rows with the columns that `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The predicted classes.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.predict(X.head(3))
+        array([0, 0, 0])
+        """
         best = np.argmax(self.predict_proba(X), axis=1)
-        predicted: npt.NDArray[Any] = self.classes_[best]
-        return predicted
+        labels: npt.NDArray[Any] = self.classes_[best]
+        return labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -237,7 +527,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []
-        tags.classifier_tags.poor_score = True  # rules say nothing of rows that they do not cover
+        tags.classifier_tags.poor_score = True  # rules do not classify rows that they do not cover
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -245,18 +535,15 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         return state | {"_columns": None} if "_columns" in state else state
 
     def _repr_html_inner(self) -> str:
-        """What a notebook shows: the rules, once there are some; before, scikit-learn's diagram."""
+        """HTML for notebooks: the rules once fitted; before that, scikit-learn's diagram."""
         if not hasattr(self, "rules_"):
             return str(estimator_html_repr(self))
         title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
         return rules_html(self.rules_, title, no_rules_reason(self._document))
 
-    def _repr_mimebundle_(self, **asked: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**asked)
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
         return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
-
-    def _progress(self, _run: int, progress: Progress) -> bool | None:
-        return None if self.progress is None else self.progress(progress)
 
     def _consensus_row(self, rule: ConsensusRecord) -> dict[str, Any]:
         return {
@@ -269,10 +556,10 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         }
 
     def _mining_settings(self) -> MiningSettings:
-        given = self.get_params(deep=False)
-        given["class_weight"] = given.pop("class_weighting")
+        parameters = self.get_params(deep=False)
+        parameters["class_weight"] = parameters.pop("class_weighting")
         others = (*TABLE_PARAMETERS, *REPEAT_PARAMETERS, *OTHER_PARAMETERS)
-        return MiningSettings.parse({k: v for k, v in given.items() if k not in others})
+        return MiningSettings.parse({name: value for name, value in parameters.items() if name not in others})
 
     def _with_target(self, frame: pd.DataFrame, codes: npt.NDArray[np.int64]) -> tuple[pd.DataFrame, TableSettings]:
         """The table as `prepare` takes it: the class is one more column, under a name that no other column has."""
@@ -287,14 +574,14 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        fewest = MIN_ROWS if reset else 1
+        min_rows = MIN_ROWS if reset else 1
         array = validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=fewest
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=min_rows
         )
         return frame_from_arrays(array)
 
     def _covered(self, X: Any) -> npt.NDArray[np.bool_]:
-        """(rules, rows): which rule covers which row."""
+        """(rules, rows): True where a rule covers a row."""
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         return covered_values(self._encoder.encode(frame), *logic_arrays(self.rules_))
@@ -325,7 +612,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 
-def _checked_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:
+def _check_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     check_consistent_length(frame, labels)

@@ -1,6 +1,7 @@
 """Repeats on draws of the rows: what comes back, and what is made of it."""
 
 import json
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -12,12 +13,15 @@ from jsonschema import Draft202012Validator
 from maabo_dist.contract.conditions import Condition, Op, RuleKey
 from maabo_dist.contract.result import ResultDocument, StopReason, load_schema
 from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings
 from maabo_dist.report import result_document
+from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.stability import mine_with_repeats, with_repeats
+from maabo_dist.rules.rule import conditions_of
 from maabo_dist.settings import MiningSettings, RepeatSettings
 from maabo_dist.study import split_for
 from tests import factories
@@ -56,8 +60,8 @@ def rule_key(rule):
 
 
 def combined(document, repeated, threshold=0.5, asked=None):
-    wanted = RepeatSettings(repeats=len(repeated) if asked is None else asked, consensus=threshold)
-    return with_repeats(ResultDocument.parse(document), list(map(ResultDocument.parse, repeated)), wanted).to_json()
+    settings = RepeatSettings(repeats=len(repeated) if asked is None else asked, consensus=threshold)
+    return with_repeats(ResultDocument.parse(document), list(map(ResultDocument.parse, repeated)), settings).to_json()
 
 
 def consensus_of(document):
@@ -114,6 +118,22 @@ def test_a_rule_comes_back_with_the_same_class_columns_signs_and_levels_wherever
 
     assert rule_key(rule) == rule_key(same)
     assert rule_key(rule) not in {rule_key(other) for other in others}
+
+
+def test_a_threshold_that_crosses_the_imputed_value_makes_no_other_rule():
+    age = Feature("age", "age", FeatureKind.NUMBER, missing=7, fill=40.0)
+    below, above = (conditions_of([age], [0], [bound]) for bound in (39.5, 40.5))
+    assert (below[0].or_missing, above[0].or_missing) == (False, True)
+    one, other = (
+        a_document(a_rule(*({**asdict(each), "op": each.op.value} for each in conditions)))
+        for conditions in (below, above)
+    )
+
+    returned = combined(one, [other])["rules"][0]["stability"]["returns"]
+    difference = diff_documents(ResultDocument.parse(one), ResultDocument.parse(other))
+
+    assert returned == 1
+    assert (len(difference["moved"]), difference["only_in_one"], difference["only_in_other"]) == (1, [], [])
 
 
 def test_each_rule_has_the_share_of_repeats_that_bring_it_back_and_its_precision_on_what_they_did_not_search():
@@ -189,11 +209,11 @@ def test_of_rules_with_the_same_conditions_in_one_run_the_first_counts_once():
     assert document["repeats"]["consensus"][0]["rule"] == "R1"
 
 
-def test_where_fewer_repeats_were_done_than_asked_for_that_is_said():
+def test_a_note_says_that_fewer_repeats_were_done_than_asked_for():
     document = combined(a_document(a_rule(condition("a"))), [a_document(a_rule(condition("a")))], asked=4)
     without = combined(a_document(a_rule(condition("a"))), [], asked=4)
 
-    assert document["notes"] == ["Only 1 of 4 repeats were done; how often rules come back is told from these."]
+    assert document["notes"] == ["Only 1 of 4 repeats were done; stability is based on these."]
     assert document["rules"][0]["stability"]["share"] == 1.0
     assert without["rules"][0]["stability"] == {"share": None, "returns": 0, "repeats": 0, "precision": None}
     assert without["repeats"]["rows"] is None

@@ -33,52 +33,87 @@ _ROUNDING = 1e-9  # 0.3 · 10 is not 3, quite
 def mine_with_repeats(
     columns: Columns,
     settings: MiningSettings,
-    wanted: RepeatSettings,
+    repeats: RepeatSettings,
     *,
     name: str = "table",
     jobs: int = 1,
     progress: RepeatProgress | None = None,
     keep_records: bool = False,
 ) -> tuple[MiningResult, ResultDocument]:
-    """Mine a table and its repeats: the result of the table itself, and the document with what came back.
+    """Mine a table and its repeats, which are random halves of its rows.
 
-    When `progress` or an interrupt stops a repeat, those before it count.
+    If `progress` or an interrupt stops a repeat, only those before it count.
+
+    Parameters
+    ----------
+    columns : Columns
+        The prepared table, without probes.
+    settings : MiningSettings
+        The parameters of the method.
+    repeats : RepeatSettings
+        The number of repeats, and the share of them that makes a consensus rule.
+    name : str, default="table"
+        The name of the table in the document.
+    jobs : int, default=1
+        Threads that grow trees. The rules do not depend on it.
+    progress : callable, optional
+        Called after every batch with the number of the run, 0 for the whole table, and a `Progress`. Mining stops if
+        it returns True.
+    keep_records : bool, default=False
+        Keep the subset, depth and score of every tree in `MiningResult.records`.
+
+    Returns
+    -------
+    result : MiningResult
+        The result of the whole table.
+    document : ResultDocument
+        Its document, with the stability of each rule and the consensus rules.
+
+    Examples
+    --------
+    >>> from maabo_dist import MiningSettings, RepeatSettings, mine_with_repeats
+    >>> from maabo_dist.data.bundled import load_bundled
+    >>> from maabo_dist.data.preparation import prepare
+    >>> columns = prepare(*load_bundled("wine")).columns
+    >>> settings = MiningSettings(trees=50, min_samples=20)
+    >>> result, document = mine_with_repeats(columns, settings, RepeatSettings(repeats=4))
+    >>> document.repeats.done, document.rules[0].stability.share
+    (4, 0.25)
     """
-    repeats = repeat_settings(settings, wanted.repeats)
-    check_repeats(columns, repeats)
+    settings_of_repeats = repeat_settings(settings, repeats.repeats)
+    check_repeats(columns, settings_of_repeats)
     result = mine(columns, settings, jobs=jobs, progress=progress_of_run(progress, 0), keep_records=keep_records)
-    results = [] if result.search.stopped.cut_short else mine_repeats(columns, repeats, jobs, progress)
-    repeated = [result_document(each, {"name": name}) for each in results]
+    results = [] if result.search.stopped.cut_short else mine_repeats(columns, settings_of_repeats, jobs, progress)
+    documents = [result_document(each, {"name": name}) for each in results]
     document = result_document(result, {"name": name})
-    return result, with_repeats(document, repeated, wanted) if wanted.repeats else document
+    return result, with_repeats(document, documents, repeats) if repeats.repeats else document
 
 
 def with_repeats(
-    document: ResultDocument, repeated: Sequence[ResultDocument], wanted: RepeatSettings
+    document: ResultDocument, documents: Sequence[ResultDocument], settings: RepeatSettings
 ) -> ResultDocument:
-    """The document with a stability for each rule, and the consensus rules of the repeats."""
-    returned, repeats = _returned_rules(repeated), len(repeated)
-    parts = repeated[0].dataset.parts if repeated else None
+    """Add to a document the stability of each rule in the documents of its repeats, and the consensus rules."""
+    returned, done = _returned_rules(documents), len(documents)
+    parts = documents[0].dataset.parts if documents else None
     record = RepeatsRecord(
-        asked=wanted.repeats,
-        done=repeats,
-        seeds=tuple(each.settings["split_seed"] for each in repeated),
+        asked=settings.repeats,
+        done=done,
+        seeds=tuple(each.settings["split_seed"] for each in documents),
         rows=None if parts is None else parts.train + parts.validation,
-        threshold=wanted.consensus,
-        consensus=tuple(_consensus(document, returned, repeats, wanted.consensus)),
+        threshold=settings.consensus,
+        consensus=tuple(_consensus(document, returned, done, settings.consensus)),
     )
     rules = tuple(
-        rule.model_copy(update={"stability": _stability(returned.get(rule.key, []), repeats)})
-        for rule in document.rules
+        rule.model_copy(update={"stability": _stability(returned.get(rule.key, []), done)}) for rule in document.rules
     )
-    notes = (*document.notes, *_notes(repeats, wanted.repeats))
+    notes = (*document.notes, *_notes(done, settings.repeats))
     return document.model_copy(update={"rules": rules, "repeats": record, "notes": notes})
 
 
-def _returned_rules(repeated: Sequence[ResultDocument]) -> dict[RuleKey, list[RuleRecord]]:
+def _returned_rules(documents: Sequence[ResultDocument]) -> dict[RuleKey, list[RuleRecord]]:
     """For each key, the rules of the repeats that have it; one per repeat."""
     returned: dict[RuleKey, list[RuleRecord]] = {}
-    for document in repeated:
+    for document in documents:
         # Where rules are distinguished by their rows, several may have the same key: the first is the better one.
         first = {rule.key: rule for rule in reversed(document.rules)}
         for key, rule in first.items():
@@ -149,4 +184,4 @@ def _typical_conditions(returned: Sequence[RuleRecord]) -> tuple[ConditionRecord
 
 def _notes(done: int, asked: int) -> Iterator[str]:
     if done < asked:
-        yield f"Only {done:,} of {asked:,} repeats were done; how often rules come back is told from these."
+        yield f"Only {done:,} of {asked:,} repeats were done; stability is based on these."

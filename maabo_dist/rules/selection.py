@@ -40,7 +40,7 @@ def distinct_leaves(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:
     """Keep one leaf per logic set, in canonical order: larger first, then by logic.
 
     With `by_bounds`, leaves that differ in a threshold are different. Of equals the purest stays, then the largest,
-    then the one with lower thresholds, then the one from the better tree, then the earlier one; outcome does not
+    then the one with lower thresholds, then the one from the better tree, then the earlier one. The outcome does not
     depend on the order in which trees arrive.
     """
     slots = 1 << max(4, (2 * len(leaves)).bit_length())
