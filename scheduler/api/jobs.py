@@ -19,6 +19,7 @@ from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Web
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
+from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
 from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.datasets import find_dataset
@@ -141,7 +142,7 @@ def job_details(api: ApiState, row: JobRow) -> JobDetails:
     """Return everything about a job except its rules."""
     status = _job_status(row, _live_records(api, [row]).get(row.id))
     result = None
-    with suppress(RedisError):
+    with suppress(RedisError, FormatError):  # without Redis, or with a document of another version
         result = find_result(api.resources, row)
     return JobDetails(
         **status.model_dump(),

@@ -181,12 +181,12 @@ def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Respons
 
 @router.get("/{job}/figures", responses=_RULES)
 def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
-    """What the pictures of the report are drawn from: histograms, trees, covered rows, the search's course."""
+    """Return the data of the report's figures: histograms, trees, covered rows and the score history."""
     row = find_job(caller, job)
     _get_result(caller, row)
     figures = load_figures(caller.api.resources.store, row.id)
     if figures is None:
-        raise NotFoundError(f"There are no figures of job {job}.", remedy="They come with the final rules.")
+        raise NotFoundError(f"Job {job} has no figures yet.", remedy="They are available once the job is done.")
     return figures
 
 

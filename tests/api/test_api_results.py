@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
-from maabo_dist.contract.result import load_schema
+from maabo_dist.contract.result import ResultDocument, load_schema
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.mining.local import mine
@@ -127,10 +127,10 @@ def test_rules_are_returned_in_the_requested_format(cluster, params, accept, med
 
 
 def test_each_format_equals_that_of_the_library(cluster):
-    document = get(cluster, cluster.done, "rules").json()
-    found = {form: get(cluster, cluster.done, f"rules?format={form}").text for form in ("csv", "markdown", "sql")}
+    document = ResultDocument.parse(get(cluster, cluster.done, "rules").json())
+    texts = {name: get(cluster, cluster.done, f"rules?format={name}").text for name in ("csv", "markdown", "sql")}
 
-    assert found == {"csv": to_csv(document), "markdown": to_markdown(document), "sql": to_sql(document)}
+    assert texts == {"csv": to_csv(document), "markdown": to_markdown(document), "sql": to_sql(document)}
     named = get(cluster, cluster.done, "rules?format=sql&table_name=patients").text
     assert named == to_sql(document, "patients")
     assert get(cluster, cluster.done, "rules?format=sql&table_name=a;b").status_code == 422
