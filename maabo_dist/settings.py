@@ -1,14 +1,17 @@
-"""What a user may set. One model for the table, one for the mining; each field is stated here and nowhere else.
+"""The settings that users can change: one model for the table, one for the mining, one for the repeats.
 
-The command line builds its options from these fields, and `SearchPlan` says what the open ones (`None`) become for a
-given table.
+Each field is defined here and nowhere else: the command line builds its options, and the classes their documentation,
+from the fields. `SearchPlan` settles the open values (`None`) for a given table.
 """
 
 import re
+from inspect import cleandoc
 from operator import index
-from typing import Annotated, Any, Literal, Self, TypeGuard
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from maabo_dist.errors import SettingsError
 
@@ -20,10 +23,10 @@ MAX_PROBES = 20_000
 MAX_REPEATS = 1000
 
 
-def _share_or_number(value: object) -> object:
-    """`"50%"` stays text and is checked here; `"500"` becomes 500."""
+def _parse_budget(value: object) -> object:
+    """Check `"50%"`, which stays text; convert `"500"` to 500."""
     text = value.strip() if isinstance(value, str) else value
-    if text is None or _counts(text):
+    if text is None or _is_count(text):
         return text if text is None else int(text)
     try:
         share = float(text.removesuffix("%")) if isinstance(text, str) and text.endswith("%") else float("")
@@ -34,22 +37,22 @@ def _share_or_number(value: object) -> object:
     return text
 
 
-def _counts(value: object) -> TypeGuard[int | str]:
-    """Whether it is a whole number of at least 1, or the text of one."""
+def _is_count(value: object) -> TypeGuard[int | str]:
+    """True for a whole number of at least 1, or the text of one."""
     if isinstance(value, str):
         return value.strip().isdecimal() and int(value) >= 1
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _number_or_all(value: object) -> object:
+def _parse_count(value: object) -> object:
     if value is None or value == "all":
         return value
-    if not _counts(value):
+    if not _is_count(value):
         raise ValueError("is neither a number (1 or more) nor all")
     return int(value)
 
 
-def _number_or_word(value: object) -> object:
+def _parse_threshold(value: object) -> object:
     if not isinstance(value, str) or value in {"mean", "median"}:
         return value
     try:
@@ -58,11 +61,11 @@ def _number_or_word(value: object) -> object:
         raise ValueError("is neither mean, median nor a number") from None
 
 
-def _size_or_sizes(value: object) -> object:
-    """`"2-4"` stays text; `"3"` and `"3-3"` become 3."""
+def _parse_sizes(value: object) -> object:
+    """Check `"2-4"`, which stays text; convert `"3"` and `"3-3"` to 3."""
     ends = re.fullmatch(r"\s*([0-9]+)\s*[-–]\s*([0-9]+)\s*", value) if isinstance(value, str) else None
     try:
-        smallest, largest = (int(end) for end in ends.groups()) if ends else (_whole(value),) * 2
+        smallest, largest = (int(end) for end in ends.groups()) if ends else (_parse_whole(value),) * 2
     except (TypeError, ValueError):
         raise ValueError("is neither a number of features nor a range such as 2-4") from None
     if smallest < 1:
@@ -74,22 +77,31 @@ def _size_or_sizes(value: object) -> object:
     return smallest if smallest == largest else f"{smallest}-{largest}"
 
 
-def _whole(value: Any) -> int:
-    """A whole number, or the text of one."""
+def _parse_whole(value: Any) -> int:
+    """Convert a whole number, or the text of one."""
     whole = isinstance(value, str) or (isinstance(value, float) and value.is_integer())
     return int(value) if whole else index(value)
 
 
-SubsetSize = Annotated[int | str, BeforeValidator(_size_or_sizes)]
-Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_share_or_number)]
-CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_number_or_all)]
-Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_number_or_word)]
+SubsetSize = Annotated[int | str, BeforeValidator(_parse_sizes)]
+Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_parse_budget)]
+CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_parse_count)]
+Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_parse_threshold)]
 
 
 class SettingsModel(BaseModel):
-    """What a user gives: checked, frozen, and with errors in the user's words."""
+    """Settings that a user gives: validated, frozen, with errors that name the command-line option."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Insert the section `Parameters`, made from the fields, before the examples of the docstring."""
+        super().__pydantic_init_subclass__(**kwargs)
+        summary, heading, examples = cleandoc(cls.__doc__ or "").partition("Examples\n--------")
+        fields = "\n".join(_document_field(name, field) for name, field in cls.model_fields.items())
+        cls.__doc__ = f"{summary.rstrip()}\n\nParameters\n----------\n{fields}\n\n{heading}{examples}".rstrip()
+        cls.model_config["json_schema_extra"] = {"description": summary.rstrip()}
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -100,27 +112,49 @@ class SettingsModel(BaseModel):
             raise SettingsError(_explain(error)) from None
 
 
+def _document_field(name: str, field: FieldInfo) -> str:
+    """An entry of a numpydoc section."""
+    return f"{name} : {_describe_type(field.annotation)}, default {field.default!r}\n    {field.description}"
+
+
+def _describe_type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _describe_type(arguments[0])
+    if origin in {Union, UnionType}:
+        return " or ".join(map(_describe_type, arguments))
+    if origin is Literal:
+        return " or ".join(map(repr, arguments))
+    return str(annotation) if arguments else annotation.__name__.replace("NoneType", "None")
+
+
 def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors(include_url=False):
-        where = str(problem["loc"][0]) if problem["loc"] else ""
-        option = f"--{where.replace('_', '-')} " if where else ""
+        field = str(problem["loc"][0]) if problem["loc"] else ""
+        option = f"--{field.replace('_', '-')} {problem['input']!r}: " if field else ""
         message = str(problem["msg"]).removeprefix("Value error, ")
-        shown = f"{problem['input']!r}: " if where else ""
-        line = f"{option}{shown}{message[0].lower()}{message[1:]}"
+        line = f"{option}{message[0].lower()}{message[1:]}"
         lines.append(line if line.endswith(".") else f"{line}.")
     return "\n".join(dict.fromkeys(lines))
 
 
 class TableSettings(SettingsModel):
-    """How a table becomes columns."""
+    """The target of a table, its columns, and the treatment of missing values.
+
+    Examples
+    --------
+    >>> TableSettings(target="price", target_above="median", exclude=("id",)).impute
+    'median'
+    """
 
     target: str | None = Field(None, description="Column that holds the class.")
     target_above: Cut = Field(
-        None, description="Make two classes of a numeric target: above and not above mean, median or a NUMBER."
+        None,
+        description="Split a numeric target into two classes: above, and not above, the mean, the median or a NUMBER.",
     )
     target_quantiles: int | None = Field(
-        None, ge=2, le=20, description="Make K classes of a numeric target, with equally many rows each."
+        None, ge=2, le=20, description="Split a numeric target into N classes with equally many rows."
     )
     include: tuple[str, ...] = Field(
         (), description="Use only these columns (repeat the option or separate by commas)."
@@ -129,54 +163,69 @@ class TableSettings(SettingsModel):
         (), description="Leave these columns out (repeat the option or separate by commas)."
     )
     impute: Literal["median", "mean", "drop"] = Field(
-        "median", description="What a missing number becomes; drop leaves out rows with any missing value."
+        "median", description="Replacement for missing numbers; drop leaves out every row with a missing value."
     )
     missing_indicator: bool = Field(
         False, description="Add a feature 'COLUMN is missing' for columns with missing values."
     )
-    max_levels: int = Field(50, ge=2, le=10_000, description="The most distinct texts that a column may have.")
-    na_values: tuple[str, ...] = Field((), description="Further texts that mean a missing value, such as '?'.")
+    max_levels: int = Field(50, ge=2, le=10_000, description="Maximum number of distinct texts in a column.")
+    na_values: tuple[str, ...] = Field((), description="More texts that stand for a missing value, such as '?'.")
 
     @model_validator(mode="after")
-    def _one_way_to_cut_the_target(self) -> Self:
+    def _check_target_options(self) -> Self:
         if self.target_above is not None and self.target_quantiles is not None:
             raise ValueError("--target-above and --target-quantiles exclude each other; give one of them.")
         return self
 
 
 class MiningSettings(SettingsModel):
-    """The method's parameters, with the paper's defaults. The paper's sign stands in parentheses."""
+    """The parameters of the method, with the defaults of the paper; the paper's symbols are in parentheses.
+
+    Examples
+    --------
+    >>> settings = MiningSettings(subset_size="2-4", trees="50%", seed=7)
+    >>> settings.subset_sizes
+    (2, 3, 4)
+    >>> MiningSettings.parse({"max_depth": 99})
+    Traceback (most recent call last):
+    maabo_dist.errors.SettingsError: --max-depth 99: input should be less than or equal to 12.
+    """
 
     subset_size: SubsetSize = Field(
-        3, description="Features per tree (D′); a range such as 2-4 searches subsets of all these sizes."
+        3, description="Features per tree (D′); a range such as 2-4 includes subsets of all these sizes."
     )
-    max_depth: int = Field(5, ge=1, le=MAX_DEPTH, description="Deepest tree tried (p_max).")
+    max_depth: int = Field(5, ge=1, le=MAX_DEPTH, description="Maximum depth of a tree (p_max).")
     trees: Budget = Field(
         None,
-        description="Trees to grow: a number, or a share of the space such as 50%. "
-        f"By default half of the space, at least {MIN_DEFAULT_TREES} and at most {MAX_DEFAULT_TREES:,}.",
+        description="Trees to grow: a number, or a share of all subsets such as 50%. "
+        f"By default half of all subsets, at least {MIN_DEFAULT_TREES} and at most {MAX_DEFAULT_TREES:,}.",
     )
     initial: int = Field(10, ge=1, description="Random trees before the search is guided (N_I).")
     alpha: float = Field(0.25, gt=0, lt=1, description="Share of the trees that count as high-scoring (α).")
     h: float = Field(0.5, gt=0, le=1, description="Probability given to mismatching subsets (h).")
     b: float = Field(0.5, ge=0.001, lt=1, description="Damping per mismatch (b); at least 0.001.")
     top_features: CountOrAll = Field(
-        None, description="Candidates hold at least one of this many most used features (N_U); a number or all."
+        None, description="Restrict candidates to subsets with one of the N most used features (N_U); a number or all."
     )
     candidates: CountOrAll = Field(None, description="Candidates compared at each step (N_E); a number or all.")
-    min_samples: int = Field(50, ge=1, description="Training rows a rule needs (β).")
-    gini: float = Field(0.3, gt=0, le=1, description="Impurity a rule may have, as a share of the greatest (γ).")
-    similarity: float = Field(0.7, gt=0, le=1, description="Rules this similar exclude each other (δ).")
+    min_samples: int = Field(50, ge=1, description="Minimum number of training rows of a rule (β).")
+    gini: float = Field(
+        0.3, gt=0, le=1, description="Maximum impurity of a rule, as a share of the greatest possible (γ)."
+    )
+    similarity: float = Field(
+        0.7, gt=0, le=1, description="Of two rules at least this similar, only one is published (δ)."
+    )
     similarity_by: Literal["logic", "rows"] = Field(
-        "logic", description="Compare rules by their conditions (the paper's way) or by the training rows they cover."
+        "logic",
+        description="Compare rules by their conditions, as in the paper, or by the training rows that they cover.",
     )
     preset: Literal["auto", "paper"] = Field(
         "auto",
-        description="paper is the paper's method to the letter; auto searches spaces that are too large to cover with "
-        "the help of screens, and keeps only conditions that the rows support.",
+        description="paper follows the paper exactly; auto uses screens to search spaces that are too large to cover, "
+        "and keeps only conditions that the rows support.",
     )
     seeded: float = Field(
-        0.8, ge=0, le=1, description="Share of the initial trees that the screens choose; the rest is left to chance."
+        0.8, ge=0, le=1, description="Share of the initial trees that the screens choose; the rest are random."
     )
     neighbours: float = Field(
         0.3, ge=0, le=1, description="Share of the candidates that are high-scoring subsets with one feature changed."
@@ -186,28 +235,26 @@ class MiningSettings(SettingsModel):
     )
     literals: Literal["supported", "paper"] | None = Field(
         None,
-        description="Keep only conditions that the rows support, or all, as the paper does; by default the preset's.",
+        description="Keep only supported conditions, or all, as in the paper; by default it depends on the preset.",
     )
-    significance: float = Field(
-        0.05, gt=0, lt=1, description="How strongly the rows must support a condition: its p-value, at most."
-    )
+    significance: float = Field(0.05, gt=0, lt=1, description="Maximum p-value of a supported condition.")
     probes: int = Field(
         0,
         ge=0,
         le=MAX_PROBES,
-        description="Permuted copies of columns that take part in the search, to tell from the rules that use one how "
-        "many of the published rules are chance; as many as there are columns, or more, tell it best.",
+        description="Add this many permuted copies of columns to the search. Rules that use one show how many of the "
+        "published rules may be chance; the estimate is best with at least as many probes as columns.",
     )
     strategy: Literal["maabo", "random", "exhaustive", "single"] = Field(
-        "maabo", description="How subsets are chosen; single grows one tree on all features."
+        "maabo", description="How to choose subsets; single grows one tree on all features."
     )
     batch: int | None = Field(
         None, ge=1, le=100_000, description="Subsets proposed together; by default 1 for each 50 trees, at most 256."
     )
-    in_flight: int = Field(1, ge=1, le=10_000, description="Batches that may be under way at once.")
-    patience: int | None = Field(None, ge=1, description="Stop when this many trees in a row changed no rule.")
+    in_flight: int = Field(1, ge=1, le=10_000, description="Maximum number of batches in progress at the same time.")
+    patience: int | None = Field(None, ge=1, description="Stop after this many trees in a row without a new rule.")
     time_limit: float | None = Field(
-        None, gt=0, description="Stop after this many seconds; the result then depends on speed."
+        None, gt=0, description="Stop after this many seconds; the result then depends on the speed of the machine."
     )
     seed: int = Field(
         0, ge=0, le=2**32 - 1, description="Seed of the search, and of the split unless --split-seed is given."
@@ -217,49 +264,55 @@ class MiningSettings(SettingsModel):
     )
     test_size: float = Field(0.3, gt=0, lt=1, description="Share of the rows used for validation.")
     holdout: float = Field(
-        0.0, ge=0, lt=1, description="Share of the rows that the search never sees, to test the rules on."
+        0.0, ge=0, lt=1, description="Share of the rows to keep out of the search and test the rules on."
     )
     stratify: bool = Field(False, description="Keep the class shares equal in all parts of the split.")
     class_weight: Literal["balanced", "none"] = Field(
         "balanced", description="Give every class the same total weight, or none."
     )
-    min_samples_leaf: int = Field(1, ge=1, description="Training rows that every leaf of a tree must keep.")
+    min_samples_leaf: int = Field(1, ge=1, description="Minimum number of training rows in a leaf.")
 
     @model_validator(mode="after")
-    def _shares_add_up(self) -> Self:
+    def _check_shares(self) -> Self:
         if self.neighbours + self.completions > 1:
             raise ValueError("--neighbours and --completions are shares of the same candidates: at most 1 together.")
         return self
 
     @property
     def subset_sizes(self) -> tuple[int, ...]:
-        """The sizes that subsets may have, ascending."""
+        """The possible sizes of subsets, ascending."""
         smallest, _, largest = str(self.subset_size).partition("-")
         return tuple(range(int(smallest), int(largest or smallest) + 1))
 
     @property
     def whole_trees(self) -> bool:
-        """Whether leaves of every depth are candidates for rules, and not those of the best depth alone.
+        """True if leaves of every depth are candidates for rules, and not only those of the best depth.
 
         The best depth is that of the whole tree's predictions. A leaf may be right where the rest of its tree is not;
-        with conditions that must be supported, a tree that is too deep does no harm.
+        if conditions must be supported, a tree that is too deep does no harm.
         """
         return self.prunes
 
     @property
     def prunes(self) -> bool:
-        """Whether conditions must be supported to stay."""
+        """True if unsupported conditions are removed from rules."""
         return (self.literals or {"auto": "supported", "paper": "paper"}[self.preset]) == "supported"
 
 
 class RepeatSettings(SettingsModel):
-    """Whether a table is mined again on other draws of its rows, to see which rules come back."""
+    """Repeated mining of random halves of the rows, to see which rules come back.
+
+    Examples
+    --------
+    >>> RepeatSettings(repeats=20).consensus
+    0.5
+    """
 
     repeats: int = Field(
         0,
         ge=0,
         le=MAX_REPEATS,
-        description="Mine so many halves of the rows besides, to tell how often each rule comes back.",
+        description="Also mine this many random halves of the rows, to see how often each rule comes back.",
     )
     consensus: float = Field(
         0.5, gt=0, le=1, description="Rules that come back in at least this share of the repeats are consensus rules."

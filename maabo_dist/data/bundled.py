@@ -1,4 +1,4 @@
-"""Tables to try the program on, each with the settings that suit it. scikit-learn brings all but one of them."""
+"""Example tables, each with suitable settings. All but one of them come with scikit-learn."""
 
 import socket
 import warnings
@@ -20,10 +20,10 @@ _TITANIC_COLUMNS = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked"
 
 
 def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
-    """The table called `name` and the settings it is mined with by default."""
+    """Return the table called `name` and its default settings."""
     if name not in BUNDLED:
         raise DatasetError(f"No bundled table is called {name!r}. There are {format_names(BUNDLED)}.")
-    from sklearn import datasets
+    from sklearn import datasets  # costs half a second; only bundled tables need it
 
     return _LOADERS[name](datasets)
 
@@ -45,7 +45,7 @@ def _titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
     try:
         with _bounded_network():
             fetched = datasets.fetch_openml("titanic", version=1, as_frame=True, n_retries=1, delay=0.5)
-    except Exception as error:  # whatever stands between here and OpenML, the remedy is the same
+    except Exception as error:  # the remedy is the same for every network error
         raise DatasetError(
             f"The table titanic comes from OpenML, and fetching it failed ({error or type(error).__name__}). "
             "Go online and try again, or give a CSV file of your own."
@@ -60,18 +60,18 @@ def _with_class_names(bunch: Any, target: str) -> tuple[pd.DataFrame, TableSetti
 
 @contextmanager
 def _bounded_network() -> Iterator[None]:
-    """No connection may take longer than `FETCH_SECONDS`, and retries are not announced.
+    """Limit connections to `FETCH_SECONDS`, and silence warnings about retries.
 
-    scikit-learn opens its connections without a time limit of its own; the process-wide one is all there is to set.
+    scikit-learn opens its connections without a time limit; only the process-wide one can be set.
     """
-    before = socket.getdefaulttimeout()
+    previous = socket.getdefaulttimeout()
     socket.setdefaulttimeout(FETCH_SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        socket.setdefaulttimeout(before)
+        socket.setdefaulttimeout(previous)
 
 
 _LOADERS: dict[str, Callable[[Any], tuple[pd.DataFrame, TableSettings]]] = {

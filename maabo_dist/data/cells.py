@@ -1,4 +1,4 @@
-"""What the cells of one table column are: numbers, levels (text, booleans, categories), or neither."""
+"""The cells of one table column: numbers, levels (text, booleans, categories), or neither."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,19 +30,19 @@ class Levels:
 
     @property
     def present(self) -> int:
-        """How many cells are not missing."""
+        """The number of cells that are not missing."""
         return int(np.count_nonzero(self.codes >= 0))
 
     @property
     def missing(self) -> int:
-        """How many cells are missing."""
+        """The number of missing cells."""
         return len(self.codes) - self.present
 
 
 def holds_numbers(cells: pd.Series, *, remedy: str) -> bool:
     """True for numbers, False for levels; a DatasetError that ends with `remedy` for anything else."""
     dtype = cells.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":  # nearly always, and there may be very many columns
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":  # the usual case, and there may be very many columns
         return True
     if types.is_object_dtype(dtype):
         return _objects_are_numbers(cells, remedy)
@@ -50,15 +50,15 @@ def holds_numbers(cells: pd.Series, *, remedy: str) -> bool:
         return False
     if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
         return True
-    raise _foreign(cells, str(dtype), remedy)
+    raise _unsupported_error(cells, str(dtype), remedy)
 
 
 def finite_numbers(cells: pd.Series, *, remedy: str) -> npt.NDArray[np.float64]:
-    """A fresh array, NaN where a cell is missing; infinite values are a DatasetError that ends with `remedy`."""
+    """Return a new array, NaN where a cell is missing; infinite values are a DatasetError that ends with `remedy`."""
     try:
-        # Adding 0 makes a copy of its own and 0.0 of −0.0: one number, one byte pattern.
+        # Adding 0 copies the cells and turns −0.0 into 0.0: one number, one byte pattern.
         values: npt.NDArray[np.float64] = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
-    except OverflowError:  # a Python integer that no float64 reaches
+    except OverflowError:  # a Python integer beyond float64
         values = np.full(1, np.inf)
     infinite = int(np.count_nonzero(np.isinf(values)))
     if infinite:
@@ -67,27 +67,27 @@ def finite_numbers(cells: pd.Series, *, remedy: str) -> npt.NDArray[np.float64]:
 
 
 def levels(cells: pd.Series) -> Levels:
-    """The column's cells as texts; numbers are taken too."""
+    """Return the column's cells as texts; numbers are converted too."""
     if isinstance(cells.dtype, pd.CategoricalDtype):
         codes, values, ordered = cells.cat.codes.to_numpy(np.intp), list(cells.cat.categories), cells.cat.ordered
     else:
-        codes, values, ordered = *_distinct(cells), False
+        codes, values, ordered = *_factorize(cells), False
     spelled = [level_text(value) for value in values]
     used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
-    ranked = range(len(values)) if ordered else _sorted_positions(values, spelled)
+    ranked = range(len(values)) if ordered else _sort_positions(values, spelled)
     texts = tuple(dict.fromkeys(spelled[position] for position in ranked if used[position]))
-    places = {text: place for place, text in enumerate(texts)}
-    lookup = np.array([*(places.get(text, -1) for text in spelled), -1], dtype=np.intp)
+    positions = {text: position for position, text in enumerate(texts)}
+    lookup = np.array([*(positions.get(text, -1) for text in spelled), -1], dtype=np.intp)
     return Levels(lookup[codes], texts)  # a missing cell's code, −1, picks the last entry, which is −1 again
 
 
-def _distinct(cells: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:
+def _factorize(cells: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:
     codes, values = pd.factorize(cells)
     return codes, list(values)
 
 
-def _sorted_positions(values: Sequence[Any], spelled: Sequence[str]) -> list[int]:
-    """By value where values compare (2 before 10), else by spelling."""
+def _sort_positions(values: Sequence[Any], spelled: Sequence[str]) -> list[int]:
+    """Sort by value where values compare (2 before 10), else by text."""
     try:
         return sorted(range(len(values)), key=values.__getitem__)
     except TypeError:
@@ -95,13 +95,13 @@ def _sorted_positions(values: Sequence[Any], spelled: Sequence[str]) -> list[int
 
 
 def _objects_are_numbers(cells: pd.Series, remedy: str) -> bool:
-    """Judge an object column by the types of its cells; text beside numbers makes all of them text."""
-    found = set(map(type, cells.dropna()))
-    foreign = sorted(kind.__name__ for kind in found if not issubclass(kind, (str, *_BOOLEANS, *_NUMBERS)))
-    if foreign:
-        raise _foreign(cells, foreign[0], remedy)
-    return all(issubclass(kind, _NUMBERS) and not issubclass(kind, _BOOLEANS) for kind in found)
+    """Classify an object column by the types of its cells; with any text among them, all are text."""
+    kinds = set(map(type, cells.dropna()))
+    unsupported = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (str, *_BOOLEANS, *_NUMBERS)))
+    if unsupported:
+        raise _unsupported_error(cells, unsupported[0], remedy)
+    return all(issubclass(kind, _NUMBERS) and not issubclass(kind, _BOOLEANS) for kind in kinds)
 
 
-def _foreign(cells: pd.Series, kind: str, remedy: str) -> DatasetError:
+def _unsupported_error(cells: pd.Series, kind: str, remedy: str) -> DatasetError:
     return DatasetError(f"Column '{cells.name}' holds {kind} values, which cannot be mined. {remedy}")

@@ -1,4 +1,4 @@
-"""What a prepared column means: its source column, its kind, and the value given to missing cells."""
+"""`Columns`: a prepared table, and the meaning of its features."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ class FeatureKind(StrEnum):
 
 
 ColumnKind = Literal["number", "pair", "level", "other"]
-"""What a table column would become, as `FeatureKind` calls it; `other` can only be left out."""
+"""The kind of features that a table column becomes; `other` can only be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Feature:
     """One feature of the search."""
 
     name: str
-    """Unique, as shown to people: `age`, `embarked = C`, `age is missing`."""
+    """Unique, as displayed: `age`, `embarked = C`, `age is missing`."""
     column: str
     """The table column it was made from."""
     kind: FeatureKind
     levels: tuple[str, ...] = ()
     """PAIR: the two levels in code order. LEVEL: the one level."""
     fill: float | None = None
-    """The encoded value that missing cells got; None where nothing may be missing."""
+    """The encoded value of missing cells; None if none may be missing."""
     missing: int = 0
-    """How many rows of the prepared table were missing."""
+    """The number of missing cells in the prepared table."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for a header or a document."""
+        """Return plain values for a header or a document."""
         return {**asdict(self), "kind": self.kind.value, "levels": list(self.levels)}
 
     @classmethod
@@ -58,20 +58,43 @@ KIND = "columns/1"
 
 @dataclass(frozen=True)
 class Columns:
-    """A prepared table of D features and n rows, feature-major."""
+    """A prepared table of D features and n rows, feature-major.
+
+    `prepare` makes one of a DataFrame.
+
+    Parameters
+    ----------
+    codes
+        (D, n): the rank of each value among its column's distinct values; uint16, or uint32 above 65,536 of them.
+    values
+        The distinct values of all columns, one column after another, each ascending.
+    offsets
+        (D + 1): column f's values are `values[offsets[f]:offsets[f + 1]]`.
+    labels
+        (n): indices into `classes`.
+    features
+        The meaning of each column.
+    classes
+        The names of the classes.
+    target
+        The predicted quantity, as displayed: `survived`, `progression above 152.1`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = (Feature("age", "age", FeatureKind.NUMBER),)
+    >>> columns = Columns.from_matrix(np.array([[30.0, 20.0, 30.0]]), np.array([0, 1, 0]), features, ("no", "yes"), "y")
+    >>> columns.codes.tolist(), columns.values.tolist(), columns.column(0).tolist()
+    ([[1, 0, 1]], [20.0, 30.0], [30.0, 20.0, 30.0])
+    """
 
     codes: npt.NDArray[np.unsignedinteger[Any]]
-    """(D, n): the rank of each value among its column's distinct values; uint16, or uint32 above 65,536 of them."""
     values: npt.NDArray[np.float64]
-    """The distinct values of all columns, one column after another, each ascending."""
     offsets: npt.NDArray[np.int64]
-    """(D + 1): column f's values are `values[offsets[f]:offsets[f + 1]]`."""
     labels: npt.NDArray[np.int32]
-    """(n): index into `classes`."""
     features: tuple[Feature, ...]
     classes: tuple[str, ...]
     target: str
-    """What is predicted, as shown to people: `survived`, `progression above 152.1`."""
 
     @classmethod
     def from_matrix(
@@ -112,7 +135,7 @@ class Columns:
         return len(self.labels)
 
     def column(self, index: int) -> npt.NDArray[np.float64]:
-        """The values of feature `index`, row by row."""
+        """Return the values of feature `index`, row by row."""
         low, high = self.offsets[index : index + 2]
         values: npt.NDArray[np.float64] = self.values[low:high][self.codes[index]]
         return values
@@ -123,7 +146,7 @@ class Columns:
         return arrayfile.fingerprint(KIND, self._arrays(), self._meta())
 
     def save(self, path: Path) -> None:
-        """Write one file, whole or not at all."""
+        """Write one file, atomically."""
         arrayfile.write(path, KIND, self._arrays(), self._meta() | {"fingerprint": self.fingerprint})
 
     @classmethod

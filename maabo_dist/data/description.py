@@ -1,6 +1,6 @@
-"""What a table's file says of itself, before anything large is read: how many columns, and how much memory at least.
+"""Describe a table: the size of a file before it is read, and the columns of a table that was read.
 
-A small Parquet file may unpack to any size: equal values are counted in it, not repeated.
+The size must be known first, since a small Parquet file may unpack to any size: it stores repeated values once.
 """
 
 from collections.abc import Iterator
@@ -21,42 +21,42 @@ from maabo_dist.data.readers import (
     find_separator,
     header_line,
     outside_quotes,
-    reading,
+    wrap_read_errors,
 )
 from maabo_dist.errors import DatasetError
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
 _WIDTH = 8
-"""Bytes of a cell of any other type: the number itself, or where a text begins."""
+"""Bytes of a cell of any other type: the number itself, or the offset of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Bounds from below: the file may turn out to hold more."""
+    """Lower bounds on the size of a table."""
 
     columns: int
     cells_bytes: int
-    """Of all cells in memory; 0 where only reading the file tells."""
+    """Memory that all cells take; 0 if it is unknown before the file is read."""
 
 
 def outline(path: Path) -> Outline:
-    """The outline of a text or Parquet file; nothing is known of others."""
+    """Return the outline of a text or Parquet file; all zeros for other files."""
     check_readable(path)
     kind = extension(path)
     if kind in SEPARATORS:
         header = header_line(path)
         return Outline(outside_quotes(header).count(find_separator(header, kind).encode()) + 1, 0)
-    return _of_parquet(path) if kind in PARQUET else Outline(0, 0)
+    return _outline_parquet(path) if kind in PARQUET else Outline(0, 0)
 
 
-def _of_parquet(path: Path) -> Outline:
+def _outline_parquet(path: Path) -> Outline:
     from pyarrow import parquet
 
-    with reading(path, "Parquet"), parquet.ParquetFile(path) as file:
-        about = file.metadata
-        width = sum(_width(about.schema.column(place)) for place in range(about.num_columns))
-        packed = sum(about.row_group(place).total_byte_size for place in range(about.num_row_groups))
-        return Outline(about.num_columns, max(about.num_rows * width, packed))
+    with wrap_read_errors(path, "Parquet"), parquet.ParquetFile(path) as file:
+        metadata = file.metadata
+        width = sum(_width(metadata.schema.column(index)) for index in range(metadata.num_columns))
+        packed = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+        return Outline(metadata.num_columns, max(metadata.num_rows * width, packed))
 
 
 def _width(column: Any) -> int:
@@ -67,7 +67,7 @@ def _width(column: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """One column, before any settings."""
+    """One column, before any settings are applied."""
 
     name: str
     kind: ColumnKind
@@ -79,15 +79,16 @@ class ColumnDescription:
 
 
 def describe(frame: pd.DataFrame) -> Iterator[ColumnDescription]:
-    """The columns in their order, one at a time: a wide table has many levels."""
+    """Yield the columns in their order, one at a time: a wide table has many levels."""
     for name, cells in frame.items():
         try:
-            yield _numbers(str(name), cells) if holds_numbers(cells, remedy="") else _levels(str(name), cells)
+            describe_cells = _describe_numbers if holds_numbers(cells, remedy="") else _describe_levels
+            yield describe_cells(str(name), cells)
         except DatasetError:  # dates, lists, bytes, infinite numbers
             yield ColumnDescription(str(name), "other", int(cells.isna().sum()))
 
 
-def _numbers(name: str, cells: pd.Series) -> ColumnDescription:
+def _describe_numbers(name: str, cells: pd.Series) -> ColumnDescription:
     values = finite_numbers(cells, remedy="")
     present = np.unique(values[~np.isnan(values)])
     missing = int(np.count_nonzero(np.isnan(values)))
@@ -95,7 +96,7 @@ def _numbers(name: str, cells: pd.Series) -> ColumnDescription:
     return ColumnDescription(name, "number", missing, len(present), None, *ends)
 
 
-def _levels(name: str, cells: pd.Series) -> ColumnDescription:
-    found = levels(cells)
-    kind: ColumnKind = "pair" if len(found.texts) == 2 and not found.missing else "level"
-    return ColumnDescription(name, kind, found.missing, len(found.texts), found.texts)
+def _describe_levels(name: str, cells: pd.Series) -> ColumnDescription:
+    coded = levels(cells)
+    kind: ColumnKind = "pair" if len(coded.texts) == 2 and not coded.missing else "level"
+    return ColumnDescription(name, kind, coded.missing, len(coded.texts), coded.texts)

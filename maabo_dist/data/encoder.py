@@ -1,12 +1,12 @@
-"""From one table column to the features that stand for it.
+"""Make features of table columns, and encode tables as feature values.
 
     numbers                          one NUMBER feature
     two levels, none missing         one PAIR feature
     levels otherwise                 one LEVEL feature for each
-    any of them with missing cells   a MISSING feature besides, if asked for
+    any of them with missing cells   also a MISSING feature, if requested
 
-Columns that would only harm the search are refused here: all cells missing, texts that are as good as row numbers,
-more levels than allowed.
+Columns that would only harm the search are rejected: all cells missing, texts that identify rows, more levels than
+allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,43 +25,43 @@ from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 IDENTIFIER_ROWS = 10
-"""From this many texts on, no two of them equal, a column is taken for an identifier."""
+"""A column with at least this many texts, no two of them equal, is taken for an identifier."""
 NUMERIC_SHARE = 0.8
 """A text column of which this share of the texts read as numbers is taken for a damaged numeric column."""
 
 
 def features_of(cells: pd.Series, settings: TableSettings) -> list[Feature]:
-    """The features of one column, in order; `fill` and `missing` are taken from its cells."""
+    """Return the features of one column, in order; `fill` and `missing` are taken from its cells."""
     name = str(cells.name)
     remedy = f"Convert the column to numbers or text, or leave it out with --exclude {name!r}."
     if holds_numbers(cells, remedy=remedy):
-        features = [_number(name, cells, settings)]
+        features = [_number_feature(name, cells, settings)]
     else:
-        features = _of_levels(name, levels(cells), settings)
+        features = _level_features(name, levels(cells), settings)
     missing = features[0].missing
     if settings.missing_indicator and missing:
         features.append(Feature(f"{name} is missing", name, FeatureKind.MISSING, fill=1.0, missing=missing))
     return features
 
 
-def _number(name: str, cells: pd.Series, settings: TableSettings) -> Feature:
+def _number_feature(name: str, cells: pd.Series, settings: TableSettings) -> Feature:
     remedy = f"Replace them by numbers or by missing cells, or leave the column out with --exclude {name!r}."
     values = np.sort(finite_numbers(cells, remedy=remedy))  # missing ones last
     present = values[: len(values) - np.count_nonzero(np.isnan(values))]
     if not len(present):
-        raise _all_missing(name)
-    # Rows with missing cells may be dropped here and still turn up in new tables: there is always a fill.
+        raise _all_missing_error(name)
+    # Rows with missing cells may be dropped here but occur in new tables: there is always a fill.
     fill = np.mean(present) if settings.impute == "mean" else _median_of_sorted(present)
     return Feature(name, name, FeatureKind.NUMBER, fill=float(fill), missing=len(values) - len(present))
 
 
 def _median_of_sorted(values: npt.NDArray[np.float64]) -> float:
-    """`np.median`, five times as fast on values that are sorted already."""
+    """`np.median`, five times as fast on sorted values."""
     middle = len(values) // 2
     return float(values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2)
 
 
-def _of_levels(name: str, coded: Levels, settings: TableSettings) -> list[Feature]:
+def _level_features(name: str, coded: Levels, settings: TableSettings) -> list[Feature]:
     _check_levels(name, coded, settings.max_levels)
     missing = coded.missing
     if len(coded.texts) == 2 and not missing:
@@ -73,21 +73,21 @@ def _of_levels(name: str, coded: Levels, settings: TableSettings) -> list[Featur
     ]
 
 
-def _check_levels(name: str, coded: Levels, most: int) -> None:
+def _check_levels(name: str, coded: Levels, max_levels: int) -> None:
     count, present, examples = len(coded.texts), coded.present, format_names(coded.texts[:3])
     if not count:
-        raise _all_missing(name)
-    if count > most:
+        raise _all_missing_error(name)
+    if count > max_levels:
         _check_not_numeric(name, coded.texts)
     if count == present >= IDENTIFIER_ROWS:
         raise DatasetError(
             f"Column {name!r} holds {format_count(count, 'text')}, no two of them equal, such as {examples}. "
             f"It looks like an identifier; leave it out with --exclude {name!r}."
         )
-    if count > most:
+    if count > max_levels:
         raise DatasetError(
             f"Column {name!r} holds {format_count(count, 'distinct text')}, such as {examples}; at most "
-            f"{most} are allowed. Leave it out with --exclude {name!r}, or allow more with --max-levels {count}."
+            f"{max_levels} are allowed. Leave it out with --exclude {name!r}, or allow more with --max-levels {count}."
         )
 
 
@@ -100,12 +100,12 @@ def _check_not_numeric(name: str, texts: tuple[str, ...]) -> None:
         raise DatasetError(f"Column {name!r} holds numbers as text, such as {format_names(texts[:3])}. Convert them.")
     raise DatasetError(
         f"Column {name!r} looks numeric, but {len(others):,} of its {len(texts):,} distinct texts do not read as "
-        f"numbers: {format_names(others)}. If they mean a missing value, say so with --na-values {others[0]!r}; "
+        f"numbers: {format_names(others)}. If they stand for a missing value, use --na-values {others[0]!r}; "
         f"else correct them, or leave the column out with --exclude {name!r}."
     )
 
 
-def _all_missing(name: str) -> DatasetError:
+def _all_missing_error(name: str) -> DatasetError:
     return DatasetError(f"Column {name!r} is missing in every row. Leave it out with --exclude {name!r}.")
 
 
@@ -114,10 +114,10 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TableEncoder:
-    """Turns tables that have the features' source columns into feature values."""
+    """Encodes tables that have the features' source columns as feature values."""
 
     features: tuple[Feature, ...]
-    """In table order: the features of one column stand together."""
+    """In table order: the features of one column are adjacent."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,9 +125,9 @@ class TableEncoder:
         return tuple(dict.fromkeys(feature.column for feature in self.features))
 
     def encode(self, frame: pd.DataFrame) -> Values:
-        """Feature values (D, n), no NaN among them.
+        """Return feature values (D, n) without NaN.
 
-        A level that the features do not know is 0 in every LEVEL feature of its column. A missing cell becomes the
+        A level that no feature stands for is 0 in every LEVEL feature of its column. A missing cell becomes the
         feature's `fill`.
         """
         frame = with_text_names(frame)
@@ -135,7 +135,7 @@ class TableEncoder:
         return self.encode_cells({column: frame[column] for column in self.columns}, len(frame))
 
     def encode_cells(self, table: Mapping[str, pd.Series], rows: int) -> Values:
-        """`encode`, of columns that were taken out of their frame already."""
+        """Encode columns that were already taken out of their frame."""
         matrix = np.empty((len(self.features), rows))
         position = 0
         for column, group in groupby(self.features, key=attrgetter("column")):
@@ -155,28 +155,28 @@ class TableEncoder:
 
 
 def with_text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, with its column names as text; a view where they are not text already."""
+    """Return the frame with its column names as text."""
     if all(isinstance(name, str) for name in frame.columns):
         return frame
     return frame.set_axis([str(name) for name in frame.columns], axis="columns")
 
 
 def check_unique(names: pd.Index, *, among: Iterable[str]) -> None:
-    """Refuse a table in which one of the names `among` is the name of two columns."""
+    """Raise an error if one of the names `among` is the name of two columns."""
     if names.is_unique:
         return
-    twice = sorted(set(names[names.duplicated()]).intersection(among))
-    if twice:
+    duplicates = sorted(set(names[names.duplicated()]).intersection(among))
+    if duplicates:
         raise DatasetError(
-            f"More than one column is called {format_names(twice)}. Give every column a name of its own."
+            f"More than one column is called {format_names(duplicates)}. Give every column a name of its own."
         )
 
 
 def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
-    """One array for each of the features, all of which are made from this column."""
+    """Return one array for each of the features, all of which are made from this column."""
     kinds = {feature.kind for feature in features}
     if FeatureKind.NUMBER in kinds:
-        values = _numbers(cells)
+        values = _check_numbers(cells)
         missing = np.isnan(values)
         return [_encode_number(values, missing, feature) for feature in features]
     if kinds == {FeatureKind.MISSING}:
@@ -185,7 +185,7 @@ def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[
     return [_encode_levels(coded, feature) for feature in features]
 
 
-def _numbers(cells: pd.Series) -> Values:
+def _check_numbers(cells: pd.Series) -> Values:
     remedy = f"Convert column '{cells.name}' to numbers."
     if holds_numbers(cells, remedy=remedy):
         return finite_numbers(cells, remedy="Replace them by numbers or by missing cells.")
@@ -202,7 +202,7 @@ def _encode_number(values: Values, missing: npt.NDArray[np.bool_], feature: Feat
 
 
 def _encode_levels(coded: Levels, feature: Feature) -> Values:
-    """Look each code up; a missing cell's code, −1, picks the entry put last."""
+    """Look each code up; a missing cell's code, −1, selects the last entry."""
     by_level = [_level_value(text, feature) for text in coded.texts]
     for_missing = _fill(feature) if coded.missing else 0.0
     return np.array([*by_level, for_missing])[coded.codes]
@@ -210,7 +210,7 @@ def _encode_levels(coded: Levels, feature: Feature) -> Values:
 
 def _level_value(text: str, feature: Feature) -> float:
     if feature.kind is not FeatureKind.PAIR:
-        return float(feature.levels == (text,))  # 0 for every level of a MISSING feature, which names none
+        return float(feature.levels == (text,))  # 0 for every level of a MISSING feature, which has none
     if text in feature.levels:
         return float(feature.levels.index(text))
     raise DatasetError(

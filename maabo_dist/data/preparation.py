@@ -1,8 +1,8 @@
-"""From a DataFrame to `Columns`: choose the columns, make features of them, leave out those that say nothing.
+"""`prepare`: choose the columns of a DataFrame, make features of them, drop those without information.
 
     frame ──► chosen columns, complete rows ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
 
-The features are made first and the matrix by the encoder that later reads new rows, so that both are encoded alike.
+The features are made first, and the matrix by the encoder that later reads new rows, so that both are encoded the same.
 """
 
 from collections.abc import Sequence
@@ -27,26 +27,53 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedTable:
-    """A table ready for the search, and what became of it on the way."""
+    """A table ready for the search, and notes on its preparation."""
 
     columns: Columns
     encoder: TableEncoder
-    """Encodes new rows as `columns` was."""
+    """Encodes new rows in the same way as `columns`."""
     notes: tuple[str, ...]
-    """Sentences for people: what was left out, dropped, filled in or looks odd."""
+    """Sentences for users: what was left out, dropped, filled in or looks unusual."""
     rows_kept: npt.NDArray[np.int64]
-    """Positions in the frame of the rows in `columns`, ascending."""
+    """Positions in the frame of the rows of `columns`, ascending."""
 
 
 def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
-    """Make columns of the table, or say in a DatasetError what keeps it from being mined."""
+    """Make features of the columns that the settings choose, and classes of the target.
+
+    Parameters
+    ----------
+    frame
+        The table, one row per case.
+    settings
+        The target, the columns to use, and the treatment of missing values.
+
+    Returns
+    -------
+    PreparedTable
+        The prepared table (`columns`), an encoder for new rows, and notes for the user.
+
+    Raises
+    ------
+    DatasetError
+        If the table cannot be mined as it is: the message names the column and the remedy.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": range(20), "sex": ["f", "m"] * 10, "ill": ["no"] * 12 + ["yes"] * 8})
+    >>> prepared = prepare(frame, TableSettings(target="ill"))
+    >>> [feature.name for feature in prepared.columns.features], prepared.columns.classes
+    (['age', 'sex'], ('no', 'yes'))
+    >>> prepared.notes
+    ("'age' counts the rows. If that is all it does, use --exclude 'age'.",)
+    """
     frame = with_text_names(frame)
     target_name, names = _choose_columns(list(frame.columns), settings)
     check_unique(frame.columns, among=[target_name, *names])
     rows_kept = _choose_rows(frame, [target_name, *names], settings)
     kept = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
     target = encode_target(kept[target_name], settings)
-    # Taken out once: in a wide table, taking a column out of its frame is half the work.
+    # Each column is taken out once: in a wide table, that is half of the work.
     table = {name: kept[name] for name in names}
     made = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
     features, matrix, left_out = _prune(made, TableEncoder(made).encode_cells(table, len(kept)))
@@ -56,34 +83,34 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
         *left_out,
         *_row_number_notes(features, matrix, rows_kept),
     )
-    columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.shown)
+    columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
     return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
 
 
 def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """A DataFrame of a two-dimensional array, rows first; its columns are called x0, x1, … unless named."""
+    """Return a DataFrame of a two-dimensional array, rows first; its columns are called x0, x1, … unless named."""
     array = np.asarray(X)
     if array.ndim != 2:
         raise DatasetError(f"The array has the shape {array.shape}. Give one of two dimensions, rows × columns.")
-    columns = [f"x{place}" for place in range(array.shape[1])] if names is None else [str(name) for name in names]
+    columns = [f"x{index}" for index in range(array.shape[1])] if names is None else [str(name) for name in names]
     if len(columns) != array.shape[1]:
         raise DatasetError(
             f"The array has {format_count(array.shape[1], 'column')}; {len(columns):,} names were given."
         )
-    # An array of objects hides numbers that pandas finds again.
+    # Columns of an array of objects may be numbers.
     return pd.DataFrame(array, columns=columns).infer_objects()
 
 
 def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
-    """The target, and the columns that features are made from, in table order."""
-    target = _checked_target(names, settings)
+    """Return the target and the columns that features are made from, in table order."""
+    target = _choose_target(names, settings)
     for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
         _check_known(option, listing, names)
     used = (set(settings.include) or set(names)) - {target, *settings.exclude}
     return target, [name for name in names if name in used]
 
 
-def _checked_target(names: list[str], settings: TableSettings) -> str:
+def _choose_target(names: list[str], settings: TableSettings) -> str:
     if settings.target is None:
         raise DatasetError(
             f"No target is given. Name the class column with --target. The columns are {format_names(names)}."
@@ -95,15 +122,15 @@ def _checked_target(names: list[str], settings: TableSettings) -> str:
     return settings.target
 
 
-def _check_known(option: str, wanted: Sequence[str], names: list[str]) -> None:
+def _check_known(option: str, requested: Sequence[str], names: list[str]) -> None:
     known = set(names)
-    for name in wanted:
+    for name in requested:
         if name not in known:
             raise DatasetError(f"{option} {name!r}: the table has no such column. {suggestion(name, names)}")
 
 
 def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) -> npt.NDArray[np.int64]:
-    """All rows, or with --impute drop the complete ones."""
+    """Return all rows, or with --impute drop the complete ones."""
     rows = np.arange(len(frame), dtype=np.int64)
     if settings.impute == "drop":
         rows = rows[frame[used].notna().to_numpy().all(axis=1)]
@@ -113,35 +140,35 @@ def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) 
 
 
 def _too_few_rows(left: int, dropped: int) -> str:
-    why = f" after --impute drop left out {dropped:,} with missing cells" if dropped else ""
+    reason = f" after --impute drop left out {dropped:,} with missing cells" if dropped else ""
     remedy = "Use --impute median, or leave out the columns with most missing cells." if dropped else "Give more rows."
-    return f"The table has {format_count(left, 'row')}{why}; at least {MIN_ROWS} are needed to split it. {remedy}"
+    return f"The table has {format_count(left, 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
 
 
 def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
-    """Leave out constant features, and of features with equal content all but the first."""
+    """Drop constant features, and of features with equal content all but the first."""
     constant = (matrix == matrix[:, :1]).all(axis=1)
-    twins = _twins(matrix, np.flatnonzero(~constant))
-    keep = [place for place in range(len(features)) if not constant[place] and place not in twins]
-    notes = _constant_notes([feature.name for feature, leave in zip(features, constant, strict=True) if leave])
-    notes += _twin_notes([(features[place].name, features[first].name) for place, first in twins.items()])
+    duplicates = _find_duplicates(matrix, np.flatnonzero(~constant))
+    keep = [index for index in range(len(features)) if not constant[index] and index not in duplicates]
+    notes = _constant_notes([feature.name for feature, drop in zip(features, constant, strict=True) if drop])
+    notes += _duplicate_notes([(features[index].name, features[first].name) for index, first in duplicates.items()])
     if not keep:
         raise DatasetError(" ".join(["No feature is left.", *notes, "Give a table with columns that vary."]))
-    kept = tuple(features[place] for place in keep)
+    kept = tuple(features[index] for index in keep)
     _check_feature_names(kept)
     return kept, (matrix if len(keep) == len(features) else matrix[keep]), notes
 
 
-def _twins(matrix: Matrix, places: npt.NDArray[np.intp]) -> dict[int, int]:
-    """Each feature whose content came before, with the first that had it."""
+def _find_duplicates(matrix: Matrix, candidates: npt.NDArray[np.intp]) -> dict[int, int]:
+    """Map each feature with the content of an earlier one to the first that has it."""
     first: dict[bytes, int] = {}
-    twins = {}
-    for place in places.tolist():
-        # 128 bits: equal digests are equal contents, and no column is kept twice in memory to be compared.
-        earlier = first.setdefault(blake2b(matrix[place], digest_size=16).digest(), place)
-        if earlier != place:
-            twins[place] = earlier
-    return twins
+    duplicates = {}
+    for index in candidates.tolist():
+        # 128 bits: equal digests mean equal contents, and no column is copied to be compared.
+        earlier = first.setdefault(blake2b(matrix[index], digest_size=16).digest(), index)
+        if earlier != index:
+            duplicates[index] = earlier
+    return duplicates
 
 
 def _check_feature_names(features: tuple[Feature, ...]) -> None:
@@ -163,7 +190,7 @@ def _constant_notes(names: list[str]) -> list[str]:
     return [f"Left out {format_count(len(names), 'constant feature')}: {format_names(names)}."] if names else []
 
 
-def _twin_notes(pairs: list[tuple[str, str]]) -> list[str]:
+def _duplicate_notes(pairs: list[tuple[str, str]]) -> list[str]:
     if not pairs:
         return []
     equal = format_list([f"{name!r} (as {first!r})" for name, first in pairs])
@@ -175,21 +202,21 @@ def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> li
     texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
     notes = []
     if numbers:
-        shown = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
-        notes.append(f"Filled in missing cells by the column's {settings.impute}: {shown}.")
+        cells = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
+        notes.append(f"Filled in missing cells by the column's {settings.impute}: {cells}.")
     if texts:
-        shown = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
-        notes.append(f"Missing cells of text columns belong to no level: {shown}.")
+        cells = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
+        notes.append(f"Missing cells of text columns belong to no level: {cells}.")
     return notes
 
 
 def _row_number_notes(features: tuple[Feature, ...], matrix: Matrix, rows: npt.NDArray[np.int64]) -> list[str]:
-    """Columns that count the table's rows from 0 or 1, dropped rows included."""
+    """Name the columns that number the table's rows from 0 or 1, dropped rows included."""
     steps = rows - rows[0]
     counting = [
         feature.name
         for feature, values in zip(features, matrix, strict=True)
-        # The first comparison settles nearly every column without reading it.
+        # The first comparison decides nearly every column without reading it.
         if feature.kind is FeatureKind.NUMBER
         and values[0] - rows[0] in {0.0, 1.0}
         and np.array_equal(values - values[0], steps)

@@ -1,7 +1,7 @@
-"""Probes: permuted copies of columns, which cannot tell anything of the class; columns in, more columns out.
+"""Probes: permuted copies of columns, which contain no information on the class.
 
-A rule that uses a probe is chance, so that probes show how often chance makes a rule of a feature that tells nothing.
-They stand behind the features of the table and carry a kind of their own; nothing publishes them.
+A rule that uses a probe is due to chance, so that probes show how often chance makes a rule of a useless feature. They
+come after the features of the table and have a kind of their own; they are never published.
 """
 
 from dataclasses import replace
@@ -15,14 +15,14 @@ from maabo_dist.data.columns import Columns, Feature, FeatureKind
 
 
 class _Purpose(IntEnum):
-    """What a stream of draws is for; the search numbers its own from 0."""
+    """The purposes of streams of draws; the search numbers its own from 0."""
 
     WHICH_COLUMNS = 100
     WHICH_ROWS = 101
 
 
 def add_probes(columns: Columns, count: int, seed: int) -> Columns:
-    """The columns and `count` probes: copies of distinct columns, of each one more when all have been copied.
+    """Add `count` probes: copies of distinct columns, and of each one more when all have been copied.
 
     The draws are the project's own, so that any machine derives the same table.
     """
@@ -41,12 +41,12 @@ def add_probes(columns: Columns, count: int, seed: int) -> Columns:
         codes=codes,
         values=np.concatenate([columns.values, *copied]),
         offsets=np.concatenate([columns.offsets, columns.offsets[-1] + np.cumsum(sizes)]).astype(np.int64),
-        features=(*columns.features, *_named(columns, count)),
+        features=(*columns.features, *_probe_features(columns, count)),
     )
 
 
 def remove_probes(columns: Columns) -> Columns:
-    """The columns of the table alone."""
+    """Return the columns without the probes."""
     own = columns.count - int(probe_mask(columns).sum())
     if own == columns.count:
         return columns
@@ -60,17 +60,17 @@ def remove_probes(columns: Columns) -> Columns:
 
 
 def probe_mask(columns: Columns) -> npt.NDArray[np.bool_]:
-    """(D): which features are probes."""
+    """(D): True for probes."""
     return np.array([feature.kind is FeatureKind.PROBE for feature in columns.features], np.bool_)
 
 
 def _permutation(seed: int, number: int, rows: int) -> npt.NDArray[np.int64]:
-    """No two numbers of a stream are equal, so that their order is a permutation, whoever sorts them."""
+    """No two numbers of a stream are equal, so that any sort gives the same permutation."""
     return np.argsort(draws.keys(draws.stream(seed, number, _Purpose.WHICH_ROWS), rows), kind="stable")
 
 
-def _named(columns: Columns, count: int) -> list[Feature]:
-    """Features under names that no column has."""
+def _probe_features(columns: Columns, count: int) -> list[Feature]:
+    """Make features with names that no column has."""
     mark = "\0probe"
     while any(mark in feature.name or mark in feature.column for feature in columns.features):
         mark = f"\0{mark}"

@@ -1,7 +1,7 @@
-"""From a file to a DataFrame: CSV, TSV, Parquet and Feather, by the name's extension.
+"""Read a table from a file: CSV, TSV, Parquet or Feather, by the extension of its name.
 
 Text files are read strictly: a row with a field too many or too few is an error, never a shifted row. Dates in them
-stay text. Whatever goes wrong comes out as a DatasetError that names the file, the place and the remedy.
+stay text. Every failure is a DatasetError that names the file, the position and the remedy.
 """
 
 import csv
@@ -32,17 +32,45 @@ _BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header o
 
 
 def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataFrame:
-    """The table in the file, with at least one row; `na_values` are further texts that mean a missing value."""
+    r"""Read a table with at least one row.
+
+    Parameters
+    ----------
+    path
+        A CSV, TSV, Parquet or Feather file, by its extension; text files may be compressed (`.gz`).
+    na_values
+        More texts that stand for a missing value, such as `?`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table, with the rows numbered from 0.
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read: the message names the file, the position and the remedy.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as directory:
+    ...     path = Path(directory, "pets.csv")
+    ...     _ = path.write_text("name,weight\ncat,4\ndog,?\n")
+    ...     read_table(path, na_values=("?",))["weight"].tolist()
+    [4.0, nan]
+    """
     path = Path(path)
     check_readable(path)
     kind = extension(path)
     if kind in SEPARATORS:
         return _read_delimited(path, find_separator(header_line(path), kind), na_values)
-    return _without_texts(_read_binary(path, kind), na_values)
+    return _mask_texts(_read_binary(path, kind), na_values)
 
 
 def extension(path: Path) -> str:
-    """What the name says that the file is, without `.gz`."""
+    """Return the extension of the name, without `.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes[-1:] == [".gz"] and suffixes[0] in SEPARATORS:
         return suffixes[0]
@@ -54,7 +82,7 @@ def extension(path: Path) -> str:
 
 
 def check_readable(path: Path) -> None:
-    """Meet the operating system's refusals here, once for every format."""
+    """Raise a DatasetError if the file cannot be opened or is empty."""
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
@@ -80,16 +108,16 @@ def _to_frame(path: Path, table: Any) -> pd.DataFrame:
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    nameless = [str(place) for place, name in enumerate(names, start=1) if not name.strip()]
+    nameless = [str(number) for number, name in enumerate(names, start=1) if not name.strip()]
     if nameless:
         raise DatasetError(
             f"{path}: column {format_list(nameless)} of {len(names):,} has no name. Name it in the header, or leave it "
             "out (pandas writes such a column for row numbers unless index=False is given)."
         )
-    twice = [name for name, uses in Counter(names).items() if uses > 1]
-    if twice:
+    duplicates = [name for name, uses in Counter(names).items() if uses > 1]
+    if duplicates:
         raise DatasetError(
-            f"{path}: more than one column is called {format_names(twice)}. Rename or remove the others."
+            f"{path}: more than one column is called {format_names(duplicates)}. Rename or remove the others."
         )
 
 
@@ -97,7 +125,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
     import pyarrow as pa
     from pyarrow import parquet
 
-    with reading(path, "Parquet" if kind in PARQUET else "Feather"):
+    with wrap_read_errors(path, "Parquet" if kind in PARQUET else "Feather"):
         if kind in PARQUET:
             with parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -108,21 +136,21 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
 
 
 @contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
-    """Whatever damage does to a reader comes out as a DatasetError; a lack of memory is none."""
+def wrap_read_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn every error of a reader but a lack of memory into a DatasetError."""
     try:
         yield
     except (DatasetError, MemoryError):
         raise
-    except Exception as error:  # damage in the description of the columns comes out as KeyError, TypeError and others
+    except Exception as error:  # damaged metadata raises KeyError, TypeError and others
         raise DatasetError(
             f"{path} does not read as {what}: {_first_line(error)}. It is damaged, truncated or of another format; "
             "write it again."
         ) from error
 
 
-def _without_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
-    """Make the given texts missing, in columns that can hold text."""
+def _mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
+    """Replace these texts by missing values, in columns that can hold text."""
     if not na_values:
         return frame
     for name, cells in frame.items():
@@ -137,7 +165,7 @@ def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> p
     try:
         table = _parse(path, separator, na_values, {})
         dates = {field.name: pa.string() for field in table.schema if pa.types.is_temporal(field.type)}
-        if dates:  # guessed from their look; what the file says is text
+        if dates:  # guessed from their format; in the file they are text
             table = _parse(path, separator, na_values, dates)
         if not any(pa.types.is_binary(field.type) for field in table.schema):
             return _to_frame(path, table)
@@ -154,7 +182,7 @@ def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[s
     return arrow_csv.read_csv(
         str(path),
         read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
-        # Without newlines_in_values, a quoted line break that meets the end of a block would tear its row apart.
+        # Without newlines_in_values, a quoted line break at the end of a block would split its row.
         parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types=types, null_values=[*MISSING_TEXTS, *na_values], strings_can_be_null=True
@@ -163,7 +191,7 @@ def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[s
 
 
 def header_line(path: Path) -> bytes:
-    """The first line of a text file that is not blank."""
+    """Return the first line of a text file that is not blank."""
     header = next((line for line in _lines(path) if line.strip()), None)
     if header is None:
         raise DatasetError(f"{path} holds blank lines only. Give a file with a header and rows.")
@@ -171,14 +199,14 @@ def header_line(path: Path) -> bytes:
 
 
 def find_separator(header: bytes, kind: str) -> str:
-    """The extension's, or for a CSV file without commas in its header the one that cuts the header into most names."""
+    """Return the separator of the extension; for a CSV header without commas, the most frequent one in it."""
     if kind != ".csv" or b"," in outside_quotes(header):
         return SEPARATORS[kind]
     return max(",;\t|", key=lambda separator: outside_quotes(header).count(separator.encode()))
 
 
 def outside_quotes(line: bytes) -> bytes:
-    """What stands outside quotation marks."""
+    """Return the bytes outside quotation marks."""
     return b"".join(line.split(b'"')[::2])
 
 
@@ -191,11 +219,11 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _explain_text(path: Path, separator: str, reason: str) -> str:
-    """Read the file once more, slowly, for the place that stopped the parser."""
+    """Read the file again, slowly, to find the position where the parser stopped."""
     return (
         _encoding_problem(path)
         or _ragged_row(path, separator)
-        or _lack_of_rows(path)
+        or _missing_rows(path)
         or f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
     )
 
@@ -226,12 +254,12 @@ def _ragged_row(path: Path, separator: str) -> str | None:
                     "Correct the line; a field that holds the separator or a line break needs quotation marks."
                 )
             start = rows.line_num + 1
-    except csv.Error:  # stranger than ragged: the parser's own words have to do
+    except csv.Error:  # not ragged: the parser's own message is used
         return None
     return None
 
 
-def _lack_of_rows(path: Path) -> str | None:
+def _missing_rows(path: Path) -> str | None:
     lines = sum(1 for line in _lines(path) if line.strip())
     return f"{path} has a header and no rows. Give a file with rows." if lines == 1 else None
 

@@ -1,4 +1,4 @@
-"""From the target column to class labels: as they are, cut in two, or cut into quantiles."""
+"""Encode the target column as class labels: as it is, split in two, or split into quantiles."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,12 +27,12 @@ class Target(NamedTuple):
     labels: npt.NDArray[np.int32]
     """Index into `classes`, row by row."""
     classes: tuple[str, ...]
-    shown: str
-    """What is predicted, as shown to people: `survived`, `progression above 152.133`."""
+    text: str
+    """The predicted quantity, as displayed: `survived`, `progression above 152.133`."""
 
 
 def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
-    """The classes that the settings ask for, at least two of which have rows."""
+    """Return the classes that the settings ask for, at least two of which have rows."""
     missing = int(cells.isna().sum())
     if missing:
         raise DatasetError(
@@ -47,16 +47,20 @@ def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
 def _encode(cells: pd.Series, settings: TableSettings) -> Target:
     is_number = holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target.")
     if settings.target_above is not None:
-        return _above(str(cells.name), _quantity(cells, is_number, "--target-above"), settings.target_above)
+        return _split_above(str(cells.name), _check_numeric(cells, is_number, "--target-above"), settings.target_above)
     if settings.target_quantiles is not None:
-        return _quantiles(str(cells.name), _quantity(cells, is_number, "--target-quantiles"), settings.target_quantiles)
+        return _split_quantiles(
+            str(cells.name), _check_numeric(cells, is_number, "--target-quantiles"), settings.target_quantiles
+        )
     if is_number:
-        return _whole_numbers(str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out."))
+        return _encode_whole_numbers(
+            str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out.")
+        )
     coded = levels(cells)
     return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
 
 
-def _quantity(cells: pd.Series, is_number: bool, option: str) -> Numbers:
+def _check_numeric(cells: pd.Series, is_number: bool, option: str) -> Numbers:
     if is_number:
         return finite_numbers(cells, remedy="Correct them or leave their rows out.")
     raise DatasetError(
@@ -65,7 +69,7 @@ def _quantity(cells: pd.Series, is_number: bool, option: str) -> Numbers:
     )
 
 
-def _whole_numbers(name: str, values: Numbers) -> Target:
+def _encode_whole_numbers(name: str, values: Numbers) -> Target:
     distinct, labels = np.unique(values, return_inverse=True)
     if len(distinct) > MAX_NUMERIC_CLASSES or np.any(distinct % 1):
         raise DatasetError(
@@ -75,56 +79,58 @@ def _whole_numbers(name: str, values: Numbers) -> Target:
     return Target(labels.astype(np.int32), tuple(str(int(value)) for value in distinct), name)
 
 
-def _above(name: str, values: Numbers, at: str | float) -> Target:
-    """Class 1 is strictly above the cut, class 0 is not."""
+def _split_above(name: str, values: Numbers, at: str | float) -> Target:
+    """Make class 1 of the values strictly above the threshold, class 0 of the others."""
     edges = np.array([_center(values, at) if isinstance(at, str) else at])
-    (cut,) = _texts_that_hold(edges, values)
-    return Target(_below(edges, values), (f"{name} ≤ {cut}", f"{name} > {cut}"), f"{name} above {cut}")
+    (threshold,) = _format_edges(edges, values)
+    return Target(
+        _count_below(edges, values), (f"{name} ≤ {threshold}", f"{name} > {threshold}"), f"{name} above {threshold}"
+    )
 
 
 def _center(values: Numbers, kind: str) -> float:
     return float(np.mean(values) if kind == "mean" else np.median(values))
 
 
-def _quantiles(name: str, values: Numbers, count: int) -> Target:
+def _split_quantiles(name: str, values: Numbers, count: int) -> Target:
     edges = np.quantile(values, np.arange(1, count) / count)
-    labels = _below(edges, values)
-    found = len(np.unique(labels))
-    if found < count:
+    labels = _count_below(edges, values)
+    present = len(np.unique(labels))
+    if present < count:
         raise DatasetError(
-            f"--target-quantiles {count} gives {found} classes of column '{name}' instead of {count}: too many of its "
-            "values are equal. Give a smaller number, or use --target-above."
+            f"--target-quantiles {count} gives {present} classes of column '{name}' instead of {count}: too many of "
+            "its values are equal. Give a smaller number, or use --target-above."
         )
-    texts = _texts_that_hold(edges, values)
+    texts = _format_edges(edges, values)
     between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(texts))
     classes = (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
     return Target(labels, classes, f"{name} in {count} quantile classes")
 
 
-def _below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
-    """How many edges lie strictly below each value."""
+def _count_below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
+    """Return the number of edges strictly below each value."""
     return np.searchsorted(edges, values, side="left").astype(np.int32)
 
 
-def _texts_that_hold(edges: Numbers, values: Numbers) -> list[str]:
-    """The edges in six digits, or in as many more as it takes for the text to be true of every row."""
-    labels = _below(edges, values)
+def _format_edges(edges: Numbers, values: Numbers) -> list[str]:
+    """Format the edges with six digits, or as many more as it takes for the text to be true of every row."""
+    labels = _count_below(edges, values)
     for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]
-        if np.array_equal(_below(np.array(texts, dtype=np.float64), values), labels):
+        if np.array_equal(_count_below(np.array(texts, dtype=np.float64), values), labels):
             return texts
     return [repr(float(edge)) for edge in edges]
 
 
 def _check_class_count(cells: pd.Series, target: Target) -> None:
-    found = np.unique(target.labels)
-    if len(found) < 2:
+    present = np.unique(target.labels)
+    if len(present) < 2:
         raise DatasetError(
-            f"Target column '{cells.name}' has 1 class ({target.classes[found[0]]!r}); mining needs at least 2."
+            f"Target column '{cells.name}' has 1 class ({target.classes[present[0]]!r}); mining needs at least 2."
         )
-    if len(found) > MAX_CLASSES:
+    if len(present) > MAX_CLASSES:
         raise DatasetError(
-            f"Target column '{cells.name}' has {len(found):,} classes, such as {format_names(target.classes)}; at most "
-            f"{MAX_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or convert "
-            "it to numbers and use --target-above."
+            f"Target column '{cells.name}' has {len(present):,} classes, such as {format_names(target.classes)}; at "
+            f"most {MAX_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or "
+            "convert it to numbers and use --target-above."
         )

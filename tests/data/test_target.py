@@ -25,7 +25,7 @@ def test_text_classes_are_sorted():
     assert target.classes == ("maybe", "no", "yes")
     assert target.labels.tolist() == [1, 2, 0, 1]
     assert target.labels.dtype == np.int32
-    assert target.shown == "y"
+    assert target.text == "y"
 
 
 def test_boolean_classes_are_false_and_true():
@@ -71,7 +71,7 @@ def test_above_the_mean_is_strictly_above():
 
     assert target.labels.tolist() == [0, 0, 0, 1]
     assert target.classes == ("progression ≤ 3", "progression > 3")
-    assert target.shown == "progression above 3"
+    assert target.text == "progression above 3"
 
 
 @pytest.mark.parametrize(("cut", "labels"), [("median", [0, 0, 1, 1]), (3, [0, 0, 0, 1]), (2.5, [0, 0, 1, 1])])
@@ -88,7 +88,7 @@ def test_quantiles_make_classes_of_equal_size_named_by_their_interval():
 
     assert np.bincount(target.labels).tolist() == [3, 3, 3]
     assert target.classes == ("p ≤ 3.66667", "3.66667 < p ≤ 6.33333", "p > 6.33333")
-    assert target.shown == "p in 3 quantile classes"
+    assert target.text == "p in 3 quantile classes"
 
 
 def test_quantile_names_take_as_many_digits_as_make_them_true():
