@@ -38,7 +38,7 @@ class Proxy:
         self.port = 0
         self.seen = Counter()
         """Commands by name that were duplicated or whose reply was lost."""
-        self._target, self._server, self._links = target_port, None, set()
+        self.target, self._server, self._links = target_port, None, set()
         self._delay, self._chance = (0.0, 0.0), random.Random(0)
         self._doubled, self._lost = set(), Counter()
         self._loop = asyncio.new_event_loop()
@@ -47,8 +47,8 @@ class Proxy:
     def open(self):
         self._thread.start()
         self._do(self._listen)
-        self._flowing = asyncio.Event()
-        self._do(self._flowing.set)
+        self.flowing = asyncio.Event()
+        self._do(self.flowing.set)
 
     def close(self):
         self._do(self._leave)
@@ -75,11 +75,11 @@ class Proxy:
 
     def freeze(self):
         """Keep all connections and take new ones, but forward nothing."""
-        self._do(self._flowing.clear)
+        self._do(self.flowing.clear)
 
     def thaw(self):
         """Forward again, and first what has waited."""
-        self._do(self._flowing.set)
+        self._do(self.flowing.set)
 
     def strand(self):
         """Connections that are there stay open and say nothing any more; new ones work. (Half-open, for a client.)"""
@@ -129,12 +129,12 @@ class Proxy:
         self._links.discard(link)
         link.cut()
 
-    async def _hold_back(self):
+    async def hold_back(self):
         if self._delay[1]:
             await asyncio.sleep(self._chance.uniform(*self._delay))
-        await self._flowing.wait()
+        await self.flowing.wait()
 
-    def _fate(self, name):
+    def fate(self, name):
         """What becomes of the replies to a command, one for each time that it is delivered."""
         if self._lost[name] > 0:
             self._lost[name] -= 1
@@ -157,9 +157,9 @@ class _Link:
         self._stranded = asyncio.Event()
 
     async def run(self):
-        await self._owner._flowing.wait()
+        await self._owner.flowing.wait()
         with suppress(OSError, asyncio.IncompleteReadError):
-            server_reader, self._server_writer = await asyncio.open_connection("127.0.0.1", self._owner._target)
+            server_reader, self._server_writer = await asyncio.open_connection("127.0.0.1", self._owner.target)
             ways = [
                 asyncio.create_task(self._forward(self._reader, self._server_writer, self._commands)),
                 asyncio.create_task(self._forward(server_reader, self._writer, self._replies)),
@@ -185,7 +185,7 @@ class _Link:
     async def _forward(self, reader, writer, split):
         rest = b""
         while piece := await reader.read(_PIECE):
-            await self._owner._hold_back()
+            await self._owner.hold_back()
             if self._stranded.is_set():
                 await asyncio.Event().wait()  # for ever
             passed, rest = split(rest + piece)
@@ -202,7 +202,7 @@ class _Link:
         while (end := end_of(data, start)) is not None:
             command, start = data[start:end], end
             name = _name(command)
-            fate = [PASS] if self._in_transaction else self._owner._fate(name)
+            fate = [PASS] if self._in_transaction else self._owner.fate(name)
             self._in_transaction = name == b"MULTI" or (self._in_transaction and name not in (b"EXEC", b"DISCARD"))
             self._awaited.extend(fate)
             passed.append(command * len(fate))

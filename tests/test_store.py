@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 
+import fsspec
 import pytest
 import redis
 
@@ -225,15 +226,19 @@ def test_a_store_that_cannot_be_read_is_not_an_empty_one(tmp_path):
     assert not isinstance(error.value, MissingArtifactError)
 
 
-def test_a_bucket_is_opened_anew_after_a_fork(monkeypatch):
-    store = a_bucket()
-    before = store._files
+def test_a_bucket_is_opened_again_after_a_fork(monkeypatch):
+    store, opened, url_to_fs = a_bucket(), [], fsspec.core.url_to_fs
+    monkeypatch.setattr(
+        "fsspec.core.url_to_fs", lambda *args, **options: opened.append(1) or url_to_fs(*args, **options)
+    )
+    assert list(store.list()) == []
+    assert opened == []
+
     monkeypatch.setattr("os.getpid", lambda: -1)
+    for _ in range(2):
+        assert list(store.list()) == []
 
-    after = store._files
-
-    assert store._process == -1
-    assert type(after) is type(before)
+    assert len(opened) == 1
 
 
 def test_an_unknown_scheme_is_refused():

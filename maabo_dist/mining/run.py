@@ -32,12 +32,12 @@ class SearchRun:
     def __init__(self, study: Study, pool: TreePool | None, screen: Screen | None = None) -> None:
         """Observed trees go into `pool`; None where they are pooled elsewhere and no patience is set."""
         self._study = study
-        self._proposer = SubsetProposer(study.settings, study.plan, screen)
+        self.proposer = SubsetProposer(study.settings, study.plan, screen)
         self._schedule = batch_schedule(study.plan, guided=study.settings.strategy == "maabo")
         self._next = next(self._schedule, None)
         self._waiting: deque[Subsets] = deque()
         self._observed_batches = 0
-        self._pool = pool
+        self.pool = pool
         self.trees = 0
         """Trees observed."""
         self.best_score: float | None = None
@@ -66,7 +66,7 @@ class SearchRun:
         """Return the next batch; None if the oldest batch must be observed first, or there is no more."""
         if self._next is None or self._observed_batches < self._next.needs:
             return None
-        subsets = self._proposer.suggest(self._next.size)
+        subsets = self.proposer.suggest(self._next.size)
         if not len(subsets):
             self.stop(StopReason.EXHAUSTED)
             return None
@@ -79,8 +79,8 @@ class SearchRun:
         if not self._waiting or not np.array_equal(forest.subsets, self._waiting[0]):
             raise SearchError("The trees observed are not those of the oldest batch.")
         scores = forest.best_scores
-        reliable = self._pool.add(forest) if self._pool is not None else 0
-        self._proposer.observe(self._waiting.popleft(), scores)
+        reliable = self.pool.add(forest) if self.pool is not None else 0
+        self.proposer.observe(self._waiting.popleft(), scores)
         self._observed_batches += 1
         self.trees += len(forest)
         self.best_score = max_score(self.best_score, scores)
@@ -93,8 +93,8 @@ class SearchRun:
             self._next, self._reason = None, reason
 
     def _check_patience(self, patience: int, *, new_leaves: bool) -> None:
-        if new_leaves and self._pool is not None:
-            leaves = leaves_without_probes(self._pool.leaves.distinct(), self._study.probe_mask)
+        if new_leaves and self.pool is not None:
+            leaves = leaves_without_probes(self.pool.leaves.distinct(), self._study.probe_mask)
             chosen = select_leaves(leaves, self._study).chosen
             rules = {row.tobytes() for row in leaves.logic[chosen]}
             if not rules <= self._known_rules:

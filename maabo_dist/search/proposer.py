@@ -62,7 +62,7 @@ class SubsetProposer:
         self._settings = settings
         self._plan = plan
         self._space = SubsetSpace(plan.features, plan.sizes)
-        self._proposed = ProposedSubsets(plan.sizes)
+        self.proposed = ProposedSubsets(plan.sizes)
         self._scores = np.empty(0)
         self._pending = np.empty(0, np.bool_)
         self._steps = 0
@@ -72,19 +72,19 @@ class SubsetProposer:
         )
         self._hints = HintSampler(self._space, screen) if screen is not None else None
         guided = settings.strategy == "maabo"
-        self._guide = ScoreGuide(self._space, settings.alpha, settings.h, settings.b) if guided else None
+        self.guide = ScoreGuide(self._space, settings.alpha, settings.h, settings.b) if guided else None
 
     @property
     def observed(self) -> int:
         """How many suggested subsets have been answered, failed ones included."""
-        return len(self._proposed) - int(self._pending.sum())
+        return len(self.proposed) - int(self._pending.sum())
 
     def suggest(self, count: int) -> Subsets:
         """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
-        start = len(self._proposed)
+        start = len(self.proposed)
         self._propose(count)
         self._steps += 1
-        return self._proposed.rows[start:].copy()
+        return self.proposed.rows[start:].copy()
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
         """The scores of pending subsets. NaN marks one whose evaluation failed: verified, but neither high nor low."""
@@ -92,19 +92,19 @@ class SubsetProposer:
             raise SearchError(
                 f"Subsets of {self._plan.subset_size} features were suggested, not of shape {subsets.shape}."
             )
-        positions = self._proposed.positions(subsets)
+        positions = self.proposed.positions(subsets)
         if (positions < 0).any() or not self._pending[positions].all() or len(np.unique(positions)) < len(positions):
             raise SearchError("A score was observed for a subset that is not pending.")
         self._pending[positions] = False
         self._scores[positions] = scores
-        if self._guide is not None:
-            self._guide.learn(self._proposed, positions, scores)
+        if self.guide is not None:
+            self.guide.learn(self.proposed, positions, scores)
 
     def state(self) -> ProposerState:
         """A copy of what there is to save."""
-        count = len(self._proposed)
+        count = len(self.proposed)
         return ProposerState(
-            self._proposed.rows.copy(), self._scores[:count].copy(), self._pending[:count].copy(), self._steps
+            self.proposed.rows.copy(), self._scores[:count].copy(), self._pending[:count].copy(), self._steps
         )
 
     @classmethod
@@ -121,43 +121,43 @@ class SubsetProposer:
 
     def _append(self, subsets: Subsets) -> None:
         """List the subsets as under way."""
-        start, stop = len(self._proposed), len(self._proposed) + len(subsets)
-        self._proposed.add(subsets)
+        start, stop = len(self.proposed), len(self.proposed) + len(subsets)
+        self.proposed.add(subsets)
         if stop > len(self._scores):
             room = max(stop, 2 * len(self._scores))
             self._scores = np.concatenate([self._scores, np.empty(room - len(self._scores))])
             self._pending = np.concatenate([self._pending, np.zeros(room - len(self._pending), np.bool_)])
         self._scores[start:stop], self._pending[start:stop] = np.nan, True
-        if self._guide is not None:
-            self._guide.expect(self._proposed, np.arange(start, stop))
+        if self.guide is not None:
+            self.guide.expect(self.proposed, np.arange(start, stop))
 
     def _propose(self, count: int) -> None:
-        start = len(self._proposed)
+        start = len(self.proposed)
         if self._settings.strategy == "single":
-            self._append(np.arange(self._plan.features, dtype=np.int32)[None][len(self._proposed) :])
+            self._append(np.arange(self._plan.features, dtype=np.int32)[None][len(self.proposed) :])
         elif self._settings.strategy == "exhaustive":
-            self._append(self._space.block(len(self._proposed), count))
-        elif self._guide is None or len(self._proposed) < self._plan.initial or not len(self._guide):
+            self._append(self._space.block(len(self.proposed), count))
+        elif self.guide is None or len(self.proposed) < self._plan.initial or not len(self.guide):
             self._append(self._seeds(count))
-            self._append(self._random(count - len(self._proposed) + start))
+            self._append(self._random(count - len(self.proposed) + start))
         else:
-            self._propose_promising(self._guide, count)
+            self._propose_promising(self.guide, count)
 
     def _seeds(self, count: int) -> Subsets:
         """Initial subsets that the screens choose."""
         wanted = round(self._settings.seeded * count)
         if self._hints is None or not wanted:
             return np.empty((0, self._plan.subset_size), np.int32)
-        before = int(self._settings.seeded * len(self._proposed))  # the others were by chance
+        before = int(self._settings.seeded * len(self.proposed))  # the others were by chance
         return self._fresh(self._hints.seeds(4 * wanted, before, self._stream(Purpose.SEEDS)))[:wanted]
 
     def _fresh(self, subsets: Subsets) -> Subsets:
         """Those that were not proposed, each once, in order."""
-        return distinct(subsets[~self._proposed.contains(subsets)])
+        return distinct(subsets[~self.proposed.contains(subsets)])
 
     def _random(self, count: int) -> Subsets:
         order = np.arange(self._plan.features, dtype=np.int32)
-        return np.concatenate(list(self._anywhere.blocks(count, order, self._proposed, self._stream(Purpose.SUBSETS))))
+        return np.concatenate(list(self._anywhere.blocks(count, order, self.proposed, self._stream(Purpose.SUBSETS))))
 
     def _propose_promising(self, guide: ScoreGuide, count: int) -> None:
         """The candidates of greatest acquisition in H; what the restricted space lacks comes from the whole one."""
@@ -167,14 +167,14 @@ class SubsetProposer:
         stream = self._stream(Purpose.CANDIDATES)
         hinted = self._hinted(guide, wanted) if self._hints is not None and wanted is not None else []
         drawn = None if wanted is None else max(1, wanted - sum(map(len, hinted)))
-        near_top = self._near_top.blocks(drawn, self._feature_order(guide), self._proposed, stream)
+        near_top = self._near_top.blocks(drawn, self._feature_order(guide), self.proposed, stream)
         if hinted:
             near_top = iter([self._fresh(np.concatenate([*hinted, *near_top]))])
         chosen = self._best(guide, near_top, count)
         self._append(chosen)
         if len(chosen) < count and self._near_top is not self._anywhere:
             order = np.arange(self._plan.features, dtype=np.int32)
-            anywhere = self._anywhere.blocks(wanted, order, self._proposed, stream)
+            anywhere = self._anywhere.blocks(wanted, order, self.proposed, stream)
             self._append(self._best(guide, anywhere, count - len(chosen)))
 
     def _hinted(self, guide: ScoreGuide, wanted: int) -> list[Subsets]:
@@ -182,7 +182,7 @@ class SubsetProposer:
         hints, settings = self._hints, self._settings
         if hints is None:
             return []
-        high = guide.high(self._proposed)
+        high = guide.high(self.proposed)
         near = hints.neighbours(high, round(settings.neighbours * wanted), self._stream(Purpose.NEIGHBOURS))
         return [near, hints.completions(round(settings.completions * wanted), self._stream(Purpose.COMPLETIONS))]
 
@@ -192,7 +192,7 @@ class SubsetProposer:
         stream = self._stream(Purpose.TIES)
         for number, block in enumerate(blocks):
             kept = np.concatenate([kept, block])
-            values = np.concatenate([values, guide.acquisition(self._proposed, block)])
+            values = np.concatenate([values, guide.acquisition(self.proposed, block)])
             keys = np.concatenate([keys, draws.keys(draws.stream(stream, number, 0), len(block))])
             best = _first(values, keys, count)
             kept, values, keys = kept[best], values[best], keys[best]
@@ -203,7 +203,7 @@ class SubsetProposer:
         if self._near_top is self._anywhere:
             return np.arange(self._plan.features, dtype=np.int32)
         ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
-        return np.lexsort([ties, -guide.high_frequencies(self._proposed)]).astype(np.int32)
+        return np.lexsort([ties, -guide.high_frequencies(self.proposed)]).astype(np.int32)
 
     def _stream(self, purpose: Purpose) -> int:
         return draws.stream(self._settings.seed, self._steps, purpose)

@@ -122,7 +122,7 @@ def test_prometheus_evaluates_every_query_and_panels_have_data(prometheus):
     results = {where: query_prometheus(prometheus, query) for where, query in queries().items()}
 
     empty = {where for where, found in results.items() if where.startswith("panel") and not found}
-    assert empty <= {"panel Refused for quotas and load A"}  # nobody was refused
+    assert empty <= {"panel Refused because of quotas or load A"}  # nobody was refused
     assert {where: found for where, found in results.items() if where.startswith("alert") and found} == {}
     rules = httpx.get(f"{prometheus}/api/v1/rules").json()["data"]["groups"]
     assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}

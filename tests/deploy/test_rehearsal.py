@@ -1,4 +1,4 @@
-"""The image's steps, and the services of the compose file in it: a build and a job, some five minutes."""
+"""Builds the image and runs the compose file in namespaces; takes about five minutes."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ NEEDED = ("unshare", "nsenter", "setpriv", "ip")
 @pytest.mark.soak
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or not all(map(shutil.which, NEEDED)),
-    reason="a rehearsal mounts file systems: it needs Linux, root and util-linux",
+    reason="mounts file systems, which needs Linux, root and util-linux",
 )
 @pytest.mark.skipif(postgres_programs() is None, reason="PostgreSQL is not installed; it is the ledger")
 def test_the_rehearsed_image_mines_what_one_process_mines_and_shows_no_secret():
@@ -24,4 +24,4 @@ def test_the_rehearsed_image_mines_what_one_process_mines_and_shows_no_secret():
     )
 
     assert done.returncode == 0, done.stderr[-6000:]
-    assert "every role ended by itself at SIGTERM" in done.stderr
+    assert "every role stopped on SIGTERM" in done.stderr

@@ -1,8 +1,8 @@
-"""`python -m tests.rehearsal [DIRECTORY]`: build the image's file system, run every role in it, mine a table, compare.
+"""`python -m tests.rehearsal [DIRECTORY]`: build the image's file system, run every role in it, and mine a table.
 
-A directory that is given is kept, and what was built in it is taken the next time.
+A given directory is kept, and the next run reuses what was built in it.
 
-Exit codes: 0 all is as it should be, 1 something is not, 2 it cannot be rehearsed here.
+Exit codes: 0 success, 1 a check failed, 2 this machine cannot run it.
 """
 
 import ctypes
@@ -15,18 +15,18 @@ from tempfile import mkdtemp
 
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.dockerfile import parse
-from tests.rehearsal.play import play
 from tests.rehearsal.rootfs import RootFs, build
+from tests.rehearsal.scenario import run_scenario
 
-TOP = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 _INSIDE = "MAABO_REHEARSAL"
 _CLONE_NEWNET = 0x40000000
 
 
 def main() -> int:
-    """In two rounds: this one enters namespaces, in which the other one works."""
+    """Start this program again in new namespaces, and run the scenario there."""
     if sys.platform != "linux" or os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "setpriv"))):
-        _say("A rehearsal mounts file systems: it needs Linux, root and util-linux's unshare, nsenter and setpriv.")
+        _print("This mounts file systems: it needs Linux, root and util-linux's unshare, nsenter and setpriv.")
         return 2
     if _INSIDE in os.environ:
         return _rehearse(Path(os.environ.pop(_INSIDE)))
@@ -44,19 +44,19 @@ def main() -> int:
 
 
 def _rehearse(work: Path) -> int:
-    _say("building, step by step…")
-    image = build(parse((TOP / "deploy/image/Dockerfile").read_text()), TOP, work, _say)
+    _print("building, step by step…")
+    image = build(parse((ROOT / "deploy/image/Dockerfile").read_text()), ROOT, work, _print)
     base = RootFs(work / "base")
     shutil.rmtree(work / "volumes", ignore_errors=True)
-    # From here on, nothing but loopback: what listens is seen by nobody.
+    # Only loopback from here on, so that no server can be reached from outside.
     _leave_network()
-    cluster = Cluster(TOP, work, image, base)
+    cluster = Cluster(ROOT, work, image, base)
     try:
-        play(cluster, _say)
+        run_scenario(cluster, _print)
     except (AssertionError, TimeoutError) as error:
         for name, container in cluster.running.items():
-            _say(f"--- {name}\n{container.log()[-3000:]}")
-        _say(f"failed: {error}")
+            _print(f"--- {name}\n{container.log()[-3000:]}")
+        _print(f"failed: {error}")
         return 1
     finally:
         cluster.close()
@@ -64,13 +64,13 @@ def _rehearse(work: Path) -> int:
 
 
 def _leave_network() -> None:
-    """For this process and all that it starts. Python has a function for it from 3.12 on."""
+    """Give this process and its children an empty network. Python has a function for this from 3.12 on."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 

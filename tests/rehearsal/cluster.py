@@ -1,4 +1,4 @@
-"""The services of the compose file as containers, on volumes in a directory."""
+"""The services of the compose file as containers, with volumes in a directory."""
 
 import shutil
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy.local.plan import redis_binary
 from tests.rehearsal import compose
-from tests.rehearsal.container import Blueprint, Container
+from tests.rehearsal.container import Container, ContainerSpec
 from tests.rehearsal.dockerfile import Stage
 from tests.rehearsal.rootfs import RootFs
 
@@ -23,41 +23,41 @@ exec $bin/postgres -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_dir
 
 
 class Cluster:
-    """Starts services by their names. `given` is the operator's .env."""
+    """Starts services by name."""
 
-    def __init__(self, top: Path, work: Path, image: tuple[RootFs, Stage], base: RootFs) -> None:
-        self._top, self._work, self._base = top, work, base
+    def __init__(self, root: Path, work: Path, image: tuple[RootFs, Stage], base: RootFs) -> None:
+        self._root, self._work, self._base = root, work, base
         self._image, self._stage = image
         self.running: dict[str, Container] = {}
-        for name in ("passwd", "group"):  # the base images have this user
+        for name in ("passwd", "group"):  # the images of Redis and PostgreSQL have this user
             with (base.folder / "etc" / name).open("a") as file:
                 file.write(
                     f"database:x:{DATABASE}:\n" if name == "group" else f"database:x:{DATABASE}:{DATABASE}::/:/bin/sh\n"
                 )
 
     @property
-    def probe(self) -> list[str]:
+    def health_check(self) -> list[str]:
         """The image's health check."""
         step = self._stage.last("HEALTHCHECK")
         return (step.exec_form if step else None) or []
 
     def start(
-        self, service: str, given: Mapping[str, str] | None = None, command: list[str] | None = None
+        self, service: str, variables: Mapping[str, str] | None = None, command: list[str] | None = None
     ) -> Container:
-        """As the compose file says, or with another command."""
-        given = given or {}
-        document = compose.load(self._top / "docker-compose.yml", given)
-        wanted = compose.service(document, service, given)
-        of_image = document["services"][service]["image"].startswith("maabo-dist")
-        make = self._role if of_image else self._server
+        """Start a service of the compose file; `variables` are those of the .env file."""
+        variables = variables or {}
+        document = compose.load(self._root / "docker-compose.yml", variables)
+        definition = compose.service(document, service, variables)
+        own_image = document["services"][service]["image"].startswith("maabo-dist")
+        make = self._role if own_image else self._server
         number = sum(name.startswith(service) for name in self.running) + 1
-        blueprint = make(wanted, self._mounts(document, wanted), f"{service}{number}", command)
-        started = Container(blueprint, self._work / f"{blueprint.name}.log")
-        self.running[blueprint.name] = started
-        return started
+        spec = make(definition, self._mounts(document, definition), f"{service}{number}", command)
+        container = Container(spec, self._work / f"{spec.name}.log")
+        self.running[spec.name] = container
+        return container
 
     def volume(self, name: str) -> Path:
-        """Where a volume is: made with the owner of the directory that it is mounted on, as engines do."""
+        """Return the directory of a volume; a new one gets the owner of the directory that it is mounted on."""
         folder = self._work / "volumes" / name
         if not folder.exists():
             folder.mkdir(parents=True)
@@ -67,63 +67,63 @@ class Cluster:
         return folder
 
     def healthy(self, name: str) -> bool:
-        """Whether the image's own check ends with 0."""
-        return self.running[name].call(*self.probe).returncode == 0
+        """True if the health check of the image exits with 0."""
+        return self.running[name].call(*self.health_check).returncode == 0
 
     def close(self) -> None:
-        """End all."""
+        """Kill all containers."""
         for container in self.running.values():
             container.kill()
 
-    def _mounts(self, document: Mapping[str, Any], wanted: compose.Service) -> dict[str, tuple[Path, bool]]:
-        found = {
-            place: (self._top / source if source.startswith("./") else self.volume(source), read_only)
-            for place, (source, read_only) in wanted.mounts.items()
+    def _mounts(self, document: Mapping[str, Any], definition: compose.Service) -> dict[str, tuple[Path, bool]]:
+        mounts = {
+            path: (self._root / source if source.startswith("./") else self.volume(source), read_only)
+            for path, (source, read_only) in definition.mounts.items()
         }
-        files = {name: Path(document["secrets"][name]["file"]) for name in wanted.secrets}
-        return found | {f"/run/secrets/{name}": (path, True) for name, path in files.items()}
+        files = {name: Path(document["secrets"][name]["file"]) for name in definition.secrets}
+        return mounts | {f"/run/secrets/{name}": (path, True) for name, path in files.items()}
 
     def _role(
-        self, wanted: compose.Service, mounts: dict[str, tuple[Path, bool]], name: str, command: list[str] | None
-    ) -> Blueprint:
+        self, definition: compose.Service, mounts: dict[str, tuple[Path, bool]], name: str, command: list[str] | None
+    ) -> ContainerSpec:
         entry = self._stage.last("ENTRYPOINT")
-        words = [*((entry.exec_form if entry else None) or []), *(command or wanted.command)]
-        return Blueprint(
+        words = [*((entry.exec_form if entry else None) or []), *(command or definition.command)]
+        return ContainerSpec(
             name,
             self._image.folder,
             words,
-            self._image.environment | wanted.environment,
+            self._image.environment | definition.environment,
             self._image.directory,
-            wanted.user or self._image.user,
-            wanted.groups,
-            wanted.capabilities,
+            definition.user or self._image.user,
+            definition.groups,
+            definition.capabilities,
             mounts,
         )
 
     def _server(
-        self, wanted: compose.Service, mounts: dict[str, tuple[Path, bool]], name: str, _: list[str] | None
-    ) -> Blueprint:
-        """Redis and PostgreSQL are this machine's, with the command, the files and the user of the service."""
-        command = wanted.command or ["sh", "-c", _POSTGRES]
-        if wanted.name == "redis":
+        self, definition: compose.Service, mounts: dict[str, tuple[Path, bool]], name: str, _: list[str] | None
+    ) -> ContainerSpec:
+        """Use this machine's Redis and PostgreSQL, with the command, the files and the user of the service."""
+        command = definition.command or ["sh", "-c", _POSTGRES]
+        if definition.name == "redis":
             mounts = mounts | {"/opt/redis-server": (Path(redis_binary()), True)}
-            command = ["/opt/redis-server", *wanted.command[1:]]
-        environment = {"PATH": self._base.environment["PATH"]} | wanted.environment
-        scratch = ("/tmp", "/dev/shm", "/run/postgresql")
-        return Blueprint(
+            command = ["/opt/redis-server", *definition.command[1:]]
+        environment = {"PATH": self._base.environment["PATH"]} | definition.environment
+        tmpfs = ("/tmp", "/dev/shm", "/run/postgresql")
+        return ContainerSpec(
             name,
             self._base.folder,
             command,
             environment,
-            user=wanted.user or "0:0",
-            groups=wanted.groups,
+            user=definition.user or "0:0",
+            groups=definition.groups,
             mounts=mounts,
-            scratch=scratch,
+            tmpfs=tmpfs,
         )
 
 
 def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Until it is so; else an error that names it."""
+    """Wait until the condition holds, or raise an error that names it."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

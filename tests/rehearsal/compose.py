@@ -1,4 +1,4 @@
-"""A compose file as values: variables filled in as Compose does, services with what is needed to run them."""
+"""A compose file as values, with variables substituted as Compose does."""
 
 import re
 from collections.abc import Mapping
@@ -19,50 +19,50 @@ class Service:
     command: list[str]
     environment: dict[str, str]
     mounts: dict[str, tuple[str, bool]]
-    """By place in the container: the volume or file, and whether it is read-only."""
+    """By path in the container: the volume or file, and True if it is read-only."""
     secrets: list[str]
     user: str | None
     groups: list[str]
     capabilities: list[str]
-    """Those that were given back after all were dropped."""
+    """Capabilities that are added after all were dropped."""
 
 
 def load(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The document, filled in."""
-    document: dict[str, Any] = yaml.safe_load(fill_in(path.read_text(), environment))
+    """Return the document with its variables substituted."""
+    document: dict[str, Any] = yaml.safe_load(substitute(path.read_text(), environment))
     return document
 
 
-def fill_in(text: str, environment: Mapping[str, str]) -> str:
+def substitute(text: str, environment: Mapping[str, str]) -> str:
     """Replace `${NAME}` and `${NAME:-default}`; `$$` is a dollar sign."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[0] == "$$":
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
             return "$"
-        return environment.get(found["name"]) or found["default"] or ""
+        return environment.get(match["name"]) or match["default"] or ""
 
     return _VARIABLE.sub(value, text)
 
 
 def service(document: Mapping[str, Any], name: str, environment: Mapping[str, str]) -> Service:
-    """The service of this name."""
-    found = document["services"][name]
+    """Return the service with this name."""
+    entry = document["services"][name]
     variables = {
         key: environment.get(key) if value is None else str(value)
-        for key, value in found.get("environment", {}).items()
+        for key, value in entry.get("environment", {}).items()
     }
     return Service(
         name,
-        [str(word) for word in found.get("command", [])],
+        [str(word) for word in entry.get("command", [])],
         {key: value for key, value in variables.items() if value is not None},
-        dict(_mount(text) for text in found.get("volumes", [])),
-        found.get("secrets", []),
-        found.get("user"),
-        found.get("group_add", []),
-        found.get("cap_add", []),
+        dict(_mount(text) for text in entry.get("volumes", [])),
+        entry.get("secrets", []),
+        entry.get("user"),
+        entry.get("group_add", []),
+        entry.get("cap_add", []),
     )
 
 
 def _mount(text: str) -> tuple[str, tuple[str, bool]]:
-    source, place, *mode = text.split(":")
-    return place, (source, mode == ["ro"])
+    source, path, *mode = text.split(":")
+    return path, (source, mode == ["ro"])

@@ -1,4 +1,4 @@
-"""What of a directory is sent to the builder: `.dockerignore` applied as Docker does."""
+"""The files that are sent to the image builder: applies `.dockerignore` as Docker does."""
 
 import re
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from pathlib import Path, PurePosixPath
 
 
 def sent_files(root: Path) -> list[str]:
-    """Paths of all files that are sent, relative to the root."""
+    """Return the paths of all files that are sent, relative to the root."""
     rules = read_rules((root / ".dockerignore").read_text())
     return sorted(path for path in _files(root, rules) if not ignored(path, rules))
 
 
 def read_rules(text: str) -> list[tuple[re.Pattern[str], bool]]:
-    """Patterns in order, each with whether it takes away."""
+    """Return the patterns in order, each with True if it excludes."""
     lines = [line.strip() for line in text.splitlines()]
     return [
         (_pattern(line.removeprefix("!").strip("/")), not line.startswith("!"))
@@ -22,13 +22,13 @@ def read_rules(text: str) -> list[tuple[re.Pattern[str], bool]]:
 
 
 def ignored(path: str, rules: list[tuple[re.Pattern[str], bool]]) -> bool:
-    """The last pattern that fits the path or a directory above it decides."""
+    """True if the last pattern that matches the path or one of its directories excludes it."""
     names = [path, *(str(parent) for parent in PurePosixPath(path).parents)][:-1]
-    decided = False
-    for pattern, takes_away in rules:
+    excluded = False
+    for pattern, excludes in rules:
         if any(pattern.fullmatch(name) for name in names):
-            decided = takes_away
-    return decided
+            excluded = excludes
+    return excluded
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -38,15 +38,15 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _files(root: Path, rules: list[tuple[re.Pattern[str], bool]], below: str = "") -> Iterator[str]:
-    """All files, but for directories of the top of which nothing can be taken: an environment has 10⁵ files."""
+    """Yield all files; skip top-level directories that are excluded completely, such as a .venv with 10⁵ files."""
     for entry in sorted((root / below).iterdir()):
         name = f"{below}{entry.name}"
         if entry.is_symlink() or entry.is_file():
             yield name
-        elif entry.is_dir() and (below or _may_hold(name, rules)):
+        elif entry.is_dir() and (below or _may_contain(name, rules)):
             yield from _files(root, rules, f"{name}/")
 
 
-def _may_hold(name: str, rules: list[tuple[re.Pattern[str], bool]]) -> bool:
-    kept = (pattern.pattern.replace("\\", "") for pattern, takes_away in rules if not takes_away)
-    return any(text == name or text.startswith((f"{name}/", "(", ".", "[")) for text in kept)
+def _may_contain(name: str, rules: list[tuple[re.Pattern[str], bool]]) -> bool:
+    included = (pattern.pattern.replace("\\", "") for pattern, excludes in rules if not excludes)
+    return any(text == name or text.startswith((f"{name}/", "(", ".", "[")) for text in included)

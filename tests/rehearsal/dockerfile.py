@@ -1,4 +1,4 @@
-"""A Dockerfile as values: text in, stages out. What it does not know, it refuses."""
+"""Parses a Dockerfile into stages. Unknown instructions are an error."""
 
 import json
 import re
@@ -16,43 +16,43 @@ class Step:
 
     word: str
     text: str
-    """All after the word, on one line."""
+    """Everything after the instruction word, on one line."""
     line: int
 
     @property
     def exec_form(self) -> list[str] | None:
-        """The words of a JSON array at the end, as `CMD ["a", "b"]` has it; None in shell form."""
-        found = re.search(r"\[.*\]$", self.text)
-        if found is None:
+        """The words of a JSON array at the end, as in `CMD ["a", "b"]`; None in shell form."""
+        match = re.search(r"\[.*\]$", self.text)
+        if match is None:
             return None
-        words: Any = json.loads(found[0])
+        words: Any = json.loads(match[0])
         return [str(word) for word in words]
 
     @property
     def pairs(self) -> dict[str, str]:
-        """Of ENV and LABEL: names and values, without quotes."""
+        """Names and values of ENV and LABEL, without quotes."""
         return {name: value.strip('"') for name, value in re.findall(r'([\w.]+)=("[^"]*"|\S*)', self.text)}
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What follows a FROM."""
+    """One stage: FROM and the steps after it."""
 
     base: str
     name: str | None
     steps: list[Step] = field(default_factory=list)
 
     def last(self, word: str) -> Step | None:
-        """The one that counts of those that override each other."""
+        """Return the last step with this instruction, which overrides earlier ones."""
         return next((step for step in reversed(self.steps) if step.word == word), None)
 
 
 def parse(text: str) -> list[Stage]:
-    """The stages in order; the last one is the image."""
+    """Return the stages in order; the last one is the image."""
     stages: list[Stage] = []
     for step in _steps(text):
         if step.word not in KNOWN or "<<" in step.text:
-            raise ValueError(f"Line {step.line}: {step.word} {step.text!r} is not understood here.")
+            raise ValueError(f"Line {step.line}: {step.word} {step.text!r} is not supported.")
         if step.word == "FROM":
             base, *rest = step.text.split()
             stages.append(Stage(base, rest[1] if rest else None))
@@ -62,7 +62,7 @@ def parse(text: str) -> list[Stage]:
 
 
 def _steps(text: str) -> list[Step]:
-    found: list[Step] = []
+    steps: list[Step] = []
     whole, start = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
@@ -72,6 +72,6 @@ def _steps(text: str) -> list[Step]:
         whole += bare.removesuffix("\\").rstrip() + " "
         if not bare.endswith("\\"):
             word, _, rest = whole.strip().partition(" ")
-            found.append(Step(word.upper(), rest.strip(), start))
+            steps.append(Step(word.upper(), rest.strip(), start))
             whole = ""
-    return found
+    return steps

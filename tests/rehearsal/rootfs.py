@@ -1,6 +1,6 @@
-"""The steps of a Dockerfile, done in directories: for each stage a root file system on this machine's programs.
+"""Executes the steps of a Dockerfile in directories: each stage is a root file system with this machine's programs.
 
-Mounts are made in a namespace of this process's own (see `__main__`): they are gone with it, and nobody else sees them.
+Mounts are made in the mount namespace of this process (see `__main__`), so they disappear with it.
 """
 
 import os
@@ -26,7 +26,7 @@ _OWN = re.compile(r"PIP_(?!CONSTRAINT)|SSL_CERT_|(https?|no)_proxy$", re.IGNOREC
 
 
 def mount(*arguments: str | Path) -> None:
-    """Call mount."""
+    """Run mount."""
     subprocess.run(["mount", *map(str, arguments)], check=True)
 
 
@@ -37,14 +37,14 @@ class RootFs:
         self.folder = folder
         self.environment = {"PATH": _BASE_PATH}
         self.directory, self.user = "/", "0:0"
-        self._lay_base()
+        self._create_base()
 
     def path(self, inside: str) -> Path:
-        """Of something in it, relative names from its directory."""
+        """Return the outside path of a path inside, relative to the working directory."""
         return self.folder / os.path.normpath(f"{self.directory}/{inside}" if inside[:1] != "/" else inside)[1:]
 
     def run(self, command: str) -> None:
-        """As RUN does, with what this machine's pip needs to find packages."""
+        """Execute a RUN step, with the settings that this machine's pip needs."""
         own = {name: value for name, value in os.environ.items() if _OWN.match(name)}
         subprocess.run(
             ["chroot", self.folder, "/bin/sh", "-ec", f"cd {shlex.quote(self.directory)}; {command}"],
@@ -53,8 +53,8 @@ class RootFs:
             check=True,
         )
 
-    def _lay_base(self) -> None:
-        """In place of the base image: this machine's /usr, its Python as /usr/local, and a small /etc."""
+    def _create_base(self) -> None:
+        """Create a substitute for the base image: this machine's /usr, its Python as /usr/local, and a small /etc."""
         for place in _PLACES:
             (self.folder / place).mkdir(parents=True, exist_ok=True)
         (self.folder / "tmp").chmod(0o1777)
@@ -62,10 +62,10 @@ class RootFs:
             if not (self.folder / name).is_symlink():
                 (self.folder / name).symlink_to(f"usr/{name}")
         if not (self.folder / "etc/passwd").exists():
-            self._lay_etc()
+            self._create_etc()
         self._mount_base()
 
-    def _lay_etc(self) -> None:
+    def _create_etc(self) -> None:
         for name in _ETC:
             subprocess.run(["cp", "-aL", f"/etc/{name}", self.folder / "etc"], check=False, stderr=subprocess.DEVNULL)
         with (self.folder / "etc/hosts").open("a") as hosts:
@@ -75,9 +75,9 @@ class RootFs:
         mount("-t", "proc", "proc", self.folder / "proc")
         _bind("/usr", self.folder / "usr")
         _bind(sys.base_prefix, self.folder / "usr/local")
-        own_place = self.folder / sys.base_prefix[1:]  # a Python looks for its library where it was installed
-        own_place.mkdir(parents=True, exist_ok=True)
-        _bind(sys.base_prefix, own_place)
+        python_home = self.folder / sys.base_prefix[1:]  # Python expects its library where it was installed
+        python_home.mkdir(parents=True, exist_ok=True)
+        _bind(sys.base_prefix, python_home)
         for name in _NODES:
             (self.folder / "dev" / name).touch()
             mount("--bind", f"/dev/{name}", self.folder / "dev" / name)
@@ -87,8 +87,8 @@ class RootFs:
             _bind(pip, self.folder / "root/.config/pip")
 
 
-def build(stages: list[Stage], context: Path, work: Path, say: Callable[[str], object]) -> tuple[RootFs, Stage]:
-    """Do all steps; the file system of the last stage, and the stage. Where that was done before, it is kept."""
+def build(stages: list[Stage], context: Path, work: Path, report: Callable[[str], object]) -> tuple[RootFs, Stage]:
+    """Execute all steps that were not executed before; return the last stage and its file system."""
     sent, mark = sent_files(context), work / "built"
     done = mark.exists()
     built: dict[str, RootFs] = {}
@@ -98,19 +98,19 @@ def build(stages: list[Stage], context: Path, work: Path, say: Callable[[str], o
         for step in stage.steps:
             if done and step.word in {"RUN", "COPY"}:
                 continue
-            say(f"  {step.line:3} {step.word} {step.text[:100]}")
-            _do(step, root, context, sent, built)
+            report(f"  {step.line:3} {step.word} {step.text[:100]}")
+            _execute(step, root, context, sent, built)
         built[stage.name or str(number)] = root
     mark.touch()
     return root, stage
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
-    """`$NAME` in a value."""
+    """Substitute `$NAME` in a value."""
     return re.sub(r"\$\{?(\w+)\}?", lambda found: environment.get(found[1], ""), text)
 
 
-def _do(step: Step, root: RootFs, context: Path, sent: list[str], built: Mapping[str, RootFs]) -> None:
+def _execute(step: Step, root: RootFs, context: Path, sent: list[str], built: Mapping[str, RootFs]) -> None:
     match step.word:
         case "RUN":
             root.run(step.text)
@@ -135,7 +135,7 @@ def _copy(step: Step, root: RootFs, context: Path, sent: list[str], built: Mappi
             continue
         names = [name for name in sent if name == source or name.startswith(f"{source}/")]
         if not names:
-            raise FileNotFoundError(f"Line {step.line}: {source} is not in what is sent to the builder.")
+            raise FileNotFoundError(f"Line {step.line}: {source} is not sent to the builder.")
         for name in names:
             inside = name.removeprefix(source).lstrip("/")
             whole = target / inside if inside else target / Path(name).name if place.endswith("/") else target
@@ -146,7 +146,7 @@ def _copy(step: Step, root: RootFs, context: Path, sent: list[str], built: Mappi
 def _check_base(stage: Stage) -> None:
     version = re.fullmatch(r"python:(\d+\.\d+)\.\d+-slim-\w+", stage.base)
     if version is None or version[1] != "{}.{}".format(*sys.version_info):
-        raise ValueError(f"{stage.base} cannot be rehearsed with Python {sys.version.split()[0]}.")
+        raise ValueError(f"{stage.base} cannot be replaced by Python {sys.version.split()[0]}.")
 
 
 def _bind(source: str | Path, place: Path) -> None:

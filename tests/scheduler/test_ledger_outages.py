@@ -82,7 +82,7 @@ def test_a_socket_that_breaks_is_a_failure_of_the_ledger(ledger):
 
 def test_a_server_whose_host_falls_silent_is_given_up_and_gives_up_who_falls_silent(postgres_url):
     with opened(postgres_url) as ledger, ledger.database.read() as connection:
-        sock = connection.connection.dbapi_connection._usock
+        sock = connection.connection.dbapi_connection._usock  # noqa: SLF001 - pg8000 has no public way to its socket
         waits = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar()
 
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == NETWORK_TIMEOUT * 1000

@@ -115,7 +115,7 @@ def undisturbed(bad=NOBODY, stop_after=None):
 
 def outcome(machine):
     """All that a search leaves behind, as plain values."""
-    state, leaves = machine.run._proposer.state(), machine.run._pool.leaves.distinct()
+    state, leaves = machine.run.proposer.state(), machine.run.pool.leaves.distinct()
     arrays = [state.subsets, state.scores, state.pending, leaves.logic, leaves.bounds, leaves.counts, leaves.tree]
     return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.trees
 
@@ -548,8 +548,10 @@ class JobLife(RuleBasedStateMachine):
 
     @invariant()
     def every_unanswered_subset_is_in_one_place(self):
-        batches = self.machine._batches.items()
-        missing = [(number, int(place)) for number, batch in batches for place in np.flatnonzero(~batch.answered)]
+        subsets = [(number, place) for number, batch in enumerate(self.batches()) for place in range(len(batch))]
+        missing = [
+            (number, place) for number, place in subsets if self.machine.is_open(TaskKey(number, place, place + 1))
+        ]
         assert sorted((batch, place) for batch, place, _ in in_flight_state(self.machine)) == missing
 
     @invariant()

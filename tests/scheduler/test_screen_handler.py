@@ -72,9 +72,9 @@ class Worker:
 
     def sent(self):
         """Blocks on their way."""
-        return servers.wait_for(self._take, 20, what="a block to screen")
+        return servers.wait_for(self.take, 20, what="a block to screen")
 
-    def _take(self):
+    def take(self):
         with open_redis(self.cluster) as client:
             client.delete(self.cluster.key(names.EVALUATE_QUEUE))
         return [
@@ -93,7 +93,7 @@ class Worker:
     def answer_all(self):
         """Until the search has begun."""
         while not list(self.ledger.search.batches(self.job)):
-            for block in self._take():
+            for block in self.take():
                 self.answer(block)
 
 
@@ -153,7 +153,7 @@ def test_a_block_that_cannot_be_had_fails_the_job_and_says_why(cluster, tmp_path
         for attempt in range(MAX_FAILURES):
             block = servers.wait_for(
                 lambda attempt=attempt: next(
-                    (one for one in worker._take() if (one.start, one.attempt) == (0, attempt)), 0
+                    (one for one in worker.take() if (one.start, one.attempt) == (0, attempt)), 0
                 ),
                 20,
                 what=f"attempt {attempt}",
@@ -170,7 +170,7 @@ def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
 
         def refuse():
-            for block in worker._take():
+            for block in worker.take():
                 worker.say(block, "unavailable", reason="No room.")
             return (row := ledger.jobs.get(worker.job)) is not None and row.state.ended and row
 

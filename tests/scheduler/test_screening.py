@@ -109,7 +109,9 @@ def check_books(screening):
     """Each open block is in one place, each answered one in none."""
     box = screening.outbox
     held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.postponed), *box.sent]
-    assert sorted(held) == sorted(screening._open)
+    assert all(map(screening.is_open, held))
+    assert len(set(held)) == len(held)
+    assert sum(block.size for block in held) == screening.pairs - screening.screened
     assert screening.outbox.in_flight == sum(block.size for block in box.sent)
 
 

@@ -306,8 +306,8 @@ def test_a_failed_subset_is_neither_high_nor_low_and_never_comes_again():
         found = searched(proposer, scores, 6)
         high, low = maabo.split([(f, None if isnan(scores[f]) else scores[f]) for f in found], 0.25)
 
-        assert sorted(map(tuple, proposer._guide.high(proposer._proposed).tolist())) == sorted(high)
-        assert len(proposer._guide) == len(high) + len(low)
+        assert sorted(map(tuple, proposer.guide.high(proposer.proposed).tolist())) == sorted(high)
+        assert len(proposer.guide) == len(high) + len(low)
         assert proposer.observed == 6
         assert not {*found} & {*searched(proposer, scores, 20)}
 

@@ -1,4 +1,4 @@
-"""What is done on the rehearsed cluster, and what must come of it."""
+"""The scenario: what is done with the cluster, and what is checked."""
 
 import json
 import signal
@@ -14,16 +14,15 @@ from tests.rehearsal.container import Container
 
 ROLES = ("scheduler", "api", "worker", "flower")
 SETTINGS = {"trees": 200, "seed": 5}
-_TABLE = "from maabo_dist.data import load_bundled; load_bundled('diabetes')[0].to_csv('/tmp/t.csv', index=False)"
-_TARGET = (
-    "from maabo_dist.data import load_bundled; print(load_bundled('diabetes')[1].model_dump_json(exclude_unset=True))"
-)
+_LOAD = "from maabo_dist.data.bundled import load_bundled; table, settings = load_bundled('diabetes'); "
+_TABLE = _LOAD + "table.to_csv('/tmp/t.csv', index=False)"
+_TARGET = _LOAD + "print(settings.model_dump_json(exclude_unset=True))"
 
 
-def play(cluster: Cluster, say: Callable[[str], object]) -> None:
-    """All of it; an AssertionError or a TimeoutError says what is wrong."""
-    _refused_without_passwords(cluster)
-    say("a public address without passwords is refused, each missing one named")
+def run_scenario(cluster: Cluster, report: Callable[[str], object]) -> None:
+    """Run all steps; an AssertionError or a TimeoutError describes a failure."""
+    _check_missing_passwords_are_refused(cluster)
+    report("a public address without passwords is refused, each missing one named")
     assert cluster.start("secrets").wait(60) == 0
     cluster.start("redis")
     cluster.start("postgres")
@@ -32,59 +31,59 @@ def play(cluster: Cluster, say: Callable[[str], object]) -> None:
         cluster.start(role)
     for name in ("scheduler1", "api1", "worker1", "worker2", "flower1"):
         wait_for(lambda name=name: cluster.healthy(name), 300, f"a healthy {name}")  # type: ignore[misc]
-    say("all roles are healthy by the image's own check, on a read-only root, as user 10001 without capabilities")
-    token = _first_token(cluster)
-    say("the first token was made as deploy/README.md says; nobody was answered before")
-    found, expected = _mined_over_http(cluster, token), _mined_alone(cluster)
-    assert found == expected, f"The cluster's digest is {found}, that of `maabo mine` {expected}."
-    say(f"the job's digest is that of `maabo mine`: {found}")
-    _flower_is_closed(cluster)
-    _nothing_written(cluster)
-    _no_secret_shown(cluster, token)
-    say("Flower asks for its password; no file was written outside of volumes, no kernel compiled, no secret shown")
-    _stopped(cluster)
-    say("every role ended by itself at SIGTERM")
+    report("all roles are healthy by the image's own check, on a read-only root, as user 10001 without capabilities")
+    token = _create_first_token(cluster)
+    report("the first token was created as in deploy/README.md; requests were refused before")
+    digest, expected = _mine_over_http(cluster, token), _mine_in_one_process(cluster)
+    assert digest == expected, f"The digest of the cluster is {digest}, that of `maabo mine` {expected}."
+    report(f"the job's digest is that of `maabo mine`: {digest}")
+    _check_flower_needs_a_password(cluster)
+    _check_nothing_was_written(cluster)
+    _check_no_secret_is_shown(cluster, token)
+    report("Flower needs its password; no file was written outside volumes, no kernel compiled, no secret shown")
+    _stop(cluster)
+    report("every role stopped on SIGTERM")
 
 
-def _refused_without_passwords(cluster: Cluster) -> None:
+def _check_missing_passwords_are_refused(cluster: Cluster) -> None:
     refused = cluster.start("secrets", {"MAABO_BIND": "0.0.0.0"})
     assert refused.wait(60) == 2, refused.log()
     for name in ("REDIS", "LEDGER", "FLOWER"):
         assert f"MAABO_{name}_PASSWORD_FILE" in refused.log(), refused.log()
 
 
-def _first_token(cluster: Cluster) -> str:
-    assert _asked("GET", "/v1/jobs")[0] == 401
+def _create_first_token(cluster: Cluster) -> str:
+    assert _request("GET", "/v1/jobs")[0] == 401
     made = cluster.running["api1"].call(
         "python", "-m", "scheduler", "token", "create", "--tenant", "me", "--scopes", "read,submit,admin"
     )
     assert made.returncode == 0, made.stderr
     token = made.stdout.strip()
-    assert _asked("GET", "/v1/jobs", token=token)[0] == 200
+    assert _request("GET", "/v1/jobs", token=token)[0] == 200
     return token
 
 
-def _mined_over_http(cluster: Cluster, token: str) -> str:
+def _mine_over_http(cluster: Cluster, token: str) -> str:
     api = cluster.running["api1"]
     assert api.call("python", "-c", _TABLE).returncode == 0
     table, target = api.call("cat", "/tmp/t.csv").stdout, json.loads(api.call("python", "-c", _TARGET).stdout)
-    status, dataset = _asked("POST", "/v1/datasets?name=t.csv", table.encode(), "text/csv", token)
+    status, dataset = _request("POST", "/v1/datasets?name=t.csv", table.encode(), "text/csv", token)
     assert status == 201, dataset
     document = {"dataset": dataset["id"], "table": target, "settings": SETTINGS}
-    status, job = _asked("POST", "/v1/jobs", json.dumps(document).encode(), "application/json", token)
+    status, job = _request("POST", "/v1/jobs", json.dumps(document).encode(), "application/json", token)
     assert status == 202, job
     seen: dict[str, Any] = {}
 
     def ended() -> bool:
-        seen.update(_asked("GET", f"/v1/jobs/{job['id']}", token=token)[1])
+        seen.update(_request("GET", f"/v1/jobs/{job['id']}", token=token)[1])
         return seen["state"] in {"done", "failed"}
 
     wait_for(ended, 600, "the end of the job")
     assert seen["state"] == "done", seen
-    return str(_asked("GET", f"/v1/jobs/{job['id']}/rules", token=token)[1]["digest"])
+    return str(_request("GET", f"/v1/jobs/{job['id']}/rules", token=token)[1]["digest"])
 
 
-def _mined_alone(cluster: Cluster) -> str:
+def _mine_in_one_process(cluster: Cluster) -> str:
     options = [f"--{name}={value}" for name, value in SETTINGS.items()]
     command = ["maabo", "mine", "--dataset", "diabetes", "--format", "json", *options]
     done = cluster.running["api1"].call("python", "-m", "deploy.image", *command)
@@ -92,7 +91,7 @@ def _mined_alone(cluster: Cluster) -> str:
     return str(json.loads(done.stdout)["digest"])
 
 
-def _flower_is_closed(cluster: Cluster) -> None:
+def _check_flower_needs_a_password(cluster: Cluster) -> None:
     password = (cluster.volume("flower-secret") / "password").read_text()
     allowed = {"Authorization": f"Basic {b64encode(f'maabo:{password}'.encode()).decode()}"}
     for path in ("/tasks", "/metrics", "/api/workers"):
@@ -101,8 +100,8 @@ def _flower_is_closed(cluster: Cluster) -> None:
     assert _status(5555, "POST", "/api/worker/shutdown/celery@worker1", allowed) in {403, 404, 405}
 
 
-def _nothing_written(cluster: Cluster) -> None:
-    """Where a role may write there are its files; and numba has found every kernel that it was asked for."""
+def _check_nothing_was_written(cluster: Cluster) -> None:
+    """Check that roles cannot write to the image, and that numba compiled no kernel."""
     compiled = {}
     for name in ("scheduler1", "worker1", "worker2"):
         inside = cluster.running[name]
@@ -111,44 +110,44 @@ def _nothing_written(cluster: Cluster) -> None:
         before, after = (set(text.splitlines()) for text in listing)
         assert before, "The image has no kernels."
         compiled[name] = sorted(after - before)
-    assert not any(compiled.values()), f"Compiled anew, so that `warm` does not meet them: {compiled}."
+    assert not any(compiled.values()), f"Compiled although `warm` should have: {compiled}."
 
 
 _KERNELS = ("/opt/maabo/kernels", "/tmp/maabo-kernels")
 
 
-def _no_secret_shown(cluster: Cluster, token: str) -> None:
-    """In no command line, no environment and no log of any process."""
+def _check_no_secret_is_shown(cluster: Cluster, token: str) -> None:
+    """Check command lines, environments and logs of all processes."""
     secrets = {path.name + path.parent.name: path.read_text() for path in _secret_files(cluster)} | {"token": token}
     for container in cluster.running.values():
         if container.process.poll() is None:
             for process in container.processes():
-                shown = b"".join(Path(f"/proc/{process}/{part}").read_bytes() for part in ("cmdline", "environ"))
-                _hides(shown.decode(errors="replace"), secrets, f"process {process} of {container.name}")
-        _hides(container.log(), secrets, f"the log of {container.name}")
+                texts = b"".join(Path(f"/proc/{process}/{name}").read_bytes() for name in ("cmdline", "environ"))
+                _check_hidden(texts.decode(errors="replace"), secrets, f"process {process} of {container.name}")
+        _check_hidden(container.log(), secrets, f"the log of {container.name}")
 
 
 def _secret_files(cluster: Cluster) -> list[Path]:
     return [cluster.volume(f"{name}-secret") / "password" for name in ("redis", "ledger", "flower", "grafana")]
 
 
-def _hides(text: str, secrets: Mapping[str, str], where: str) -> None:
+def _check_hidden(text: str, secrets: Mapping[str, str], where: str) -> None:
     for name, secret in secrets.items():
         assert secret not in text, f"{name} is shown by {where}."
 
 
-def _stopped(cluster: Cluster) -> None:
+def _stop(cluster: Cluster) -> None:
     for name in ("flower1", "api1", "worker1", "worker2", "scheduler1"):
         container: Container = cluster.running[name]
         container.signal(signal.SIGTERM)
         try:
             code = container.wait(120)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{name} does not end at SIGTERM.") from None
+            raise AssertionError(f"{name} does not stop on SIGTERM.") from None
         assert code in {0, 128 + signal.SIGTERM}, f"{name} ended with {code}.\n{container.log()[-2000:]}"
 
 
-def _asked(
+def _request(
     method: str, path: str, body: bytes | None = None, kind: str = "", token: str | None = None
 ) -> tuple[int, dict[str, Any]]:
     headers = ({"Content-Type": kind} if kind else {}) | ({"Authorization": f"Bearer {token}"} if token else {})
