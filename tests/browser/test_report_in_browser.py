@@ -45,17 +45,17 @@ def ids(page):
     return page.locator("table.rules > tbody:visible").evaluate_all("bodies => bodies.map((body) => body.id)")
 
 
-def test_it_opens_with_every_rule_and_every_picture(opened, report, made):
+def test_it_opens_with_every_rule_and_every_figure(opened, report, made):
     page = opened(report)
 
-    assert ids(page) == [rule["id"] for rule in made[0]["rules"]]
+    assert ids(page) == [rule.id for rule in made[0].rules]
     for kind in ("scatter", "heat", "rows", "use", "history"):
         assert page.locator(f"#figure-{kind} .picture [role=img]").first.bounding_box()["height"] > 50
 
 
 def test_a_column_head_sorts_one_way_and_the_other(opened, report, made):
     page = opened(report, width=1500)
-    by_n = [rule["n"] for rule in made[0]["rules"]]
+    by_n = [rule.n for rule in made[0].rules]
 
     page.get_by_role("button", name="n training", exact=True).click()
     down = [by_n[int(name[1:]) - 1] for name in ids(page)]
@@ -69,13 +69,13 @@ def test_a_column_head_sorts_one_way_and_the_other(opened, report, made):
 
 def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report, made):
     page = opened(report)
-    rules = made[0]["rules"]
+    rules = made[0].rules
 
     page.locator("#class").select_option(label="</script>")
-    assert ids(page) == [rule["id"] for rule in rules if rule["class"] == "</script>"]
+    assert ids(page) == [rule.id for rule in rules if rule.label == "</script>"]
     page.get_by_role("button", name="Clear").click()
     page.locator("#feature").select_option(value=HOSTILE)
-    of_feature = [rule["id"] for rule in rules if HOSTILE in {entry["feature"] for entry in rule["conditions"]}]
+    of_feature = [rule.id for rule in rules if HOSTILE in {entry.feature for entry in rule.conditions}]
     page.wait_for_function(
         f"document.querySelectorAll('table.rules > tbody:not([hidden])').length === {len(of_feature)}"
     )
@@ -83,20 +83,20 @@ def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report,
     assert page.get_by_role("status").first.inner_text() == f"{len(of_feature)} of {len(rules)} rules"
     page.locator("#feature").select_option(value="")
     page.locator("#text").fill("sex = female")
-    assert ids(page) == [rule["id"] for rule in rules if "sex = female" in rule["text"]]
+    assert ids(page) == [rule.id for rule in rules if "sex = female" in rule.text]
 
 
 def test_enter_opens_a_rule_with_its_histograms_and_its_tree(opened, report, made):
     page = opened(report)
-    rule = made[0]["rules"][0]
+    rule = made[0].rules[0]
 
     page.get_by_role("button", name="R1, details").focus()
     page.keyboard.press("Enter")
 
     panel = page.get_by_role("region", name="R1 in detail")
-    assert panel.locator(".histogram svg").count() == len({entry["feature"] for entry in rule["conditions"]})
+    assert panel.locator(".histogram svg").count() == len({entry.feature for entry in rule.conditions})
     assert panel.locator(".leafbox").count() == 1
-    assert panel.locator(".edge.lit").count() >= len(rule["conditions"])
+    assert panel.locator(".edge.lit").count() >= len(rule.conditions)
     assert panel.get_by_role("heading", name="Evidence").is_visible()
     page.keyboard.press("Enter")
     assert not panel.is_visible()
@@ -149,7 +149,7 @@ def test_nothing_is_wider_than_the_screen(opened, report, width):
 
 def test_on_a_telephone_rules_are_sorted_by_a_list(opened, report, made):
     page = opened(report, width=375)
-    by_gini = {rule["id"]: rule["gini"] for rule in made[0]["rules"]}
+    by_gini = {rule.id: rule.gini for rule in made[0].rules}
 
     page.locator("#sort").select_option(value="gini")
 
@@ -167,9 +167,9 @@ def test_hostile_names_are_text(opened, report):
 def test_rules_are_there_without_the_script(opened, report, made):
     page = opened(report, java_script_enabled=False)
 
-    assert page.locator("table.rules > tbody").count() == len(made[0]["rules"])
+    assert page.locator("table.rules > tbody").count() == len(made[0].rules)
     assert page.get_by_role("heading", level=1).is_visible()
-    assert not page.get_by_role("heading", name="Pictures").is_visible()
+    assert not page.get_by_role("heading", name="Figures").is_visible()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1600, "light")])

@@ -1,9 +1,11 @@
 """The page: nothing from data breaks out of it, it holds all it needs, and it is the same every time."""
 
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_figures, figures_of, report_page, result_document
+from maabo_dist.report.html import MODULES
 from maabo_dist.report.html.markup import counts_text
 from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
@@ -249,3 +252,23 @@ def test_a_wide_job_of_two_hundred_rules_stays_small():
     assert len(document.rules) == 200
     assert len(dump_figures(figures)) < 800_000  # 5,000 rows would add 150,000
     assert len(report_page(document, figures).encode()) < 1_800_000
+
+
+def test_modules_of_the_script_import_only_names_that_earlier_modules_export_and_share_no_name():
+    assets = files("maabo_dist.report.html").joinpath("assets")
+    sources = {name: assets.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES}
+    exported = {
+        name: set(re.findall(r"^export (?:async )?\w+ (\w+)", text, re.MULTILINE)) for name, text in sources.items()
+    }
+    defined = [
+        name
+        for text in sources.values()
+        for name in re.findall(r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", text, re.MULTILINE)
+    ]
+
+    assert {path.name for path in assets.iterdir() if path.name.endswith(".js")} == {f"{name}.js" for name in MODULES}
+    assert len(defined) == len(set(defined))
+    for place, text in enumerate(sources.values()):
+        for names, module in re.findall(r'^import {(.*?)} from "\./(\w+)\.js";$', text, re.MULTILINE):
+            assert module in MODULES[:place]
+            assert {name.strip() for name in names.split(",")} <= exported[module]

@@ -173,7 +173,7 @@ def test_a_rule_says_what_it_lost_and_why():
 
     assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
     assert "a rather long column name 1 > 1.5 (p = 1)" in text
-    assert "dropped  1,234 conditions without support (p > 0.05), 1 leaf unreliable without them" in text
+    assert "dropped  1,234 unsupported conditions (p > 0.05), 1 leaf unreliable without such conditions" in text
 
 
 def test_a_rule_that_lost_nothing_does_not_speak_of_it():

@@ -1,9 +1,10 @@
-"""The report for people who look: one HTML file that holds all it needs, made from a document and its figures.
+"""The HTML report: one self-contained file, made from a document and its figure data.
 
-It opens anywhere: no request leaves it, and its own policy forbids any. Header and rules are plain HTML; one script
-sorts, filters, opens rules and draws the pictures, from data that stands in the page.
+It sends no requests, and its own content security policy forbids any. Header and rules are plain HTML; one script
+sorts, filters and expands rules and draws the figures, from data embedded in the page.
 """
 
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -16,11 +17,19 @@ from maabo_dist.report.html.payload import payload
 from maabo_dist.report.html.rules_table import rules_section
 from maabo_dist.report.html.sections import consensus_section, figures_section, header, run_section, title_text
 
-__all__ = ["content_policy", "report_page"]
+__all__ = ["MODULES", "content_policy", "report_page"]
+
+MODULES = (
+    *("data", "elements", "table", "histograms", "tree", "detail"),
+    *("precision", "similarity", "coverage", "search", "page"),
+)
+"""The modules of the script in `assets`, each after those that it imports."""
+
+_MODULE_SYNTAX = re.compile(r"^(import .*\n|export (?=\w))", re.MULTILINE)
 
 
 def report_page(document: ResultDocument, figures: FigureData | None = None) -> str:
-    """The page; without figures, or with those of other rules, it has fewer pictures."""
+    """Return the page; without figure data, or with that of other rules, it has fewer figures."""
     if figures is not None and figures["digest"] != document.digest:
         figures = None
     body = [
@@ -35,15 +44,16 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
             run_section(document, {} if figures is None else figures["versions"]),
         ),
         element("script", Html(payload(document, figures)), type="application/json", id="data"),
-        element("script", Html(_asset("report.js"))),
+        element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
 
 
 def content_policy() -> str:
-    """What a browser may do with a page; it stands in the page, and servers may send it too."""
+    """Return the content security policy that is part of a page; servers may send it too."""
+    script, style = _hash(_script()), _hash(_asset("report.css"))
     return (
-        f"default-src 'none'; script-src '{_hash('report.js')}'; style-src '{_hash('report.css')}'; img-src data:; "
+        f"default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -64,10 +74,17 @@ def _head(document: ResultDocument) -> Html:
 
 
 @cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _script() -> str:
+    """The modules of the script as one: without imports and exports, since all names share one scope."""
+    modules = "".join(_MODULE_SYNTAX.sub("", _asset(f"{name}.js")) for name in MODULES)
+    return f'"use strict";\n(() => {{\n{modules}}})();\n'
 
 
 @cache
-def _hash(name: str) -> str:
-    return f"sha256-{b64encode(sha256(_asset(name).encode()).digest()).decode()}"
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -43,8 +43,8 @@ def rules_section(document: ResultDocument) -> Html:
         heading,
         element(
             "p",
-            "In the order in which they were chosen: pure first, then unlike those before. ",
-            element("span", "Open one for its evidence. ", class_="scripted"),
+            "In the order of selection: the purest first, each dissimilar to those before it. ",
+            element("span", "Select a rule to see its evidence. ", class_="scripted"),
             _lines_key(document),
             class_="hint",
         ),

@@ -1,4 +1,4 @@
-"""The head of the page: what was mined, how far the search went, base rates and the funnel."""
+"""The sections of the page other than the rules: header, figures, consensus rules and the run."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ from maabo_dist.report.summary import (
 from maabo_dist.report.wording import large_number, predicted_text, statement_text
 
 Fact = tuple[str, str, str]
-"""A label, what stands out, and what is said of it."""
+"""A label, a value and a remark."""
 
 
 def title_text(document: ResultDocument) -> str:
@@ -41,7 +41,7 @@ def header(document: ResultDocument) -> Html:
             element(
                 "section",
                 element("h2", "From leaves to rules"),
-                _note("Leaves that passed each sieve. Lengths are logarithmic."),
+                _note("Leaves that passed each filter, on a logarithmic scale."),
                 funnel(document),
             ),
             class_="overview",
@@ -50,7 +50,7 @@ def header(document: ResultDocument) -> Html:
         element(
             "nav",
             element("a", "Rules", href="#rules"),
-            element("a", "Pictures", href="#pictures", class_="scripted"),
+            element("a", "Figures", href="#pictures", class_="scripted"),
             element("a", "The run", href="#run"),
             class_="contents",
             aria_label="Contents",
@@ -104,26 +104,26 @@ def _note(text: str) -> Html:
 
 _FIGURES = {
     "scatter": "Precision against coverage",
-    "heat": "Rules beside rules",
-    "rows": "Which rows which rules cover",
+    "heat": "Similarity of rules",
+    "rows": "Rows covered by rules",
     "use": "Features of the best trees",
     "history": "The search",
 }
 _CAPTIONS = {
-    "scatter": "One arrow a rule, from what it promised on training rows to what it did on {later} rows. "
+    "scatter": "One arrow for each rule, from its precision on training rows to that on {later} rows. "
     "Dashed lines are base rates.",
     "heat": "How much of the smaller of two rules is in the other: conditions they share, or rows that both cover. "
-    "Similar rules stand together.",
-    "rows": "A line a rule, a column a row of the table, in the colour of its class. Rows that the same rules cover "
-    "stand together.",
-    "use": "Share of the best trees that use a feature (bar) beside its share of all trees (tick), and how often two "
-    "are used together (squares).",
+    "Similar rules are next to each other.",
+    "rows": "Each line is a rule and each column a row of the table, in the colour of its class. Rows covered by the "
+    "same rules are next to each other.",
+    "use": "Share of the best trees that use a feature (bar), its share of all trees (tick), and how often two are "
+    "used together (squares).",
     "history": "Score of each tree and the best so far; below, how many of the rules above had been found.",
 }
 
 
 def figures_section(document: ResultDocument, *, pictured: bool) -> Html:
-    """Places for the figures: without figures only what the document alone can show."""
+    """Containers for the figures; without figure data, only those that the document alone can fill."""
     if not document.rules and not pictured:
         return Html()
     kinds = [
@@ -132,7 +132,7 @@ def figures_section(document: ResultDocument, *, pictured: bool) -> Html:
     later = "held-out" if document.dataset.parts.holdout else "validation"
     return element(
         "section",
-        element("h2", "Pictures", id="pictures-heading"),
+        element("h2", "Figures", id="pictures-heading"),
         element("div", *(_figure(kind, later) for kind in kinds), class_="figures"),
         id="pictures",
         class_="scripted",
@@ -152,14 +152,14 @@ def _figure(kind: str, later: str) -> Html:
 
 
 def consensus_section(document: ResultDocument) -> Html:
-    """Rules that mostly came back when other draws of the rows were mined."""
+    """Rules that most repeats found again."""
     if not document.repeats or not document.repeats.consensus:
         return Html()
     head = element("tr", *(element("th", label, scope="col") for label in ("Rule", "If … then", "Rows", "Comes back")))
     return element(
         "section",
         element("h2", "Consensus rules", id="consensus-heading"),
-        element("p", "Rules that came back when other halves of the rows were mined.", class_="hint"),
+        element("p", "Rules found again when other halves of the rows were mined.", class_="hint"),
         element(
             "table",
             element("thead", head),
@@ -181,13 +181,13 @@ def _consensus_row(rule: ConsensusRecord, dataset: DatasetInfo) -> Html:
 
 
 def run_section(document: ResultDocument, versions: Mapping[str, str]) -> Html:
-    """How the search was set, and what proves that a repetition is one; `versions` of what mined it, where known."""
+    """Settings and digests of the run, to repeat it; `versions` of the packages that mined it, where known."""
     return element(
         "section",
         element("h2", "The run", id="run-heading"),
         element("p", "Same table, same settings, same seed: same rules, and the same digest.", class_="hint"),
         element("dl", *_proofs(document, versions), class_="proofs"),
-        element("details", element("summary", "How it was searched"), _explained(document)),
+        element("details", element("summary", "Search plan"), _explained(document)),
         element("details", element("summary", "All settings"), _settings(document)),
         id="run",
         aria_labelledby="run-heading",

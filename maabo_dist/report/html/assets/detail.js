@@ -1,0 +1,170 @@
+/* The details of a rule, below its row. */
+import { PART_NAMES, figures, similarityMatrices } from "./data.js";
+import { count, el, makeSection, percent, twoDecimals } from "./elements.js";
+import { byId, filter, rules, table } from "./table.js";
+import { drawHistograms, makeHistograms } from "./histograms.js";
+import { makeTree } from "./tree.js";
+
+export function makeOpenable() {
+  for (const rule of rules) {
+    const cell = rule.body.querySelector("th");
+    rule.button = el(
+      "button",
+      { type: "button", "aria-expanded": "false", "aria-label": `${rule.id}, details`, onclick: () => toggle(rule) },
+      rule.id,
+    );
+    cell.replaceChildren(rule.button);
+  }
+  table.addEventListener("click", (event) => {
+    const row = event.target.closest("tr.rule");
+    if (!row || event.target.closest("button, a") || String(window.getSelection())) return;
+    toggle(byId.get(row.parentElement.id));
+  });
+}
+
+function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true") {
+  rule.button.setAttribute("aria-expanded", String(open));
+  if (rule.detail) rule.detail.remove();
+  rule.detail = open ? makeDetail(rule) : null;
+  if (open) {
+    rule.body.append(rule.detail);
+    rule.button.setAttribute("aria-controls", `detail-${rule.id}`);
+    drawHistograms(rule);
+  } else rule.button.removeAttribute("aria-controls");
+}
+
+export function openFromAddress() {
+  const rule = byId.get(decodeURIComponent(location.hash.slice(1)));
+  if (!rule) return;
+  if (rule.body.hidden) {
+    document.getElementById("filters").reset();
+    filter("", "", "");
+  }
+  toggle(rule, true);
+  rule.body.scrollIntoView();
+  rule.button.focus({ preventScroll: true });
+}
+
+function makeDetail(rule) {
+  const panel = el(
+    "div",
+    { class: "panel", id: `detail-${rule.id}`, role: "region", "aria-label": `${rule.id} in detail` },
+    el("div", { class: "pictures" }, makeHistograms(rule), makeTree(rule)),
+    el("div", {}, makeEvidence(rule), makeDropped(rule), makeDisplaced(rule), makeSimilar(rule), makeCopyButtons(rule)),
+  );
+  // On paper the rows are a table without the column of lines.
+  const across = table.querySelectorAll("thead th:not([data-key=strip])").length;
+  const cell = el("td", { colspan: across, role: "cell" }, panel);
+  return el("tr", { class: "detail", role: "row" }, cell);
+}
+
+function makeEvidence(rule) {
+  const { json } = rule;
+  const names = ["train", "validation", "holdout"].filter((name) => json[name]);
+  const line = (label, cell) =>
+    el("tr", {}, el("th", { scope: "row" }, label), names.map((name) => el("td", { class: "number" }, cell(json[name], name))));
+  const interval = (name) => {
+    const [low, high] = rule.intervals[name];
+    return low === null ? "–" : `${twoDecimals(low)}–${twoDecimals(high)}`;
+  };
+  const q = json.holdout && json.holdout.q;
+  return makeSection(
+    "Evidence",
+    el(
+      "table",
+      { class: "plain" },
+      el("thead", {}, el("tr", {}, el("td", {}), names.map((name) => el("th", { scope: "col", class: "number" }, PART_NAMES[name])))),
+      el(
+        "tbody",
+        {},
+        line("rows covered", (support) => `${count(support.n)} of ${count(support.rows)}`),
+        line("precision", (support) => twoDecimals(support.precision)),
+        line("95 % interval", (_, name) => interval(name)),
+        line("recall", (support) => twoDecimals(support.recall)),
+        line("lift", (support) => twoDecimals(support.lift)),
+      ),
+    ),
+    el(
+      "p",
+      { class: "hint" },
+      `Gini ${json.gini.toFixed(3)}. ${count(json.unique)} training rows are covered by no other rule.`,
+      q === null ? null : ` Held-out test: p ${pValueText(json.holdout.p)}, q ${pValueText(q)}.`,
+      json.stability && json.stability.repeats ? ` Came back in ${json.stability.returns} of ${json.stability.repeats} repeats.` : null,
+    ),
+  );
+}
+const pValueText = (value) => (value < 0.001 ? "< 0.001" : `= ${value.toFixed(3)}`);
+
+function makeDropped(rule) {
+  if (!rule.dropped.length) return null;
+  return makeSection(
+    "Dropped",
+    el("p", { class: "hint" }, "Conditions of its leaf that the rows do not support."),
+    el("ul", {}, rule.dropped.map((text) => el("li", {}, text))),
+  );
+}
+
+function makeDisplaced(rule) {
+  const { displaced, displaced_total: total } = rule.json;
+  if (!total) return null;
+  const items = displaced.map((entry, place) =>
+    el("li", {}, entry.text, " → ", rule.displaced[place], " ", el("small", {}, `n ${count(entry.n)}, Gini ${entry.gini.toFixed(3)}, similarity ${twoDecimals(entry.similarity)}`)),
+  );
+  const more = total > displaced.length ? `The purest of ${count(total)}.` : "";
+  return makeSection("Near-equivalents", el("p", { class: "hint" }, `Reliable leaves that this rule made redundant. ${more}`), el("ul", {}, items));
+}
+
+function makeSimilar(rule) {
+  const entries = figures && rule.place < figures.pictured ? nearest(rule) : nearestByDocument(rule);
+  if (!entries.length) return null;
+  const items = entries.map(([other, said]) =>
+    el("li", {}, el("a", { href: `#${other.id}` }, other.id), ` if ${other.if} then ${other.then} `, el("small", {}, said)),
+  );
+  return makeSection("Similar rules", el("ul", {}, items));
+}
+
+function nearest(rule) {
+  const size = figures.pictured;
+  const [logic, rows] = [similarityMatrices().logic, similarityMatrices().rows].map((all) => all.subarray(rule.place * size, (rule.place + 1) * size));
+  return [...Array(size).keys()]
+    .filter((place) => place !== rule.place && logic[place] + rows[place] > 0)
+    .sort((a, b) => Math.max(logic[b], rows[b]) - Math.max(logic[a], rows[a]) || a - b)
+    .slice(0, 4)
+    .map((place) => [rules[place], `conditions ${logic[place]} %, rows ${rows[place]} %`]);
+}
+
+function nearestByDocument(rule) {
+  const near = rule.json.most_similar;
+  return near && byId.has(near.rule) ? [[byId.get(near.rule), `conditions ${percent(near.similarity)}`]] : [];
+}
+
+function makeCopyButtons(rule) {
+  const said = el("span", { role: "status", class: "hint" });
+  const texts = { text: rule.json.text, SQL: rule.sql, pandas: rule.pandas, JSON: `${JSON.stringify(rule.json, null, 2)}\n` };
+  const box = el("div", { class: "copy" });
+  const press = async (name) => {
+    const done = await copyText(texts[name]);
+    said.textContent = done ? `${name} copied` : "Copying is not allowed here; copy the text below.";
+    box.querySelector("pre")?.remove();
+    box.append(el("pre", { tabindex: "0", "aria-label": `${rule.id} as ${name}` }, texts[name]));
+  };
+  box.append(...Object.keys(texts).map((name) => el("button", { type: "button", onclick: () => press(name) }, name)), said);
+  const section = makeSection("Copy as", box);
+  section.classList.add("copying");
+  return section;
+}
+
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea", { class: "quiet", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
