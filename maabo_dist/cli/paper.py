@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -56,9 +56,19 @@ _options = combine(
         type=click.Choice(["titanic", "diabetes"]),
         help="titanic (fetched from OpenML) or diabetes, without a file.",
     ),
-    section_option("--seeds", section="Search", metavar="N", type=int, help="Seeds 0 … N − 1.  [default: the paper's]"),
     section_option(
-        "--jobs", section="Search", metavar="N", type=int, help="Number of processes.  [default: all cores]"
+        "--seeds",
+        section="Search",
+        metavar="N",
+        type=click.IntRange(1, MAX_SEEDS),
+        help="Seeds 0 … N − 1.  [default: the paper's]",
+    ),
+    section_option(
+        "--jobs",
+        section="Search",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Number of processes.  [default: all cores]",
     ),
     section_option("--cluster", section="Cluster", is_flag=True, help="Run every case as a job of a running cluster."),
     cluster_options,
@@ -87,20 +97,6 @@ class Options:
     as_json: bool
     quiet: bool
 
-    @classmethod
-    def checked(cls, *, cluster: bool, address: ClusterAddress, **values: Any) -> Self:
-        """Check what can be checked without a table, and make the output directory."""
-        options = cls(address=address if cluster else None, **values)
-        if options.seeds is not None and not 1 <= options.seeds <= MAX_SEEDS:
-            raise SettingsError(f"--seeds {options.seeds}: give a number from 1 to {MAX_SEEDS:,}.")
-        if options.jobs is not None and options.jobs < 1:
-            raise SettingsError(f"--jobs {options.jobs}: at least 1 process is needed.")
-        if options.out is not None:
-            from maabo_dist.report.run_folder import make_folder
-
-            make_folder(options.out)
-        return options
-
     def note(self, line: str) -> None:
         """Print a line to stderr, unless --quiet."""
         if not self.quiet:
@@ -108,8 +104,8 @@ class Options:
 
 
 def _command(name: str, about: str, seeds: int) -> click.Command:
-    def call(**given: Any) -> int:
-        return _run(name, Options.checked(**given))
+    def call(*, cluster: bool, address: ClusterAddress, **given: Any) -> int:
+        return _run(name, Options(address=address if cluster else None, **given))
 
     help_text = f"{about}\n\nThe paper uses {seeds} seeds." if name != "app2" else about
     callback: Callable[..., Any] = _options(call)
@@ -122,11 +118,14 @@ for _name, (_about, _seeds) in _EXPERIMENTS.items():
 
 
 def _run(name: str, options: Options) -> int:
+    from maabo_dist.report.run_folder import make_folder
     from maabo_dist.research.paper import EXPERIMENTS
 
     experiment = EXPERIMENTS[name]
     if options.address is not None and not experiment.jobs:
         raise SettingsError(f"{_NOT_AS_JOBS[name]} Run it without --cluster.")
+    if options.out is not None:
+        make_folder(options.out)  # before the work, so that a wrong path costs no time
     tables = _choose_tables(experiment, options)
     results = _run_cases(experiment.cases(tables, options.seeds or experiment.seeds), tables, options)
     findings = experiment.findings(results)

@@ -14,21 +14,8 @@ from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import RuleRecord
 from maabo_dist.errors import SettingsError
+from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of
-from maabo_dist.plots.style import (
-    LITERAL,
-    MEDIUM,
-    SMALL,
-    Palette,
-    annotate,
-    class_legend,
-    label_rows,
-    new_grid,
-    palette_for,
-    set_title,
-    shorten,
-    style_axes,
-)
 from maabo_dist.report.wording import conditions_text, number_text
 
 WIDTH, HEIGHT, MAX_COLUMNS = 3.3, 2.0, 3
@@ -76,14 +63,14 @@ def plot_rule(result: Plottable, rule: RuleName, ax: Axes | Sequence[Axes] | Non
     axes = _new_axes(histograms, record, classes) if ax is None else _check_axes(ax, len(histograms), record.id)
     for each, histogram in zip(axes, histograms, strict=True):
         is_levels = histogram.data["kind"] == "levels"
-        palette = style_axes(each, left=False, bottom=not is_levels)
+        palette = style.prepare_axes(each, left=False, bottom=not is_levels)
         (_draw_levels if is_levels else _draw_numbers)(each, histogram, class_stack(record, classes, palette), palette)
-        set_title(each, shorten(conditions_text(histogram.conditions), 44), palette)
+        style.set_title(each, style.shorten(conditions_text(histogram.conditions), 44), palette)
         _label_missing(each, histogram.data)
     return axes
 
 
-def class_stack(rule: RuleRecord, classes: Sequence[str | None], palette: Palette) -> Stack:
+def class_stack(rule: RuleRecord, classes: Sequence[str | None], palette: style.Palette) -> Stack:
     """The groups of classes with their colours, the rule's own class first."""
     count = len(classes)
     own = classes.index(rule.label) if rule.label in classes else count
@@ -103,13 +90,15 @@ def _histograms(
 
 def _new_axes(histograms: Sequence[ColumnHistogram], rule: RuleRecord, classes: Sequence[str | None]) -> list[Axes]:
     levels = max((len(each.data.get("levels", ())) for each in histograms), default=0)
-    axes = new_grid(len(histograms), WIDTH, max(HEIGHT, 0.7 + 0.2 * levels), MAX_COLUMNS)
+    axes = style.new_grid(len(histograms), WIDTH, max(HEIGHT, 0.7 + 0.2 * levels), MAX_COLUMNS)
     if axes:
         text = fill(printable(rule.text), 46 * min(MAX_COLUMNS, len(axes)), max_lines=3, placeholder=" …")
-        figure, palette = axes[0].figure.figure, palette_for(axes[0])
+        figure, palette = axes[0].figure.figure, style.palette_for(axes[0])
         names = [name or "others" for name in classes]
-        class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
-        figure.suptitle(f"{rule.id}: {text}", x=0.01, ha="left", fontsize=MEDIUM, color=palette.ink, **LITERAL)
+        style.class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
+        figure.suptitle(
+            f"{rule.id}: {text}", x=0.01, ha="left", fontsize=style.MEDIUM, color=palette.ink, **style.LITERAL
+        )
     return axes
 
 
@@ -120,7 +109,7 @@ def _check_axes(ax: Axes | Sequence[Axes], count: int, name: str) -> list[Axes]:
     return axes
 
 
-def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: Palette) -> None:
+def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: style.Palette) -> None:
     low, high = _bounds(histogram.conditions)
     counts = np.array(histogram.data["counts"])
     edges, pieces = _bars(histogram.data, counts.shape[1], low, high)
@@ -133,8 +122,8 @@ def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: P
         for starts, ends, satisfied in pieces:
             kept = (ends > starts) & (counts[group] > 0)
             bars = (starts[kept], counts[group][kept], (ends - starts)[kept], bottom[kept])
-            style: dict[str, Any] = {"color": colour, "alpha": 1 if satisfied else _DIMMED, "linewidth": 0}
-            ax.bar(*bars, align="edge", gid=f"class {group}", **style)
+            options: dict[str, Any] = {"color": colour, "alpha": 1 if satisfied else _DIMMED, "linewidth": 0}
+            ax.bar(*bars, align="edge", gid=f"class {group}", **options)
         bottom += counts[group]
     ax.set_ylim(0, 1.18 * max(1, bottom.max()))
     ax.set_yticks([])
@@ -172,10 +161,10 @@ def _bounds(conditions: Sequence[Condition]) -> tuple[float, float]:
     return low, high
 
 
-def _draw_thresholds(ax: Axes, bounds: Sequence[float], palette: Palette) -> None:
+def _draw_thresholds(ax: Axes, bounds: Sequence[float], palette: style.Palette) -> None:
     both = bool(np.isfinite(bounds).all())
     left, right = ax.get_xlim()
-    style: dict[str, Any] = {"fontweight": "bold", "color": palette.ink, "va": "top"}
+    options: dict[str, Any] = {"fontweight": "bold", "color": palette.ink, "va": "top"}
     for side, value in zip(("right", "left"), bounds, strict=True):
         if not np.isfinite(value):
             continue
@@ -184,7 +173,9 @@ def _draw_thresholds(ax: Axes, bounds: Sequence[float], palette: Palette) -> Non
         outwards = side if both else "center"
         anchor = "left" if share < 0.15 else "right" if share > 0.85 else outwards
         offset = ({"left": 3, "right": -3, "center": 0}[anchor], -1)
-        annotate(ax, number_text(value, 5), (value, 1), offset, xycoords=ax.get_xaxis_transform(), ha=anchor, **style)
+        style.annotate(
+            ax, number_text(value, 5), (value, 1), offset, xycoords=ax.get_xaxis_transform(), ha=anchor, **options
+        )
 
 
 _HOLDS: dict[Op, Callable[[str | None, object], bool]] = {
@@ -195,7 +186,7 @@ _HOLDS: dict[Op, Callable[[str | None, object], bool]] = {
 }
 
 
-def _draw_levels(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: Palette) -> None:
+def _draw_levels(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: style.Palette) -> None:
     levels, counts = histogram.data["levels"], np.array(histogram.data["counts"])
     satisfied = [all(_HOLDS[each.op](level, each.value) for each in histogram.conditions) for level in levels]
     start = np.zeros(len(levels))
@@ -205,8 +196,8 @@ def _draw_levels(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: Pa
             bar.set_alpha(1 if holds else _DIMMED)
         start += counts[group]
     for row, total in enumerate(start):
-        annotate(ax, f"{int(total):,}", (total, row), (4, 0), color=palette.soft)
-    label_rows(ax, ["other or missing" if level is None else level for level in levels], 18)
+        style.annotate(ax, f"{int(total):,}", (total, row), (4, 0), color=palette.soft)
+    style.label_rows(ax, ["other or missing" if level is None else level for level in levels], 18)
     for label, holds in zip(ax.get_yticklabels(), satisfied, strict=True):
         label.set(fontweight="bold" if holds else "normal", color=palette.ink if holds else palette.soft)
     ax.set_xlim(0, 1.2 * max(1, start.max()))
@@ -217,4 +208,4 @@ def _label_missing(ax: Axes, data: Mapping[str, Any]) -> None:
     if data["missing"]:
         cells = "1 missing cell counts" if data["missing"] == 1 else f"{data['missing']:,} missing cells count"
         value = data.get("fill")
-        ax.set_xlabel(f"{cells} as {'one of these' if value is None else number_text(value, 5)}", fontsize=SMALL)
+        ax.set_xlabel(f"{cells} as {'one of these' if value is None else number_text(value, 5)}", fontsize=style.SMALL)

@@ -13,23 +13,8 @@ from matplotlib.transforms import offset_copy
 
 from maabo_dist.contract.result import ResultDocument, RuleRecord
 from maabo_dist.errors import SettingsError
+from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, document_of, figures_of
-from maabo_dist.plots.style import (
-    LITERAL,
-    SMALL,
-    Palette,
-    annotate,
-    class_legend,
-    colour_bar,
-    draw_grid,
-    format_percent,
-    label_rows,
-    legend_above,
-    new_axes,
-    percent_axis,
-    set_title,
-    style_axes,
-)
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.summary import funnel_steps
 
@@ -74,8 +59,8 @@ def plot_precision_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
         The axes with the plot.
     """
     document = document_of(result)
-    ax = ax or new_axes(6.4, 4.2)
-    palette = style_axes(ax)
+    ax = ax or style.new_axes(6.4, 4.2)
+    palette = style.prepare_axes(ax)
     classes = document.dataset.classes
     arrows = [(rule, *_arrow_ends(rule)) for rule in document.rules if rule.train.precision is not None]
     colours = [_class_colour(rule.label, classes, palette) for rule, _, _ in arrows]
@@ -83,17 +68,17 @@ def plot_precision_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
         points = [arrow[index] for arrow in arrows]
         dots = ax.scatter([x for x, _ in points], [y for _, y in points], s=size, zorder=3, edgecolors=colours)
         dots.set(gid=gid, facecolors=ax.get_facecolor() if gid == "train" else colours)
-    style = {"arrowstyle": "-|>", "linewidth": 1.1, "alpha": 0.75, "shrinkA": 2, "shrinkB": 0, "mutation_scale": 9}
+    options = {"arrowstyle": "-|>", "linewidth": 1.1, "alpha": 0.75, "shrinkA": 2, "shrinkB": 0, "mutation_scale": 9}
     for (_, start, end), colour in zip(arrows, colours, strict=True):
         if start != end:
-            ax.annotate("", xy=end, xytext=start, arrowprops=style | {"color": colour})
+            ax.annotate("", xy=end, xytext=start, arrowprops=options | {"color": colour})
     for name, start, end in _arrow_names(arrows) if len(arrows) <= MAX_NAMED_ARROWS else ():
         below = end[1] < start[1]
-        annotate(ax, name, end, (4, -4 if below else 4), va="top" if below else "bottom", color=palette.soft)
+        style.annotate(ax, name, end, (4, -4 if below else 4), va="top" if below else "bottom", color=palette.soft)
     _set_limits(ax, document, [point for _, *ends in arrows for point in ends], palette)
     ax.set_xlabel("rows covered")
     ax.set_ylabel(f"precision, training → {'held out' if document.dataset.parts.holdout else 'validation'}")
-    legend_above(ax, classes, palette)
+    style.legend_above(ax, classes, palette)
     return ax
 
 
@@ -104,7 +89,7 @@ def _arrow_ends(rule: RuleRecord) -> tuple[Point, Point]:
     return start, start if unseen.precision is None else (unseen.n / max(1, unseen.rows), unseen.precision)
 
 
-def _class_colour(label: str, classes: Sequence[str], palette: Palette) -> str:
+def _class_colour(label: str, classes: Sequence[str], palette: style.Palette) -> str:
     own = classes.index(label)
     return palette.class_colour(own, own, len(classes))
 
@@ -128,12 +113,12 @@ def _arrow_names(arrows: Sequence[Arrow]) -> Iterator[tuple[str, Point, Point]]:
         yield ", ".join(rule.id for rule, _, _ in group), start, end
 
 
-def _set_limits(ax: Axes, document: ResultDocument, points: list[Point], palette: Palette) -> None:
+def _set_limits(ax: Axes, document: ResultDocument, points: list[Point], palette: style.Palette) -> None:
     low = max(0.0, min([0.9, *(y for _, y in points)]) - 0.05)
     ax.set_xlim(0, 1.08 * max([0.02, *(x for x, _ in points)]))
     ax.set_ylim(low, 1 + 0.04 * (1 - low))
-    draw_grid(ax, palette)
-    percent_axis(ax.xaxis)
+    style.draw_grid(ax, palette)
+    style.percent_axis(ax.xaxis)
     for name in dict.fromkeys(rule.label for rule in document.rules):
         rate = document.dataset.base_rates[name]
         if rate is not None and rate > low:
@@ -157,18 +142,18 @@ def plot_funnel(result: Plottable, ax: Axes | None = None) -> Axes:
         The axes with the plot.
     """
     steps = funnel_steps(document_of(result))
-    ax = ax or new_axes(6.4, 0.6 + 0.28 * len(steps))
-    palette = style_axes(ax, left=False, bottom=False)
+    ax = ax or style.new_axes(6.4, 0.6 + 0.28 * len(steps))
+    palette = style.prepare_axes(ax, left=False, bottom=False)
     colours = [*[palette.rest] * (len(steps) - 1), palette.accent]
     lengths = [log10(1 + step.leaves) for step in steps]
     ax.barh(range(len(steps)), lengths, height=0.62, color=colours)
     for row, (step, length) in enumerate(zip(steps, lengths, strict=True)):
         weight = "bold" if step is steps[-1] else "normal"
-        annotate(ax, f"{step.leaves:,}", (length, row), (5, 0), fontweight=weight, color=palette.ink)
-    label_rows(ax, [f"{step.label}, {step.meaning}" if step.meaning else step.label for step in steps], length=60)
+        style.annotate(ax, f"{step.leaves:,}", (length, row), (5, 0), fontweight=weight, color=palette.ink)
+    style.label_rows(ax, [f"{step.label}, {step.meaning}" if step.meaning else step.label for step in steps], length=60)
     ax.set_xticks([])
     ax.set_xlim(0, 1.15 * max(log10(2), *lengths))
-    set_title(ax, "From leaves to rules (logarithmic)", palette)
+    style.set_title(ax, "From leaves to rules (logarithmic)", palette)
     return ax
 
 
@@ -192,8 +177,8 @@ def plot_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
     """
     figures = figures_of(result)
     ids = [entry["id"] for entry in figures["rules"]]
-    ax = ax or new_axes(8.6, min(9.0, 1.3 + 0.19 * len(ids)))
-    palette = style_axes(ax, left=False, bottom=False)
+    ax = ax or style.new_axes(8.6, min(9.0, 1.3 + 0.19 * len(ids)))
+    palette = style.prepare_axes(ax, left=False, bottom=False)
     groups, shown = figures["coverage"]["groups"], figures["coverage"]["shown"]
     sizes = np.array([group["shown"] for group in groups])
     firsts = np.cumsum(sizes) - sizes
@@ -205,7 +190,7 @@ def plot_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
         _draw_group(ax, covered[:, first : first + group["shown"]], max_columns, start, (palette.grid, colour))
     ax.set_xlim(0, max(1.0, starts[-1] + groups[-1]["shown"]))
     ax.set_xticks([])
-    label_rows(ax, ids if len(ids) <= MAX_NAMED_ROWS else [])
+    style.label_rows(ax, ids if len(ids) <= MAX_NAMED_ROWS else [])
     ax.set_ylim(max(1, len(ids)) - 0.5, -0.5)
     _label_groups(ax, groups, starts, palette)
     _label_rows_shown(ax, figures, palette)
@@ -250,7 +235,9 @@ def _column_shades(covered: npt.NDArray[np.uint8], max_columns: int) -> npt.NDAr
     return np.where(shares > 0, np.maximum(_MIN_SHADE, shares), 0)
 
 
-def _label_groups(ax: Axes, groups: Sequence[Mapping[str, Any]], starts: Sequence[float], palette: Palette) -> None:
+def _label_groups(
+    ax: Axes, groups: Sequence[Mapping[str, Any]], starts: Sequence[float], palette: style.Palette
+) -> None:
     """Write the name above each part and the covered share above each group, where there is room."""
     width = ax.get_xlim()[1]
     above: dict[str, Any] = {"xycoords": ax.get_xaxis_transform(), "va": "baseline"}
@@ -259,20 +246,20 @@ def _label_groups(ax: Axes, groups: Sequence[Mapping[str, Any]], starts: Sequenc
         part = PARTS[group["part"]]
         room = sum(other["shown"] for other in groups if other["part"] == group["part"])
         if part not in labelled and room > _CHARACTER * len(part) * width:
-            annotate(ax, part, (start, 1), (0, 20), color=palette.ink, **above)
+            style.annotate(ax, part, (start, 1), (0, 20), color=palette.ink, **above)
         labelled.add(part)
-        text = f"{format_percent(group['covered'] / max(1, group['rows']))} covered"
+        text = f"{style.format_percent(group['covered'] / max(1, group['rows']))} covered"
         if group["shown"] > _CHARACTER * len(text) * width:
-            annotate(ax, text, (start, 1), (0, 9), color=palette.soft, **above)
+            style.annotate(ax, text, (start, 1), (0, 9), color=palette.soft, **above)
 
 
-def _label_rows_shown(ax: Axes, figures: FigureData, palette: Palette) -> None:
+def _label_rows_shown(ax: Axes, figures: FigureData, palette: style.Palette) -> None:
     rows, shown = figures["coverage"]["rows"], figures["coverage"]["shown"]
     ax.set_xlabel(f"{shown:,} of {rows:,} rows, each group by its share" if shown < rows else f"all {rows:,} rows")
     ax.xaxis.set_label_coords(0, 0)
-    ax.xaxis.label.set(ha="left", va="top", fontsize=SMALL)
+    ax.xaxis.label.set(ha="left", va="top", fontsize=style.SMALL)
     names = [name or "others" for name in figures["classes"]]
-    class_legend(
+    style.class_legend(
         ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), ncols=max(1, len(names)), borderaxespad=0.2
     )
 
@@ -301,14 +288,20 @@ def plot_similarity(result: Plottable, ax: Axes | None = None, *, by: Literal["l
     order = figures["similarity"]["order"][by]
     ids = [figures["rules"][index]["id"] for index in order]
     side = min(6.4, 1.6 + 0.32 * len(ids))
-    ax = ax or new_axes(max(3.2, side + 1.2), max(2.8, side))
-    palette = style_axes(ax, left=False, bottom=False)
-    set_title(ax, _SIMILARITIES[by], palette)
-    _draw_matrix(ax, matrix[np.ix_(order, order)], palette)
+    ax = ax or style.new_axes(max(3.2, side + 1.2), max(2.8, side))
+    palette = style.prepare_axes(ax, left=False, bottom=False)
+    style.set_title(ax, _SIMILARITIES[by], palette)
+    if ids:
+        # Every rule is fully similar to itself: the diagonal would dominate the plot.
+        masked = np.ma.masked_array(matrix[np.ix_(order, order)], np.eye(len(ids), dtype=np.bool_))
+        numbers = len(ids) <= MAX_NUMBERS
+        image = style.draw_matrix(ax, masked, 100, palette, masked=palette.rule, numbers=numbers)
+        if not numbers:
+            style.colour_bar(image, ax.inset_axes((1.03, 0.7, 0.025, 0.3)), [0, 50, 100], palette, " %")
     names = ids if len(ids) <= MAX_LABELS else []
-    size = SMALL if len(ids) <= 25 else 5.5
-    ax.set_xticks(range(len(names)), names, rotation=90, fontsize=size, **LITERAL)
-    ax.set_yticks(range(len(names)), names, fontsize=size, **LITERAL)
+    size = style.SMALL if len(ids) <= 25 else 5.5
+    ax.set_xticks(range(len(names)), names, rotation=90, fontsize=size, **style.LITERAL)
+    ax.set_yticks(range(len(names)), names, fontsize=size, **style.LITERAL)
     ax.tick_params(length=0)
     return ax
 
@@ -317,19 +310,3 @@ def read_similarity(figures: FigureData, by: str) -> npt.NDArray[np.uint8]:
     """(rules, rules): percent."""
     size = len(figures["rules"])
     return np.frombuffer(b64decode(figures["similarity"][by]), np.uint8).reshape(size, size)
-
-
-def _draw_matrix(ax: Axes, values: npt.NDArray[np.uint8], palette: Palette) -> None:
-    if not len(values):
-        return
-    # Every rule is fully similar to itself: the diagonal would dominate the plot.
-    masked = np.ma.masked_array(values, np.eye(len(values), dtype=np.bool_))
-    colours = LinearSegmentedColormap.from_list("heat", [palette.grid, palette.accent]).with_extremes(bad=palette.rule)
-    image = ax.imshow(masked, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
-    if len(values) > MAX_NUMBERS:
-        colour_bar(image, ax.inset_axes((1.03, 0.7, 0.025, 0.3)), [0, 50, 100], palette, " %")
-        return
-    for (row, column), value in np.ndenumerate(values):
-        if row != column and value:
-            colour: Any = ax.get_facecolor() if value > 50 else palette.ink
-            ax.text(column, row, str(value), ha="center", va="center", fontsize=SMALL, color=colour)

@@ -1,30 +1,15 @@
 """Plots of the search: scores and rules by tree, and the features that its best trees use."""
 
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import Normal, withStroke
 from matplotlib.ticker import MaxNLocator
 
+from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, figures_of
-from maabo_dist.plots.style import (
-    LITERAL,
-    SMALL,
-    annotate,
-    colour_bar,
-    draw_grid,
-    format_percent,
-    label_rows,
-    new_axes,
-    percent_axis,
-    set_title,
-    shorten,
-    style_axes,
-)
 
 MAX_NUMBERS = 10
 """Features of the pair plot up to which it has numbers."""
@@ -53,10 +38,10 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     figures = figures_of(result)
     history = figures["history"]
     other = figures["random"] if random is None else figures_of(random)["history"]
-    above = ax or new_axes(6.4, 4.4)
+    above = ax or style.new_axes(6.4, 4.4)
     below = _split_axes(above)
-    palette = style_axes(above)
-    style_axes(below)
+    palette = style.prepare_axes(above)
+    style.prepare_axes(below)
     above.scatter(_tree_numbers(history), history["scores"], s=9, color=palette.faint, alpha=0.6, linewidths=0)
     if other is not None:
         dashed = {"color": palette.classes[1], "linewidth": 1.4, "linestyle": (0, (4, 2)), "label": "random"}
@@ -64,7 +49,9 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     _draw_history(above, below, history, {"color": palette.accent, "linewidth": 1.8, "label": "best so far"})
     if history["best"]:
         best = history["best"][-1][1]
-        annotate(above, f"{best:.3f}", (history["trees"], best), (4, 0), color=palette.accent, annotation_clip=False)
+        style.annotate(
+            above, f"{best:.3f}", (history["trees"], best), (4, 0), color=palette.accent, annotation_clip=False
+        )
     above.set_xlim(0, max(1, history["trees"], other["trees"] if other else 0))
     above.set_ylabel("macro F1")
     above.tick_params(labelbottom=False)
@@ -72,11 +59,11 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     below.set_xlabel("trees")
     below.set_ylim(bottom=0)
     below.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    draw_grid(above, palette)
-    draw_grid(below, palette)
+    style.draw_grid(above, palette)
+    style.draw_grid(below, palette)
     if other is not None:
         place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "borderaxespad": 0}
-        above.legend(frameon=False, fontsize=SMALL, labelcolor=palette.soft, **place)
+        above.legend(frameon=False, fontsize=style.SMALL, labelcolor=palette.soft, **place)
     return above, below
 
 
@@ -103,14 +90,14 @@ def _tree_numbers(history: History) -> list[int]:
     return [index + 1 for index in history["shown"]]
 
 
-def _draw_history(above: Axes, below: Axes, history: History, style: Mapping[str, Any]) -> None:
+def _draw_history(above: Axes, below: Axes, history: History, options: Mapping[str, Any]) -> None:
     if history["best"]:
         numbers = [*(tree + 1 for tree, _ in history["best"]), history["trees"]]
         scores = [score for _, score in history["best"]]
-        above.step(numbers, [*scores, scores[-1]], where="post", **style)
+        above.step(numbers, [*scores, scores[-1]], where="post", **options)
     counts = [0, *(count for _, count in history["found"])]
     trees = [0, *(tree + 1 for tree, _ in history["found"]), history["trees"]]
-    below.step(trees, [*counts, counts[-1]], where="post", **style)
+    below.step(trees, [*counts, counts[-1]], where="post", **options)
 
 
 def plot_feature_use(result: Plottable, ax: Axes | None = None) -> Axes:
@@ -130,8 +117,8 @@ def plot_feature_use(result: Plottable, ax: Axes | None = None) -> Axes:
     """
     use = figures_of(result)["use"]
     features = use["features"]
-    ax = ax or new_axes(6.0, 1.0 + 0.24 * len(features))
-    palette = style_axes(ax, left=False)
+    ax = ax or style.new_axes(6.0, 1.0 + 0.24 * len(features))
+    palette = style.prepare_axes(ax, left=False)
     best = [feature["high"] / max(1, use["high"]) for feature in features]
     overall = [feature["trees"] / max(1, use["trees"]) for feature in features]
     rows = range(len(features))
@@ -139,11 +126,13 @@ def plot_feature_use(result: Plottable, ax: Axes | None = None) -> Axes:
     ticks = ax.scatter(overall, rows, marker="|", s=90, linewidths=1.6, color=palette.ink, zorder=3)
     ticks.set_path_effects([withStroke(linewidth=3.4, foreground=ax.get_facecolor()), Normal()])
     for row in rows:
-        annotate(ax, format_percent(best[row]), (max(best[row], overall[row]), row), (4, 0), color=palette.soft)
-    label_rows(ax, [feature["name"] for feature in features])
+        style.annotate(
+            ax, style.format_percent(best[row]), (max(best[row], overall[row]), row), (4, 0), color=palette.soft
+        )
+    style.label_rows(ax, [feature["name"] for feature in features])
     ax.tick_params(axis="y", labelcolor=palette.ink)
     ax.set_xlim(0, 1.12 * max([0.01, *best, *overall]))
-    percent_axis(ax.xaxis)
+    style.percent_axis(ax.xaxis)
     ax.set_xlabel(f"of the {use['high']:,} best trees (tick: of all {use['trees']:,})")
     return ax
 
@@ -165,25 +154,19 @@ def plot_pair_use(result: Plottable, ax: Axes | None = None) -> Axes:
     """
     use = figures_of(result)["use"]
     names = [feature["name"] for feature in use["features"]]
-    ax = ax or new_axes(2.6 + 0.24 * len(names), 2.2 + 0.22 * len(names))
-    palette = style_axes(ax, left=False, bottom=False)
-    set_title(ax, f"Of the {use['high']:,} best trees, those that use both", palette)
+    ax = ax or style.new_axes(2.6 + 0.24 * len(names), 2.2 + 0.22 * len(names))
+    palette = style.prepare_axes(ax, left=False, bottom=False)
+    style.set_title(ax, f"Of the {use['high']:,} best trees, those that use both", palette)
     if not names:
         return ax
     # The upper half would repeat the lower, and the diagonal is the content of plot_feature_use.
     pairs = np.ma.masked_array(use["pairs"], np.triu(np.ones((len(names), len(names)), np.bool_)))
-    colours = LinearSegmentedColormap.from_list("pairs", [palette.grid, palette.accent]).with_extremes(bad="none")
     highest = max(1, int(pairs.max())) if len(names) > 1 else 1
-    image = ax.imshow(pairs, cmap=colours, vmin=0, vmax=highest, interpolation="nearest")
-    label_rows(ax, names)
-    ax.set_xticks(range(len(names)), [shorten(name, 28) for name in names], rotation=90, **LITERAL)
+    numbers = len(names) <= MAX_NUMBERS
+    image = style.draw_matrix(ax, pairs, highest, palette, masked="none", numbers=numbers)
+    style.label_rows(ax, names)
+    ax.set_xticks(range(len(names)), [style.shorten(name, 28) for name in names], rotation=90, **style.LITERAL)
     ax.tick_params(length=0, labelcolor=palette.ink)
-    if len(names) > MAX_NUMBERS:
-        colour_bar(image, ax.inset_axes((0.75, 0.72, 0.03, 0.26)), [0, highest], palette)
-        return ax
-    for column, row in combinations(range(len(names)), 2):
-        count = use["pairs"][row][column]
-        if count:
-            colour = ax.get_facecolor() if count > highest / 2 else palette.ink
-            ax.text(column, row, f"{count:,}", ha="center", va="center", fontsize=SMALL, color=colour)
+    if not numbers:
+        style.colour_bar(image, ax.inset_axes((0.75, 0.72, 0.03, 0.26)), [0, highest], palette)
     return ax

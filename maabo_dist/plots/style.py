@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_rgba
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
@@ -96,7 +97,7 @@ def new_grid(count: int, width: float, height: float, max_columns: int = 4) -> l
     return axes[:count]
 
 
-def style_axes(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
+def prepare_axes(ax: Axes, *, left: bool = True, bottom: bool = True) -> Palette:
     """Remove the frame, and the axes without `left` and `bottom`; return the colours to draw with."""
     palette = palette_for(ax)
     for side, visible in {"left": left, "bottom": bottom, "top": False, "right": False}.items():
@@ -156,6 +157,19 @@ def class_legend(parent: Axes | FigureBase, names: Sequence[str], palette: Palet
     )
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set(text=shorten(name, 24), color=palette.soft, **LITERAL)
+
+
+def draw_matrix(
+    ax: Axes, values: np.ma.MaskedArray[Any, Any], highest: int, palette: Palette, *, masked: str, numbers: bool
+) -> AxesImage:
+    """Draw a matrix with values from 0 to `highest` as colours, and as numbers too if there is room."""
+    colours = LinearSegmentedColormap.from_list("matrix", [palette.grid, palette.accent]).with_extremes(bad=masked)
+    image = ax.imshow(values, cmap=colours, vmin=0, vmax=highest, interpolation="nearest")
+    for row, column in zip(*np.nonzero(values.filled(0)), strict=True) if numbers else ():
+        value = values[row, column]
+        colour: Any = ax.get_facecolor() if value > highest / 2 else palette.ink
+        ax.text(column, row, f"{value:,}", ha="center", va="center", fontsize=SMALL, color=colour)
+    return image
 
 
 def colour_bar(image: AxesImage, ax: Axes, ticks: Sequence[int], palette: Palette, unit: str = "") -> None:

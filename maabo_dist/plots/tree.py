@@ -10,9 +10,9 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
 from maabo_dist._util.text import printable
+from maabo_dist.plots import style
 from maabo_dist.plots.histograms import Stack, class_stack
 from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of
-from maabo_dist.plots.style import LITERAL, SMALL, Palette, legend_above, new_axes, set_title, style_axes
 
 Node = Mapping[str, Any]
 
@@ -67,8 +67,8 @@ def plot_tree(result: Plottable, rule: RuleName, ax: Axes | None = None) -> Axes
     classes = figures_of(result)["classes"]
     nodes = list(place_nodes(entry["tree"]).descendants())
     depth, rows = max(node.depth for node in nodes), max(node.row for node in nodes)
-    ax = ax or new_axes(1.3 + _STEP * depth, 0.9 + 0.46 * rows)
-    palette = style_axes(ax, left=False, bottom=False)
+    ax = ax or style.new_axes(1.3 + _STEP * depth, 0.9 + 0.46 * rows)
+    palette = style.prepare_axes(ax, left=False, bottom=False)
     stack = class_stack(record, classes, palette)
     for node in nodes:
         for number, child in enumerate(node.children):
@@ -76,8 +76,8 @@ def plot_tree(result: Plottable, rule: RuleName, ax: Axes | None = None) -> Axes
     for node in nodes:
         _draw_node(ax, node, stack, palette)
     ax.set(xticks=[], yticks=[], xlim=(-0.05, depth + 0.6), ylim=(rows + 0.5, -0.75))
-    set_title(ax, f"{record.id}, from tree {record.source.tree + 1:,}", palette)
-    legend_above(ax, [name or "others" for name in classes], palette)
+    style.set_title(ax, f"{record.id}, from tree {record.source.tree + 1:,}", palette)
+    style.legend_above(ax, [name or "others" for name in classes], palette)
     return ax
 
 
@@ -97,7 +97,7 @@ def _count_text(node: Node) -> str:
     return f"{sum(node['counts']):,}{more}"
 
 
-def _draw_edge(ax: Axes, parent: PlacedNode, child: PlacedNode, palette: Palette, *, side: str) -> None:
+def _draw_edge(ax: Axes, parent: PlacedNode, child: PlacedNode, palette: style.Palette, *, side: str) -> None:
     start = parent.depth + _BAR_WIDTH + 0.05 + _CHARACTER * len(_count_text(parent.node))
     end = child.depth - 0.03
     middle = start + 0.3 * (end - start)
@@ -106,14 +106,14 @@ def _draw_edge(ax: Axes, parent: PlacedNode, child: PlacedNode, palette: Palette
         [(start, parent.row), (middle + 0.1, parent.row), (middle, child.row), (end, child.row)],
         [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
     )
-    style: dict[str, Any] = {"edgecolor": palette.rule, "linewidth": 1.0, "zorder": 1, "gid": "edge"}
+    options: dict[str, Any] = {"edgecolor": palette.rule, "linewidth": 1.0, "zorder": 1, "gid": "edge"}
     if on_path:
-        style = {"edgecolor": palette.accent, "linewidth": 2.4, "zorder": 2, "gid": "path"}
-        style["linestyle"] = "solid" if parent.node["kept"] else (0, (2, 1.5))
-    ax.add_patch(PathPatch(path, fill=False, **style))
+        options = {"edgecolor": palette.accent, "linewidth": 2.4, "zorder": 2, "gid": "path"}
+        options["linestyle"] = "solid" if parent.node["kept"] else (0, (2, 1.5))
+    ax.add_patch(PathPatch(path, fill=False, **options))
 
 
-def _draw_node(ax: Axes, placed: PlacedNode, stack: Stack, palette: Palette) -> None:
+def _draw_node(ax: Axes, placed: PlacedNode, stack: Stack, palette: style.Palette) -> None:
     node, counts = placed.node, placed.node["counts"]
     x, top, total = float(placed.depth), placed.row - _BAR_HEIGHT / 2, max(1, sum(counts))
     for group, colour in stack:
@@ -123,19 +123,19 @@ def _draw_node(ax: Axes, placed: PlacedNode, stack: Stack, palette: Palette) -> 
         ax.add_patch(bar)
         x += width
     is_leaf = bool(node.get("leaf"))
-    text: dict[str, Any] = {"fontsize": SMALL, "zorder": 4}
+    text: dict[str, Any] = {"fontsize": style.SMALL, "zorder": 4}
     right = placed.depth + _BAR_WIDTH + (0.06 if is_leaf else 0.02)
     ax.text(right, placed.row, _count_text(node), va="center", color=palette.soft, **text)
     if is_leaf:
-        style: dict[str, Any] = {"edgecolor": palette.accent, "linewidth": 1.8, "zorder": 4, "gid": "leaf"}
-        style |= {"boxstyle": "round,pad=0.035", "mutation_aspect": 3, "fill": False}
-        ax.add_patch(FancyBboxPatch((placed.depth, top), _BAR_WIDTH, _BAR_HEIGHT, **style))
+        options: dict[str, Any] = {"edgecolor": palette.accent, "linewidth": 1.8, "zorder": 4, "gid": "leaf"}
+        options |= {"boxstyle": "round,pad=0.035", "mutation_aspect": 3, "fill": False}
+        ax.add_patch(FancyBboxPatch((placed.depth, top), _BAR_WIDTH, _BAR_HEIGHT, **options))
     if "text" in node:
         background = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.4, "alpha": 0.85}
         weight = "bold" if "way" in node else "normal"
         above = top - (0.14 if is_leaf else 0.08)
         text |= {"va": "bottom", "fontweight": weight, "color": palette.ink, "bbox": background}
-        ax.text(placed.depth, above, _shorten_condition(node["text"]), **text, **LITERAL)
+        ax.text(placed.depth, above, _shorten_condition(node["text"]), **text, **style.LITERAL)
 
 
 def _shorten_condition(text: str) -> str:

@@ -58,10 +58,10 @@ def test_appendix_2_needs_no_table(maabo, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("exp1", "--seeds", "0"), "--seeds 0: give a number from 1"),
-        (("exp1", "--seeds", "-3"), "--seeds -3"),
+        (("exp1", "--seeds", "0"), "'--seeds': 0 is not in the range 1<=x<=10000"),
+        (("exp1", "--seeds", "-3"), "'--seeds': -3"),
         (("exp1", "--seeds", "many"), "'many' is not a valid integer"),
-        (("exp1", "--jobs", "0"), "--jobs 0"),
+        (("exp1", "--jobs", "0"), "'--jobs': 0"),
         (("exp2", "--data", "none.csv"), "none.csv"),
         (("exp1", "--dataset", "boston"), "boston"),
         (("exp1", "--dataset", "diabetes", "--data", "TABLE"), "runs on one table, but got 2"),

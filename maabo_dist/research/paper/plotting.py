@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from maabo_dist.plots.style import SMALL, Palette, palette_for, percent_axis, set_title, style_axes
+from maabo_dist.plots.style import SMALL, Palette, palette_for, percent_axis, prepare_axes, set_title
 from maabo_dist.research.paper.output import Panel, Series
 
 WIDTH, HEIGHT = 4.2, 3.4
@@ -28,7 +28,7 @@ def draw_png(panels: Sequence[Panel]) -> bytes:
     FigureCanvasAgg(figure)
     axes = [figure.add_subplot(1, len(panels), index + 1) for index in range(len(panels))]
     for panel, ax in zip(panels, axes, strict=True):
-        palette = style_axes(ax)
+        palette = prepare_axes(ax)
         (_draw_bars if panel.bars else _draw_lines)(ax, panel, palette)
         _label(ax, panel, palette)
     _draw_legends(figure, panels, axes)
