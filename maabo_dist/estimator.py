@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,9 @@ from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.report.summary import no_rules_reason, search_text
 from maabo_dist.report.wording import rule_text
 from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
-from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
+from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings
 
-TABLE_PARAMETERS = ("impute", "missing_indicator", "max_levels")
-REPEAT_PARAMETERS = ("repeats", "consensus")
-OTHER_PARAMETERS = ("n_jobs", "progress")
+Settings = TypeVar("Settings", bound=SettingsModel)
 
 
 class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -258,8 +256,10 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> len(RuleMiner(trees=50, min_samples=20).fit(X, y).rules_)
         27
         """
-        settings = self._mining_settings()
-        repeats = RepeatSettings.parse({name: getattr(self, name) for name in REPEAT_PARAMETERS})
+        settings, repeats = (
+            self._settings(MiningSettings, class_weight=self.class_weighting),
+            self._settings(RepeatSettings),
+        )
         frame = self._frame(X, reset=True)
         self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
         table = prepare(*self._with_target(frame, codes))
@@ -555,20 +555,18 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
             "precision": rule.stability.precision,
         }
 
-    def _mining_settings(self) -> MiningSettings:
+    def _settings(self, model: type[Settings], **more: object) -> Settings:
+        """The settings of this model, from the parameters of the same names."""
         parameters = self.get_params(deep=False)
-        parameters["class_weight"] = parameters.pop("class_weighting")
-        others = (*TABLE_PARAMETERS, *REPEAT_PARAMETERS, *OTHER_PARAMETERS)
-        return MiningSettings.parse({name: value for name, value in parameters.items() if name not in others})
+        return model.parse({name: parameters[name] for name in model.model_fields if name in parameters} | more)
 
     def _with_target(self, frame: pd.DataFrame, codes: npt.NDArray[np.int64]) -> tuple[pd.DataFrame, TableSettings]:
         """The table as `prepare` takes it: the class is one more column, under a name that no other column has."""
         target = "class"
         while target in frame.columns:
             target += "_"
-        table = {name: getattr(self, name) for name in TABLE_PARAMETERS}
         labels = pd.Series([f"{code:06d}" for code in codes], index=frame.index)  # text sorts as the codes do
-        return frame.assign(**{target: labels}), TableSettings.parse({"target": target, **table})
+        return frame.assign(**{target: labels}), self._settings(TableSettings, target=target)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         if isinstance(X, pd.DataFrame):

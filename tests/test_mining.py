@@ -29,7 +29,7 @@ def mined(name="diabetes", jobs=1, progress=None, keep_trees=False, **settings):
     return mine(bundled(name), mining, jobs=jobs, progress=progress, keep_trees=keep_trees)
 
 
-def told(result):
+def summarize(result):
     """{(class, n, Gini to two digits, literals)} of the rules, as the paper's table prints them."""
     names = [feature.name for feature in bundled("diabetes").features]
     return {
@@ -50,7 +50,7 @@ def test_the_single_tree_gives_the_one_rule_of_the_paper():
     result = mined(strategy="single")
 
     assert (result.search.leaves, result.funnel.leaves, len(result.rules)) == (8, 8, 1)
-    assert told(result) == {("low", 89, 0.06, frozenset({"age small", "bmi small", "ltg small"}))}
+    assert summarize(result) == {("low", 89, 0.06, frozenset({"age small", "bmi small", "ltg small"}))}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,7 +58,7 @@ def test_half_of_the_trees_give_the_rules_that_the_paper_prints(seed):
     result = mined(trees="50%", seed=seed)
 
     assert result.search.trees == 60
-    assert told(result) >= {
+    assert summarize(result) >= {
         ("low", 81, 0.03, frozenset({"hdl large", "bmi small", "ltg small"})),
         ("low", 89, 0.06, frozenset({"age small", "bmi small", "ltg small"})),
         ("low", 58, 0.08, frozenset({"tc small", "hdl large", "bmi small"})),
@@ -217,7 +217,7 @@ def test_a_budget_is_spent_to_the_last_tree():
     assert (result.search.trees, result.search.stopped, result.notes) == (37, "budget", ())
 
 
-def test_more_trees_than_the_space_holds_become_all_of_it_and_this_is_said():
+def test_more_trees_than_the_space_holds_become_all_of_it_with_a_note():
     result = mined(trees=500)
 
     assert (result.search.trees, result.search.stopped) == (120, "exhausted")
@@ -238,7 +238,7 @@ def test_patience_ends_a_search_that_finds_no_rule():
     assert "no new rule" in result.notes[-1]
 
 
-def test_patience_starts_anew_with_every_new_rule():
+def test_patience_starts_again_with_every_new_rule():
     known, last, trees = set(), 0, 0
     while trees - last < 9:
         trees += 1
@@ -252,7 +252,7 @@ def test_patience_starts_anew_with_every_new_rule():
     assert (result.search.trees, result.search.stopped) == (trees, "patience")
 
 
-def test_what_was_under_way_when_patience_ran_out_is_still_grown():
+def test_batches_under_way_when_patience_runs_out_are_still_grown():
     runs = [
         mined(patience=13, min_samples=10_000, batch=4, in_flight=3, initial=12, jobs=jobs, keep_trees=True)
         for jobs in (1, 2)

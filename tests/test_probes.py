@@ -1,4 +1,4 @@
-"""Mining with probes: they take part in everything, and nobody sees one."""
+"""Mining with probes: they take part in everything, and are never shown."""
 
 import json
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_where_no_rule_uses_a_probe_the_rules_are_those_of_the_same_leaves():
     assert rules_digest(result.rules, result.classes) == as_columns.digest
 
 
-def test_where_there_is_nothing_to_find_the_probes_say_so():
+def test_where_there_is_nothing_to_find_the_probes_show_it():
     result = mined(a_table(signal=0.2), gini=0.9, literals="paper")
 
     assert result.rules

@@ -233,11 +233,11 @@ rules_of_a_run = st.lists(
 @settings(max_examples=100, deadline=None)
 def test_shares_and_consensus_are_what_looking_at_every_rule_of_every_repeat_gives(own, runs, threshold):
     def returns(rule):
-        wanted = sorted((each["feature"], each["op"]) for each in rule["conditions"])
+        literals = sorted((each["feature"], each["op"]) for each in rule["conditions"])
         return sum(
             any(
                 other["class"] == rule["class"]
-                and sorted((each["feature"], each["op"]) for each in other["conditions"]) == wanted
+                and sorted((each["feature"], each["op"]) for each in other["conditions"]) == literals
                 for other in run
             )
             for run in runs

@@ -37,6 +37,11 @@ class LeafFilter:
         settings, weights = study.settings, study.table.weights
         return cls(settings.min_samples, settings.gini * (1 - 1 / len(weights)), weights, settings.whole_trees)
 
+    def accepts(self, counts: npt.NDArray[np.int32], gini: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """(leaves): True for leaves with these counts of each class and this Gini index that are reliable."""
+        accepted: npt.NDArray[np.bool_] = (counts.sum(axis=1) >= self.min_samples) & (gini < self.max_gini)
+        return accepted
+
 
 @dataclass(frozen=True, slots=True)
 class Leaves:

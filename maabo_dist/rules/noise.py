@@ -92,7 +92,7 @@ def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.b
 
 
 def largest_plausible_count(seen: float, ratio: float) -> int:
-    """The largest Poisson count that is plausible beside `seen`, a count whose mean is `ratio` times smaller."""
+    """The largest Poisson count that is plausible given `seen`, a count whose mean is `ratio` times smaller."""
     from scipy.special import betainc  # costs a tenth of a second; only probes need it
 
     return floor(_crossing(lambda count: TAIL - float(betainc(count, seen + 1, ratio / (1 + ratio))))) if ratio else 0

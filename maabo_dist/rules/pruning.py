@@ -68,7 +68,7 @@ class Pruned:
 
 def prune(leaves: Leaves, study: Study) -> Pruned:
     """Drop the conditions that the rows do not support at the settings' level of significance."""
-    level, wanted = study.settings.significance, LeafFilter.of(study)
+    level, limits = study.settings.significance, LeafFilter.of(study)
     labels = heaviest_classes(leaves.counts, study.table.shares)
     present = leaves.logic != NO_LITERAL
     products = np.prod(_p_values(leaves.logic, leaves.bounds, labels, _bits(present), study), axis=0)
@@ -79,10 +79,9 @@ def prune(leaves: Leaves, study: Study) -> Pruned:
     kept = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
     counts = np.zeros_like(leaves.counts)
     _count_classes((leaves.logic, leaves.bounds, kept), _training_rows(study), counts)
-    gini = leaf_gini(counts, wanted.weights)
-    reliable = (kept > 0) & (heaviest_classes(counts, study.table.shares) == labels)
-    reliable &= (counts.sum(axis=1) >= wanted.min_samples) & (gini < wanted.max_gini)
-    source = np.flatnonzero(reliable)
+    gini = leaf_gini(counts, limits.weights)
+    same_class = heaviest_classes(counts, study.table.shares) == labels
+    source = np.flatnonzero((kept > 0) & same_class & limits.accepts(counts, gini))
     logic, bounds = _without_dropped(leaves, kept)
     pruned = replace(leaves, logic=logic, bounds=bounds, counts=counts, gini=gini).take(source)
     dropped = int(present[source].sum() - (pruned.logic != NO_LITERAL).sum())

@@ -38,8 +38,7 @@ def _refit_distinct(leaves: Leaves, study: Study) -> Leaves:
     heaviest = heaviest_classes(leaves.counts, table.shares)
     _refit(rows, leaves.logic, heaviest, limits.min_samples, bounds, counts)
     gini = leaf_gini(counts, limits.weights)
-    worse = (counts.sum(axis=1) < limits.min_samples) | ~(gini < limits.max_gini)
-    worse |= heaviest_classes(counts, table.shares) != heaviest
+    worse = ~limits.accepts(counts, gini) | (heaviest_classes(counts, table.shares) != heaviest)
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
     return replace(leaves, bounds=bounds, counts=counts, gini=gini)
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a miner and its rules."""
+"""The HTML of a miner and its rules in a notebook."""
 
 import pickle
 from html.parser import HTMLParser

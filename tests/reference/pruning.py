@@ -1,7 +1,7 @@
 """Pruning, slow and obvious: sets of rows, every test by scipy, one feature and one condition at a time.
 
-A rule is a list of (literal, bound). Chance decides nothing here, but rounding may: what is decided within a hair is
-told by `closest`, the least distance of a decision from its bar, as a logarithm.
+A rule is a list of (literal, bound). Rounding may decide close calls: `closest` is the smallest distance of a decision
+from its limit, as a logarithm.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Thresholds fitted anew, slow and obvious: every midpoint is tried, and every row is looked at for each.
+"""Refitting, slow and obvious: every midpoint is tried, and every row is looked at for each.
 
 What it shares with the kernel is only what the method fixes: a cut's purity as an expression of the weighted class
 counts, its ties, and the number of rounds.
@@ -15,22 +15,22 @@ from tests.reference.pruning import all_hold, class_counts, gini, heaviest
 
 def refitted(rule, study):
     """(the rule with its new bounds, whether it came to rest); as it was where it would lose size, purity or class."""
-    columns, split, wanted, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
+    columns, split, limits, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
     label = heaviest(class_counts(columns, split.train, rule), shares)
     fitted, rests = list(rule), False
     for _ in range(MAX_ROUNDS):
         before = list(fitted)
         for j, (literal, _) in enumerate(rule):
-            fitted[j] = (literal, best_bound(columns, split.train, fitted, j, label, wanted))
+            fitted[j] = (literal, best_bound(columns, split.train, fitted, j, label, limits))
         rests = fitted == before
         if rests:
             break
     counts = class_counts(columns, split.train, fitted)
-    good = sum(counts) >= wanted.min_samples and gini(counts, wanted.weights) < wanted.max_gini
+    good = sum(counts) >= limits.min_samples and gini(counts, limits.weights) < limits.max_gini
     return (fitted if good and heaviest(counts, shares) == label else rule), rests
 
 
-def best_bound(columns, rows, rule, j, label, wanted):
+def best_bound(columns, rows, rule, j, label, limits):
     """The purest cut of the rows that satisfy the others; of equals the one there is, then the lowest."""
     literal, bound = rule[j]
     rows = rows[all_hold(columns, rows, rule[:j] + rule[j + 1 :])]
@@ -38,7 +38,7 @@ def best_bound(columns, rows, rule, j, label, wanted):
     for low, high in pairwise(np.unique(columns.column(literal // 2)[rows]).tolist()):
         there = low <= bound < high
         at = bound if there else midpoint(low, high)
-        purity = purity_of(columns, rows, (literal, at), label, wanted)
+        purity = purity_of(columns, rows, (literal, at), label, limits)
         if purity is not None:
             cuts.append((purity, there, -at, at))
     return max(cuts)[-1] if cuts else bound
@@ -49,12 +49,12 @@ def midpoint(low, high):
     return middle if low <= middle < high else low
 
 
-def purity_of(columns, rows, condition, label, wanted):
-    """None where too few rows are left, or the class is no more frequent than beside them."""
+def purity_of(columns, rows, condition, label, limits):
+    """None where too few rows are left, or the class is no more frequent than among the other rows."""
     inside = class_counts(columns, rows, [condition])
     outside = (np.bincount(columns.labels[rows], minlength=len(inside)) - inside).tolist()
-    (weight_in, squares_in), (weight_out, squares_out) = (_sums(side, wanted.weights) for side in (inside, outside))
-    if sum(inside) < wanted.min_samples or inside[label] * weight_out <= outside[label] * weight_in:
+    (weight_in, squares_in), (weight_out, squares_out) = (_sums(side, limits.weights) for side in (inside, outside))
+    if sum(inside) < limits.min_samples or inside[label] * weight_out <= outside[label] * weight_in:
         return None
     return squares_in / weight_in + squares_out / weight_out
 

@@ -1,4 +1,4 @@
-"""What speaks for conditions: equal to the slow twin, and in step with what was kept and dropped."""
+"""P-values of conditions: equal to the slow twin, and in agreement with the conditions kept and dropped."""
 
 import numpy as np
 import pytest
@@ -52,17 +52,17 @@ def test_a_p_value_is_adjusted_for_the_number_of_tests_and_for_its_feature():
     feature_q = np.array([1e-3, 0.2, *[1.0] * 6])
     logic, bounds = np.array([1, 2], np.int32), np.array([0.2, 0.3])
 
-    (once, _), (often, beside) = (
+    (once, _), (often, other) = (
         condition_tests(logic, bounds, 1, Multiplicity(q, factor), study)
         for q, factor in ((np.zeros(8), 1.0), (feature_q, 1e6))
     )
 
     assert (once.training, once.validation) == (often.training, often.validation)
     assert often.p == max(1e-3, min(1.0, 1e6 * once.p))
-    assert beside.p >= 0.2
+    assert other.p >= 0.2
 
 
-def test_what_was_kept_is_supported():
+def test_conditions_that_stay_are_supported():
     result = mined(a_table())
 
     assert result.rules
@@ -101,7 +101,7 @@ def test_dropped_conditions_are_listed_with_their_p_values():
         assert {*rule.dropped, *rule.conditions} in leaves
 
 
-def test_a_condition_on_a_probe_is_dropped_in_silence():
+def test_dropped_conditions_on_probes_are_not_listed():
     columns = a_table()
 
     result = mined(columns, probes=40, trees=3000)

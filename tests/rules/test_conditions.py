@@ -1,4 +1,4 @@
-"""Literals in the words of the table: every kind of feature, either side, with and without missing cells."""
+"""Literals as conditions on columns: every kind of feature, either side, with and without missing cells."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_missing_cells_join_the_side_of_the_value_they_were_given(feature, fill,
     assert condition(feature, LARGE, bound).or_missing is not small_side
 
 
-def test_nothing_is_said_of_missing_cells_where_there_are_none():
+def test_conditions_do_not_mention_missing_cells_where_there_are_none():
     assert not condition(AGE, LARGE, 28.5).or_missing
 
 

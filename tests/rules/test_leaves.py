@@ -24,20 +24,20 @@ def test_leaves_are_those_of_every_path(seed):
     *_, table, forest = factories.make_forest(
         rng, rows=60, classes=classes, size=size, max_depth=max_depth, class_weight=weighting
     )
-    wanted = LeafFilter(int(rng.integers(1, 12)), float(rng.choice([0.1, 0.3, 2.0])), table.weights)
+    limits = LeafFilter(int(rng.integers(1, 12)), float(rng.choice([0.1, 0.3, 2.0])), table.weights)
     every = [leaf for t, tree in enumerate(forest) for leaf in gs_mrm.leaves_of(tree, table.weights.tolist(), 7 + t)]
 
-    leaves = reliable_leaves(forest, wanted, first_tree=7)
+    leaves = reliable_leaves(forest, limits, first_tree=7)
 
-    large = [leaf for leaf in every if leaf.n >= wanted.min_samples]
-    kept = [leaf for leaf in large if leaf.gini < wanted.max_gini]
+    large = [leaf for leaf in every if leaf.n >= limits.min_samples]
+    kept = [leaf for leaf in large if leaf.gini < limits.max_gini]
     assert in_order(factories.reference_leaves(leaves)) == in_order(kept)
     assert (leaves.seen, leaves.large, len(leaves)) == (len(every), len(large), len(kept))
     assert leaves.sizes.tolist() == leaves.counts.sum(axis=1).tolist()
     assert leaves.logic.shape[1] == literal_width(size, max_depth)
 
 
-def test_literals_ascend_and_nothing_stands_behind_them():
+def test_literals_ascend_and_nothing_follows_them():
     *_, table, forest = factories.make_forest(np.random.default_rng(0), rows=80, size=3, max_depth=7)
 
     leaves = reliable_leaves(forest, LeafFilter(1, 2.0, table.weights))

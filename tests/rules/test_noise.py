@@ -1,4 +1,4 @@
-"""What probes say: which leaves use one, and an interval that holds the number of chance rules."""
+"""The estimate by probes: the leaves that use one, and an interval that holds the number of chance rules."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_no_published_rule_has_no_share_of_chance():
     assert (noise.rules, noise.with_probe, noise.share, noise.low, noise.high) == (1, 1, None, None, None)
 
 
-def test_features_that_are_all_in_rules_may_all_be_there_by_right():
+def test_features_that_are_all_in_rules_may_all_be_useful():
     published = leaves_on([0, 2], [4, 6], [8, 10])
     chance = leaves_on(*([literal] for literal in range(12, 20)), [0, 12], [0, 14], [0, 16], [0, 18])
 

@@ -1,4 +1,4 @@
-"""Conditions that earn their place: equal to the slow twin, and right about what was planted."""
+"""Pruning: equal to the slow twin, and right about planted conditions."""
 
 import numpy as np
 import pytest
@@ -38,11 +38,11 @@ def planted(seed, noise=6, rows=600):
 @given(
     st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([0.5, 0.05, 0.001]), st.sampled_from(["balanced", "none"])
 )
-def test_what_stays_is_what_the_slow_twin_keeps(seed, classes, level, class_weight):
+def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, classes, level, class_weight):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.95), factories.make_split(rng, 150)
     study = factories.make_study(columns, split, class_weight=class_weight, min_samples=4, gini=0.9, significance=level)
-    table, wanted = study.table, LeafFilter.of(study)
+    table, limits = study.table, LeafFilter.of(study)
     leaves = factories.make_rules(rng, columns, split, 10, weights=table.weights)
 
     pruned = prune(leaves, study)
@@ -53,8 +53,8 @@ def test_what_stays_is_what_the_slow_twin_keeps(seed, classes, level, class_weig
     found = dict(zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True))
     for place, (conditions, counts, closest) in enumerate(expected):
         gini = slow.gini(counts, table.weights)
-        if min(closest, abs(gini - wanted.max_gini)) > 1e-9:
-            reliable = conditions and sum(counts) >= wanted.min_samples and gini < wanted.max_gini
+        if min(closest, abs(gini - limits.max_gini)) > 1e-9:
+            reliable = conditions and sum(counts) >= limits.min_samples and gini < limits.max_gini
             assert found.get(place) == (conditions if reliable else None)
             if reliable:
                 at = pruned.source.tolist().index(place)
@@ -79,7 +79,7 @@ def test_the_leaves_of_trees_keep_what_the_slow_twin_keeps(seed):
         assert closest < 1e-9 or rule == conditions
 
 
-def test_rows_are_counted_anew_for_what_is_left():
+def test_rows_are_counted_again_for_the_conditions_that_are_left():
     columns = planted(3)
     leaves, study = leaves_of(columns, min_samples=30)
     train = study.split.train
@@ -145,7 +145,7 @@ def test_a_condition_must_meet_both_demands():
     assert many.adjust(0, 0.7) == 1.0
 
 
-def test_nothing_in_gives_nothing_out():
+def test_no_leaves_are_pruned_to_no_leaves():
     columns = planted(1)
     leaves, study = leaves_of(columns, min_samples=10_000)
 

@@ -1,4 +1,4 @@
-"""Published rules: what they cover, what they displaced, and their digest."""
+"""Published rules: the rows they cover, the leaves they displaced, and their digest."""
 
 from dataclasses import replace
 
@@ -78,7 +78,7 @@ def rows_of(rule, frame, rows):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("by", ["logic", "rows"])
-def test_what_a_rule_says_of_the_table_is_what_is_counted_for_it(seed, by):
+def test_the_counts_of_a_rule_are_those_of_the_rows_that_satisfy_it(seed, by):
     frame, columns, split, _, _, rules = published(seed, by=by)
 
     assert rules
@@ -173,7 +173,7 @@ def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():
     assert rare.label == 1
 
 
-def test_without_held_out_rows_nothing_is_said_of_them():
+def test_without_held_out_rows_rules_have_no_holdout():
     *_, rules = published(0, holdout=0.0)
 
     assert [rule.holdout for rule in rules] == [None] * len(rules)
@@ -200,7 +200,7 @@ def changed_condition(rule, **change):
     ],
     ids=["feature", "op", "value", "or missing", "fewer", "more", "class", "counts"],
 )
-def test_the_digest_changes_with_whatever_a_rule_says(change):
+def test_the_digest_changes_with_every_part_of_a_rule(change):
     *_, rules = published(0)
 
     for place, rule in enumerate(rules):

@@ -1,4 +1,4 @@
-"""Thresholds fitted anew: equal to the slow twin to the last bit, never a loss, and right about what was planted."""
+"""Refitted thresholds: equal to the slow twin to the last bit, never a loss, and right about planted thresholds."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,10 @@ def drawn(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.
     """(leaves, study): as after pruning, all leaves are large and pure."""
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, rows, 4, classes, kinds), factories.make_split(rng, rows)
-    limits = {"min_samples": int(rng.integers(1, 9)), "gini": rng.uniform(0.8, 1)}
-    study = factories.make_study(columns, split, class_weight=class_weight, **limits)
-    leaves, wanted = factories.make_rules(rng, columns, split, count, weights=study.table.weights), LeafFilter.of(study)
-    good = (leaves.sizes >= wanted.min_samples) & (leaves.gini < wanted.max_gini)
-    return leaves.take(np.flatnonzero(good)), study
+    options = {"min_samples": int(rng.integers(1, 9)), "gini": rng.uniform(0.8, 1)}
+    study = factories.make_study(columns, split, class_weight=class_weight, **options)
+    leaves, limits = factories.make_rules(rng, columns, split, count, weights=study.table.weights), LeafFilter.of(study)
+    return leaves.take(np.flatnonzero(limits.accepts(leaves.counts, leaves.gini))), study
 
 
 @settings(max_examples=60)
@@ -49,9 +48,9 @@ def test_no_rule_loses_its_size_purity_class_or_features(seed, classes, class_we
     fitted = refit(leaves, study)
 
     assert np.array_equal(fitted.logic, leaves.logic)
-    wanted = LeafFilter.of(study)
-    assert (fitted.sizes >= wanted.min_samples).all()
-    assert (fitted.gini < wanted.max_gini).all()
+    limits = LeafFilter.of(study)
+    assert (fitted.sizes >= limits.min_samples).all()
+    assert (fitted.gini < limits.max_gini).all()
     before, after = ([pruning.heaviest(row, study.table.shares) for row in each.counts] for each in (leaves, fitted))
     assert after == before
 

@@ -170,7 +170,7 @@ def best_by_the_book(leaves, key):
 
 
 @pytest.mark.parametrize("by_bounds", [False, True])
-def test_the_best_of_each_is_that_of_sorting_each_group(by_bounds):
+def test_the_distinct_leaves_are_those_of_sorting_each_group(by_bounds):
     rng = np.random.default_rng(by_bounds)
     for _ in range(40):
         leaves = factories.make_leaves(rng, 80, features=2, width=3, ginis=(0.0, 0.1), most_rows=3)

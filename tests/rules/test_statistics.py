@@ -157,7 +157,7 @@ def test_nothing_is_less_likely_than_impossible():
 
 @settings(max_examples=25)
 @given(st.floats(1e-100, 1))
-def test_the_bar_on_the_product_is_fishers_method(level):
+def test_the_largest_significant_product_is_that_of_fishers_method(level):
     bar = largest_significant_product(level)
 
     assert combine_p_values(np.array([bar]))[0] == pytest.approx(level, rel=1e-12)
