@@ -76,8 +76,9 @@ def best_score_text(search: SearchInfo) -> str:
 
 def dropping_text(dropping: DroppingInfo, level: float) -> str:
     """What was dropped for lack of support."""
-    conditions, leaves = format_count(dropping.conditions, "condition"), "leaf" if dropping.leaves == 1 else "leaves"
-    return f"{conditions} without support (p > {level:g}), {dropping.leaves:,} {leaves} unreliable without them"
+    conditions = format_count(dropping.conditions, "unsupported condition")
+    leaves = f"{dropping.leaves:,} {'leaf' if dropping.leaves == 1 else 'leaves'}"
+    return f"{conditions} (p > {level:g}), {leaves} unreliable without such conditions"
 
 
 def noise_text(noise: NoiseInfo) -> str:
