@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maabo_dist._util.text import format_count
-from maabo_dist.contract.result import ConsensusRecord, ResultDocument
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import ConsensusRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
 from maabo_dist.errors import SettingsError

@@ -16,7 +16,8 @@ from bench.quality.estimates import Estimate, group_by, mean, values
 from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from maabo_dist.contract.conditions import Op
-from maabo_dist.contract.result import ConsensusRecord, ResultDocument, RuleRecord
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import ConsensusRecord, RuleRecord
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.report.stability import mine_with_repeats

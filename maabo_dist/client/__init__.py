@@ -29,7 +29,8 @@ from maabo_dist.client.errors import (
 from maabo_dist.client.models import Event, JobStatus
 from maabo_dist.client.requests import Retrying
 from maabo_dist.contract.api import Column, CreatedToken, Dataset, DatasetDetails, Explanation, Quota, Token, Tree
-from maabo_dist.contract.result import ResultDocument, RuleRecord
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import RuleRecord
 
 __all__ = [
     "AsyncClient",

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.result import RuleRecord
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of

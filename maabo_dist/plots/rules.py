@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.transforms import offset_copy
 
-from maabo_dist.contract.result import ResultDocument, RuleRecord
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, document_of, figures_of

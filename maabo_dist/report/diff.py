@@ -13,7 +13,8 @@ from math import log1p
 from typing import Any
 
 from maabo_dist.contract.conditions import Condition, Literal
-from maabo_dist.contract.result import Part, ResultDocument, RuleRecord
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import Part, RuleRecord
 
 MIN_SIMILARITY = 0.5
 """Below this, no rule is named as similar."""

@@ -12,21 +12,23 @@ from maabo_dist._version import __version__
 from maabo_dist.contract.conditions import Condition
 from maabo_dist.contract.result import (
     FORMAT,
-    ConditionRecord,
-    ConditionTest,
     DatasetInfo,
-    DisplacedRecord,
     DroppingInfo,
     FunnelCounts,
-    HoldoutRecord,
     NoiseInfo,
     PartSizes,
     ResultDocument,
-    RuleRecord,
     SearchInfo,
+    SpaceInfo,
+)
+from maabo_dist.contract.rules import (
+    ConditionRecord,
+    ConditionTest,
+    DisplacedRecord,
+    HoldoutRecord,
+    RuleRecord,
     SimilarRule,
     SourceRecord,
-    SpaceInfo,
     SupportRecord,
 )
 from maabo_dist.mining.result import MiningResult

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.result import ConditionRecord, DatasetInfo, ResultDocument, RuleRecord
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import ConditionRecord, RuleRecord
 from maabo_dist.errors import SettingsError
 from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 

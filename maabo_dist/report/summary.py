@@ -12,8 +12,8 @@ from maabo_dist.contract.result import (
     ResultDocument,
     SearchInfo,
     SpaceInfo,
-    StabilityRecord,
 )
+from maabo_dist.contract.rules import StabilityRecord
 from maabo_dist.report.wording import large_number
 
 

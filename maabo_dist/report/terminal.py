@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.result import DatasetInfo, RepeatsRecord, ResultDocument, RuleRecord
+from maabo_dist.contract.result import DatasetInfo, RepeatsRecord, ResultDocument
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.report.summary import (
     dropping_text,
     funnel_texts,

@@ -21,7 +21,8 @@ from maabo_dist.client.requests import (
 )
 from maabo_dist.contract.api import Explanation, Tree
 from maabo_dist.contract.job import JobState
-from maabo_dist.contract.result import ResultDocument, RuleRecord
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import RuleRecord
 
 
 class AsyncRemoteJob:

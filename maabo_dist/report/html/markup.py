@@ -5,7 +5,8 @@ from html import escape
 from math import log10
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.result import DatasetInfo, Part, ResultDocument
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import Part
 from maabo_dist.report.summary import FunnelStep, funnel_steps
 
 Attribute = str | int | float | bool | None

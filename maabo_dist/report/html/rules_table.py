@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from maabo_dist.contract.result import DatasetInfo, HoldoutRecord, ResultDocument, RuleRecord, SupportRecord
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import HoldoutRecord, RuleRecord, SupportRecord
 from maabo_dist.report.html.markup import (
     Html,
     class_mark,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from maabo_dist._util.text import format_count
-from maabo_dist.contract.result import ConsensusRecord, DatasetInfo, ResultDocument
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import ConsensusRecord
 from maabo_dist.report.html.markup import Html, base_rates, element, funnel, joined
 from maabo_dist.report.summary import (
     best_score_text,

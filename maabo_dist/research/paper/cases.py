@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maabo_dist.contract.result import ResultDocument, RuleRecord, StopReason
+from maabo_dist.contract.result import ResultDocument, StopReason
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import MaaboError
