@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
@@ -37,9 +37,6 @@ AnyJob = TypeVar("AnyJob", bound=HeldJob)
 class TaskHandler(ABC, Generic[AnyJob]):
     """Sending and answers, as far as searches and screens have them in common."""
 
-    task: ClassVar[str]
-    """The kind of task, a label of metrics."""
-
     def __init__(self, resources: Resources, publisher: TaskPublisher, queue: TaskQueue) -> None:
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
         self._publisher, self._queue = publisher, queue
@@ -51,35 +48,35 @@ class TaskHandler(ABC, Generic[AnyJob]):
             job.mark_sent(task, now)
         self._queue.note_sent(len(tasks))
         self._publisher.publish([job.message(task) for task in tasks])
-        self._metrics.count(metrics.TASKS_SENT, self.task, len(tasks))
+        self._metrics.count(metrics.TASKS_SENT, job.task, len(tasks))
 
     def resend_unanswered(self, job: AnyJob, now: float) -> None:
         """Send tasks again whose answers are overdue."""
         job.outbox.mark_taken(self._queue.taken_before, now)
         unanswered = job.outbox.resend_unanswered(now, lambda key: job.allowance(key.size))
         if unanswered:
-            logger.warning("no answer; sending again", **job.log_fields, task=self.task, tasks=len(unanswered))
+            logger.warning("no answer; sending again", **job.log_fields, task=job.task, tasks=len(unanswered))
             self._metrics.count(metrics.RESENT, "silent", len(unanswered))
 
     @abstractmethod
     def _write_sent(self, job: AnyJob, tasks: Sequence[Any], now: float) -> None:
         """Write tasks that are about to be sent."""
 
-    def _drop(self, job: HeldJob, reason: str) -> None:
-        logger.debug(f"answer dropped: {reason}", **job.log_fields, task=self.task)
-        self._metrics.count(metrics.DROPPED, self.task)
+    def _drop(self, job: HeldJob, task: str, reason: str) -> None:
+        logger.debug(f"answer dropped: {reason}", **job.log_fields, task=task)
+        self._metrics.count(metrics.DROPPED, task)
 
     def _note_done(self, job: AnyJob, size: int, seconds: float) -> None:
         job.speed.observe(size, seconds)
         job.stuck_since = None
-        self._metrics.observe(metrics.TASK_SECONDS, seconds, self.task)
+        self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
     def _retry(self, job: AnyJob, key: Any, answer: EvaluationAnswer | ScreenAnswer, now: float) -> bool:
         """Send a task again that was not done. True if it failed too often."""
-        facts = {"task": self.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
+        facts = {"task": job.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
         logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
         if answer.kind == "lost":
-            self._metrics.count(metrics.LOST, self.task)
+            self._metrics.count(metrics.LOST, job.task)
         was_sent, given_up = job.outbox.is_sent(key, answer.attempt), False
         if answer.kind == "unavailable":
             delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
@@ -110,8 +107,6 @@ class TaskHandler(ABC, Generic[AnyJob]):
 class SearchHandler(TaskHandler[SearchingJob]):
     """Handles `maabo.evaluate` tasks."""
 
-    task = "evaluate"
-
     def handle(
         self, job: SearchingJob | ScreeningJob, answer: EvaluationAnswer, body: bytes, now: float
     ) -> JobEnd | None:
@@ -122,7 +117,7 @@ class SearchHandler(TaskHandler[SearchingJob]):
         self._queue.note_taken(job.outbox.sent_at(key))
         if answer.kind == "done":
             if not job.machine.is_open(key):
-                self._drop(job, "another one came first")
+                self._drop(job, job.task, "another one came first")
                 return None
             job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
@@ -163,12 +158,10 @@ class SearchHandler(TaskHandler[SearchingJob]):
 class ScreenHandler(TaskHandler[ScreeningJob]):
     """Handles `maabo.screen` tasks."""
 
-    task = "screen"
-
     def handle(self, job: SearchingJob | ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> JobEnd | None:
         """Accept or reject an answer; `commit_screen` writes it. Return the end of the job, if it ends."""
         if isinstance(job, SearchingJob):
-            self._drop(job, "the screen is complete")
+            self._drop(job, "screen", "the screen is complete")
             return None
         screening = job.screening
         block = screening.block(answer.start, answer.stop)
@@ -177,7 +170,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         self._queue.note_taken(job.outbox.sent_at(block))
         if answer.kind == "done":
             if not screening.is_open(block):
-                self._drop(job, "another one came first")
+                self._drop(job, job.task, "another one came first")
                 return None
             pairs = unpack_pairs(body, block.start, block.stop, screening.features, screening.max_pairs)
             screening.accept(block, pairs)

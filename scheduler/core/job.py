@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.job import JobSpec, JobState
@@ -76,6 +76,8 @@ class RulesRequest:
 class HeldJob(ABC):
     """What both kinds of jobs have in common."""
 
+    task: ClassVar[str]
+    """The kind of its tasks, a label of metrics."""
     lease: Lease
     spec: JobSpec
     plan: SearchPlan
@@ -105,13 +107,13 @@ class HeldJob(ABC):
         return self.speed.expected(self.outbox.in_flight)
 
     @property
-    @abstractmethod
     def tasks_in_flight(self) -> dict[str, int]:
         """The number of tasks in flight, by kind."""
+        return {self.task: len(self.outbox.sent)}
 
-    @abstractmethod
-    def tasks_unsent(self, seconds: float) -> dict[str, int]:
+    def tasks_unsent(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - the size may depend on it
         """The number of tasks of about so many seconds that could be sent now, by kind."""
+        return {self.task: len(self.outbox.unsent) + len(self.outbox.postponed)}
 
     @property
     def batches_in_flight(self) -> int:
@@ -127,9 +129,9 @@ class HeldJob(ABC):
     def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
         """Take the next task to send, of about so many seconds."""
 
-    @abstractmethod
     def mark_sent(self, task: Any, now: float) -> None:
         """Record that a task from `next_task` is in flight."""
+        self.outbox.mark_sent(task.key, task.attempt, now)
 
     @abstractmethod
     def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
@@ -164,6 +166,7 @@ class HeldJob(ABC):
 class ScreeningJob(HeldJob):
     """A job whose pairs workers screen before its search begins."""
 
+    task = "screen"
     screening: Screening
     prepared: PreparedTable
     """Kept for the search."""
@@ -175,22 +178,9 @@ class ScreeningJob(HeldJob):
         """The blocks to send and in flight."""
         return self.screening.outbox
 
-    @property
-    def tasks_in_flight(self) -> dict[str, int]:
-        """The number of blocks in flight."""
-        return {"screen": len(self.outbox.sent)}
-
-    def tasks_unsent(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - blocks are cut in advance
-        """The number of blocks that could be sent now."""
-        return {"screen": len(self.outbox.unsent) + len(self.outbox.postponed)}
-
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """Take the next block to send."""
         return self.screening.next_task(now)
-
-    def mark_sent(self, task: BlockTask, now: float) -> None:
-        """Record that a block is in flight."""
-        self.outbox.mark_sent(task.key, task.attempt, now)
 
     @property
     def extra_allowance(self) -> float:
@@ -225,6 +215,7 @@ class ScreeningJob(HeldJob):
 class SearchingJob(HeldJob):
     """A job that searches or mines rules."""
 
+    task = "evaluate"
     machine: JobMachine
     failed: int = 0
     failures: dict[TaskKey, Failure] = field(default_factory=dict)

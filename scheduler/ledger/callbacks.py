@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import select, update
 
-from scheduler.ledger.database import Database
+from scheduler.ledger.database import LedgerTopic
 from scheduler.ledger.jobs import JOB_COLUMNS, JobRow, readable_jobs
 from scheduler.ledger.schema import jobs
 
@@ -12,11 +12,8 @@ GIVEN_UP = -1.0
 """Stored instead of the time of a callback that was given up."""
 
 
-class Callbacks:
-    """Claims callbacks and records attempts; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Callbacks(LedgerTopic):
+    """Claims callbacks and records attempts."""
 
     def claim(self, now: float, seconds: float, limit: int = 100) -> list[JobRow]:
         """Return ended jobs whose callback is due. No other scheduler gets them for this many seconds."""

@@ -101,6 +101,13 @@ class Database:
             return connection.execute(query).mappings().all()
 
 
+class LedgerTopic:
+    """Base of the classes that read and write the tables of one topic; each of their methods is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 def lock(connection: Connection, name: str) -> None:
     """Wait for other transactions that lock the same name. SQLite needs no lock: it has one writer at a time."""
     if connection.dialect.name == "postgresql":

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
-from scheduler.ledger.database import Database, lock, of_tenant, read_row
+from scheduler.ledger.database import LedgerTopic, lock, of_tenant, read_row
 from scheduler.ledger.quotas import QuotaError, read_quota
 from scheduler.ledger.schema import datasets
 
@@ -30,11 +30,8 @@ class DatasetRow:
     created: float
 
 
-class Datasets:
-    """Reads and writes tables; each method is one transaction. A `tenant` of None stands for all tenants."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Datasets(LedgerTopic):
+    """Reads and writes tables. A `tenant` of None stands for all tenants."""
 
     def add(self, row: DatasetRow) -> None:
         """Add a table whose file is in the store, if the tenant's quota allows."""

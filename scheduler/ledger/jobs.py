@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, up
 from maabo_dist.contract.job import JobSpec, JobState, Priority
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError
-from scheduler.ledger.database import Database, DuplicateError, of_tenant
+from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
@@ -59,24 +59,12 @@ class JobRow:
     @property
     def record(self) -> JobRecord:
         """The public record of the job."""
-        return JobRecord(
-            id=self.id,
-            state=self.state,
-            name=self.spec.dataset.name,
-            tenant=self.spec.tenant,
-            priority=self.spec.priority,
-            created=self.created,
-            started=self.started,
-            finished=self.finished,
-            seconds=self.run_seconds,
-            trees=self.trees,
-            planned=self.planned,
-            failed=self.failed,
-            best_score=self.best_score,
-            rules=self.rules,
-            digest=self.digest,
-            reason=self.reason,
+        spec, columns = (
+            self.spec,
+            {name: getattr(self, name) for name in JobRecord.model_fields.keys() & self.__slots__},
         )
+        names = {"name": spec.dataset.name, "tenant": spec.tenant, "priority": spec.priority}
+        return JobRecord(seconds=self.run_seconds, **names, **columns)
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
@@ -94,11 +82,8 @@ class OldestJobs:
     """The most often that one job was taken by a scheduler."""
 
 
-class Jobs:
-    """Reads and writes jobs; each method is one transaction. A `tenant` of None stands for all tenants."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Jobs(LedgerTopic):
+    """Reads and writes jobs. A `tenant` of None stands for all tenants."""
 
     def add(self, specs: Sequence[JobSpec], now: float) -> None:
         """Queue jobs; one whose id exists already stays as it is."""

@@ -17,7 +17,7 @@ from sqlalchemy import CTE, ColumnElement, Connection, func, select, update
 
 from maabo_dist.contract.job import Priority
 from maabo_dist.errors import MaaboError
-from scheduler.ledger.database import Database
+from scheduler.ledger.database import Database, LedgerTopic
 from scheduler.ledger.jobs import OPEN, RANKS
 from scheduler.ledger.schema import jobs, quotas
 
@@ -56,11 +56,8 @@ class _Request:
     idle_tenants_only: bool
 
 
-class Leases:
-    """Gives jobs to schedulers; each method is one transaction. Jobs are locked in the order of their ids."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Leases(LedgerTopic):
+    """Gives jobs to schedulers. Jobs are locked in the order of their ids."""
 
     def acquire(
         self,

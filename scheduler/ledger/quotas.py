@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, delete, insert, select
 
 from maabo_dist.errors import InputError
-from scheduler.ledger.database import Database, lock, read_row
+from scheduler.ledger.database import LedgerTopic, lock, read_row
 from scheduler.ledger.schema import quotas
 
 
@@ -41,11 +41,8 @@ class QuotaRow:
     """In one job."""
 
 
-class Quotas:
-    """Reads and writes limits; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Quotas(LedgerTopic):
+    """Reads and writes limits."""
 
     def get(self, tenant: str) -> QuotaRow:
         """Return a tenant's limits; none unless they were set."""

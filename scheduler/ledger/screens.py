@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from sqlalchemy import delete, insert, select
 
-from scheduler.ledger.database import Database, row_values, upsert
+from scheduler.ledger.database import LedgerTopic, row_values, upsert
 from scheduler.ledger.leases import Lease, fenced
 from scheduler.ledger.schema import blocks, screens
 
@@ -27,11 +27,8 @@ class BlockRow:
 _UPSERT_BLOCK = upsert(blocks, "attempt", "pairs", "seconds")
 
 
-class Screens:
-    """Reads and writes screens; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Screens(LedgerTopic):
+    """Reads and writes screens."""
 
     def write_blocks(
         self, lease: Lease, now: float, rows: Iterable[BlockRow], columns: Mapping[str, object] = MappingProxyType({})

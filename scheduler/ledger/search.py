@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sqlalchemy import insert, select
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger.database import Database, row_values, upsert
+from scheduler.ledger.database import LedgerTopic, row_values, upsert
 from scheduler.ledger.jobs import Segment, delete_search
 from scheduler.ledger.leases import Lease, fenced
 from scheduler.ledger.schema import batches, results, tasks
@@ -51,11 +51,8 @@ class BatchRow:
 _UPSERT_TASK = upsert(tasks, "attempt", "issued")
 
 
-class SearchState:
-    """Reads and writes searches; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SearchState(LedgerTopic):
+    """Reads and writes searches."""
 
     def write(
         self,

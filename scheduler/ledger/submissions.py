@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
-from scheduler.ledger.database import Database, DuplicateError, lock
+from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
 from scheduler.ledger.jobs import OPEN, new_row
 from scheduler.ledger.quotas import QuotaError, read_quota
 from scheduler.ledger.schema import jobs, keys
@@ -38,11 +38,8 @@ class Submission:
     created: bool
 
 
-class Submissions:
-    """Queues jobs for tenants; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Submissions(LedgerTopic):
+    """Queues jobs for tenants."""
 
     def submit(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from maabo_dist.errors import SettingsError
-from scheduler.ledger.database import Database, of_tenant, read_row
+from scheduler.ledger.database import LedgerTopic, of_tenant, read_row
 from scheduler.ledger.schema import tokens
 
 SCOPES = ("read", "submit", "admin")
@@ -62,11 +62,8 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
     return NewToken(text, TokenRow(number, tenant, name, _hash(text), scopes, now, expires, None))
 
 
-class Tokens:
-    """Reads and writes tokens; each method is one transaction. A `tenant` of None stands for all tenants."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Tokens(LedgerTopic):
+    """Reads and writes tokens. A `tenant` of None stands for all tenants."""
 
     def add(self, row: TokenRow) -> None:
         """Store a token; its text is not stored."""

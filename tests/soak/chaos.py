@@ -261,7 +261,7 @@ class Chaos:
     def _count(self, path):
         with path.open(errors="replace") as lines:
             for line in lines:
-                if found := re.search(r"nothing heard; sent again .*tasks=(\d+)", line):
+                if found := re.search(r"no answer; sending again .*tasks=(\d+)", line):
                     self.summary.resent += int(found[1])
                 self.summary.lost += "task lost" in line
                 self.summary.dropped += "answer dropped" in line
