@@ -50,7 +50,7 @@ def job_of(*responses):
     return client.job(JOB), server
 
 
-def test_a_table_is_uploaded_and_mined_with_the_settings_where_they_belong(tmp_path):
+def test_a_table_is_uploaded_and_settings_go_to_their_sections_of_the_document(tmp_path):
     client, server = client_of(json_response(DATASET, 201), json_response(job(), 202))
     table = write_csv(tmp_path, numbers())
 
@@ -70,7 +70,7 @@ def test_a_table_is_uploaded_and_mined_with_the_settings_where_they_belong(tmp_p
     assert (found.id, found.state) == (JOB, "queued")
 
 
-def test_every_job_has_a_key_of_its_own_unless_one_is_given():
+def test_every_submission_has_a_new_key_unless_one_is_given():
     client, server = client_of(json_response(DATASET), json_response(job(), 202))
     dataset = client.dataset("d1")
 
@@ -106,7 +106,7 @@ def test_an_upload_is_repeated_from_its_beginning(tmp_path):
     assert [request.content for request in server.requests] == [table.read_bytes()] * 2
 
 
-def test_what_is_not_safe_to_repeat_is_not():
+def test_requests_that_are_not_safe_to_repeat_are_sent_once():
     found, server = job_of(httpx.ReadError)
 
     with pytest.raises(ServerUnreachableError):
@@ -114,14 +114,14 @@ def test_what_is_not_safe_to_repeat_is_not():
     assert len(server.requests) == 2
 
 
-def test_what_was_never_sent_may_be_sent_again():
+def test_a_request_that_was_never_sent_is_repeated():
     found, server = job_of(httpx.ConnectError, json_response(job("paused"), 202))
 
     assert found.pause().state == "paused"
     assert len(server.requests) == 3
 
 
-def test_deleting_what_an_unheard_attempt_deleted_is_no_error():
+def test_deleting_what_an_earlier_attempt_deleted_is_no_error():
     found, _ = job_of(httpx.ReadError, problem("not-found"))
 
     found.delete()
@@ -135,7 +135,7 @@ def test_a_quota_is_not_waited_for():
     assert (caught.value.name, caught.value.status, len(server.requests)) == ("quota-exceeded", 429, 2)
 
 
-def test_a_server_that_stays_away_is_given_up():
+def test_the_client_gives_up_on_a_server_that_stays_unavailable():
     client, server = client_of(httpx.Response(503, headers={"Retry-After": "0"}))
 
     with pytest.raises(ProblemError, match="answers 503") as caught:
@@ -144,7 +144,7 @@ def test_a_server_that_stays_away_is_given_up():
     assert len(server.requests) == IMPATIENT.attempts
 
 
-def test_a_server_that_asks_for_too_much_patience_is_not_waited_for():
+def test_the_client_does_not_wait_if_the_server_asks_for_a_long_pause():
     client, server = client_of(problem("unavailable", headers={"Retry-After": "3600"}))
 
     with pytest.raises(ProblemError):
@@ -152,7 +152,7 @@ def test_a_server_that_asks_for_too_much_patience_is_not_waited_for():
     assert len(server.requests) == 1
 
 
-def test_pauses_grow_up_to_a_longest_and_differ():
+def test_pauses_grow_to_a_maximum_and_are_random():
     retrying = Retrying(first_pause=1.0, max_pause=8.0)
     pauses = [[retrying.pause(attempt) for _ in range(50)] for attempt in (1, 2, 3, 9)]
 
@@ -161,7 +161,7 @@ def test_pauses_grow_up_to_a_longest_and_differ():
     assert len(set(pauses[0])) > 1
 
 
-def test_a_problem_is_told_with_its_field_and_remedy():
+def test_a_problem_is_reported_with_its_field_and_remedy():
     client, _ = client_of(problem("invalid-settings", "Too many.", field="settings.trees", remedy="Give fewer."))
 
     with pytest.raises(ProblemError, match=r"Too many\. Give fewer\.") as caught:
@@ -173,7 +173,7 @@ def test_a_problem_is_told_with_its_field_and_remedy():
     assert isinstance(error, InputError)
 
 
-def test_a_fault_of_the_server_is_no_mistake_of_the_caller():
+def test_a_server_error_is_not_an_input_error():
     client, _ = client_of(problem("internal"))
 
     with pytest.raises(ProblemError) as caught:
@@ -192,7 +192,7 @@ def test_a_fault_of_the_server_is_no_mistake_of_the_caller():
         (httpx.ReadTimeout, "does not answer in time"),
     ],
 )
-def test_what_is_no_server_is_said_to_be_none(found, word):
+def test_a_different_kind_of_server_is_recognized(found, word):
     client, server = client_of(found)
 
     with pytest.raises(ServerUnreachableError, match=word) as caught:
@@ -213,20 +213,20 @@ def test_what_is_no_server_is_said_to_be_none(found, word):
         ("http://hö.example", "non-ASCII"),
     ],
 )
-def test_what_is_no_address_is_refused(url, word):
+def test_an_invalid_address_is_refused(url, word):
     with pytest.raises(SettingsError, match=word) as caught:
         Client(url)
     assert "pass@" not in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "tök"])
-def test_what_cannot_be_a_token_is_refused_and_not_shown(token):
+def test_an_invalid_token_is_refused_and_not_shown(token):
     with pytest.raises(SettingsError) as caught:
         Client(URL, token)
     assert not token or token not in str(caught.value)
 
 
-def test_a_token_goes_to_other_machines_over_https_alone():
+def test_a_token_is_sent_to_other_machines_over_https_only():
     with pytest.raises(SettingsError, match="over plain http"):
         Client("http://maabo.example", TOKEN)
 
@@ -238,7 +238,7 @@ def test_a_token_goes_to_other_machines_over_https_alone():
     Client("http://maabo.example").close()
 
 
-def test_a_token_is_shown_nowhere(caplog):
+def test_a_token_is_never_shown(caplog):
     caplog.set_level(logging.DEBUG)
     client, server = client_of(json_response(job()), problem("unauthorized"), httpx.ReadError)
     found = client.job(JOB)
@@ -252,7 +252,7 @@ def test_a_token_is_shown_nowhere(caplog):
     assert not [text for text in [*told, caplog.text] if "s3cret" in text]
 
 
-def test_a_token_that_is_made_is_not_shown_either():
+def test_the_repr_of_a_new_token_hides_its_text():
     made = {
         "id": "0" * 12,
         "tenant": "t",
@@ -295,7 +295,7 @@ def test_the_secret_of_a_webhook_reaches_the_server():
 
 
 @pytest.mark.parametrize("name", ["none.csv", "table.xlsx"])
-def test_a_file_that_cannot_be_sent_is_refused_here(tmp_path, name):
+def test_a_file_that_cannot_be_sent_is_refused_before_the_request(tmp_path, name):
     (tmp_path / "table.xlsx").write_bytes(b"x")
     client, server = client_of(json_response(DATASET))
 
@@ -304,7 +304,7 @@ def test_a_file_that_cannot_be_sent_is_refused_here(tmp_path, name):
     assert server.requests == []
 
 
-def test_jobs_are_had_page_by_page():
+def test_jobs_are_requested_page_by_page():
     pages = [{"items": [job(), job()], "next": "cursor1"}, {"items": [job()], "next": None}]
     client, server = client_of(*map(json_response, pages))
 
@@ -317,7 +317,7 @@ def test_jobs_are_had_page_by_page():
     assert server.requests[1].url.params["state"] == "done"
 
 
-def test_waiting_hears_the_events_from_where_a_connection_broke():
+def test_waiting_resumes_events_after_a_broken_connection():
     events = [("1", "progress", {"trees": 1}), ("2", "progress", {"trees": 2})]
     found, server = job_of(
         json_response(job("running")),
@@ -336,7 +336,7 @@ def test_waiting_hears_the_events_from_where_a_connection_broke():
     assert (found.state, found.known.rules) == ("done", 3)
 
 
-def test_without_events_the_status_is_looked_at(monkeypatch):
+def test_without_events_the_status_is_polled(monkeypatch):
     monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
     found, server = job_of(
         json_response(job("running")),
@@ -362,14 +362,14 @@ def test_waiting_for_a_job_without_a_result_is_an_error_with_the_reason(state, w
     assert caught.value.reason == "no luck"
 
 
-def test_waiting_ends_in_time():
+def test_waiting_has_a_timeout():
     found, _ = job_of(json_response(job("running")), stream(), json_response(job("running")))
 
     with pytest.raises(WaitTimeoutError, match="keeps running"):
         found.wait(timeout=0.0)
 
 
-def test_comments_that_keep_a_connection_alive_do_not_extend_the_waiting():
+def test_comments_that_keep_a_connection_alive_do_not_extend_the_timeout():
     now = monotonic()
 
     class Comments(httpx.SyncByteStream):
@@ -403,7 +403,7 @@ def test_a_token_that_is_revoked_ends_the_waiting():
         found.wait()
 
 
-def test_an_id_cannot_lead_elsewhere():
+def test_an_id_cannot_change_the_path():
     client, server = client_of(json_response(job()))
 
     client.job("../tokens?x=1")
@@ -431,7 +431,7 @@ def test_rows_to_explain_are_plain_json():
     ]
 
 
-def test_the_two_clients_have_the_same_calls():
+def test_both_clients_have_the_same_methods():
     for one, other in ((Client, AsyncClient), (RemoteJob, AsyncRemoteJob)):
         calls = {name: value for name, value in vars(one).items() if not name.startswith("_")}
         twins = {name: value for name, value in vars(other).items() if not name.startswith("_")}
@@ -469,7 +469,7 @@ def test_the_asynchronous_client_uploads_waits_and_pages(tmp_path):
     assert server.requests[1].content == table.read_bytes()
 
 
-def test_importing_the_library_loads_no_httpx_and_without_it_the_remedy_is_said():
+def test_importing_the_library_loads_no_httpx_and_without_it_the_error_names_the_remedy():
     program = (
         "import sys, maabo_dist, maabo_dist.cli; assert 'httpx' not in sys.modules\n"
         "sys.modules['httpx'] = None\n"
@@ -483,7 +483,7 @@ def test_importing_the_library_loads_no_httpx_and_without_it_the_remedy_is_said(
     )
 
 
-def test_asking_a_server_loads_no_table_and_no_kernel():
+def test_the_client_loads_no_tables_and_no_kernels():
     program = (
         "import sys; from maabo_dist.client import AsyncClient, Client, RuleRecord\n"
         "print([name for name in ('numpy', 'pandas', 'numba', 'sklearn', 'pyarrow', 'redis') if name in sys.modules])"

@@ -46,7 +46,7 @@ def as_received(upload, folder, **options):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.tab.gz", "t.parquet", "t.feather"])
-def test_a_file_of_any_kind_reads_on_the_server_as_it_does_here(tmp_path, name):
+def test_the_server_reads_every_kind_of_file_as_maabo_mine_does(tmp_path, name):
     write(tmp_path / name)
     upload = prepare_upload(tmp_path / name, None, tmp_path)
     received = as_received(upload, tmp_path, na_values=("-999.0",))
@@ -56,7 +56,7 @@ def test_a_file_of_any_kind_reads_on_the_server_as_it_does_here(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["diabetes", "wine"])
-def test_a_frame_becomes_the_columns_that_it_is(tmp_path, name):
+def test_an_uploaded_frame_gives_the_same_columns(tmp_path, name):
     frame, settings = load_bundled(name)
     upload = prepare_upload(frame, name, tmp_path)
     received = as_received(upload, tmp_path)

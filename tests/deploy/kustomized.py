@@ -1,4 +1,4 @@
-"""What kustomize makes of a directory, as far as ours use it: so that tests need no kubectl.
+"""Builds a kustomize directory, with the features that ours use, so that tests need no kubectl.
 
 Names of generated ConfigMaps have no suffix here. Where there is a kubectl, a test compares.
 """
@@ -12,18 +12,18 @@ import yaml
 KNOWN = {"apiVersion", "kind", "resources", "components", "configMapGenerator"}
 KNOWN |= {"labels", "namespace", "images", "patches"}
 NOWHERE = {"Namespace"}
-"""Kinds that are in no namespace."""
+"""Kinds without a namespace."""
 
 
 def build(directory):
-    """All objects, by kind and name."""
+    """Return all objects, by kind and name."""
     found = {}
     _into(found, Path(directory))
     return found
 
 
 def _into(found, directory):
-    """Add what a directory says to what there is; a component changes what was there before it."""
+    """Add the objects of a directory; a component changes those that were added before it."""
     said = yaml.safe_load((directory / "kustomization.yaml").read_text())
     assert said.keys() <= KNOWN, f"{directory}: the tests do not know {said.keys() - KNOWN}"
     is_component = said["kind"] == "Component"

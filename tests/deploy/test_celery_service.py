@@ -1,4 +1,4 @@
-"""The example of a service that has only Celery, against a real Redis, scheduler and worker."""
+"""The example of a service that uses only Celery, with a real Redis, scheduler and worker."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def cluster(directory, columns):
 
 @pytest.fixture(scope="module")
 def service(cluster, directory):
-    """Runs a command of the example's; whatever it imports, nothing of this project can be imported."""
+    """Run a command of the example, in which this project cannot be imported."""
     (directory / "sitecustomize.py").write_text(WITHOUT_US)
     variables = {"MAABO_REDIS": cluster.redis_url, "MAABO_PREFIX": "t:", "PYTHONPATH": str(directory)}
 
@@ -62,7 +62,7 @@ def service(cluster, directory):
 
 @pytest.fixture(scope="module")
 def calls(service, directory):
-    """The service's own worker; gives what it was called with so far."""
+    """Run the worker of the service; yields a function that returns its calls so far."""
     log = directory / "service.log"
     with log.open("wb") as output:
         command = ("-m", "celery", "-A", "service", "worker", "-Q", "billing", "--pool", "solo", "-l", "INFO")
@@ -86,7 +86,7 @@ def answer(service, *arguments):
     return json.loads(told)
 
 
-def test_a_service_with_only_celery_queues_a_job_and_is_called_back(cluster, service, calls, columns):
+def test_a_service_with_only_celery_submits_a_job_and_is_called_back(cluster, service, calls, columns):
     order = ("order-7", columns.fingerprint, json.dumps(MINING))
     with a_scheduler(cluster) as ledger:
         job, again = answer(service, *order), answer(service, *order)
@@ -98,7 +98,7 @@ def test_a_service_with_only_celery_queues_a_job_and_is_called_back(cluster, ser
     assert called == [{"job": job, "state": "done", "digest": row.digest, "problem": None}]
 
 
-def test_a_refused_document_is_answered_called_back_and_kept_with_one_problem(cluster, service, calls, columns):
+def test_a_refused_document_is_answered_called_back_and_stored_with_the_same_problem(cluster, service, calls, columns):
     before = len(calls())
     with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
         problem = answer(service, "order-8", columns.fingerprint, '{"trees": 0}')

@@ -1,4 +1,4 @@
-"""Dockerfile, compose file and what is sent to the builder: rules of ours, checked without a container engine."""
+"""Rules for the Dockerfile, the compose file and the build context, checked without a container engine."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def document():
 # The Dockerfile.
 
 
-def test_base_images_are_named_with_their_version_and_are_one():
+def test_both_stages_use_the_same_base_image_with_a_version():
     (base,) = {stage.base for stage in STAGES}
 
     assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", base)
@@ -54,13 +54,13 @@ def test_the_image_runs_as_a_fixed_user_who_is_not_root():
     assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", IMAGE.last("USER").text)
 
 
-def test_entry_and_probe_are_processes_and_not_shells():
+def test_entry_point_and_health_check_run_without_a_shell():
     assert IMAGE.last("ENTRYPOINT").exec_form == ["python", "-m", "deploy.image"]
     assert IMAGE.last("HEALTHCHECK").exec_form == ["python", "-m", "deploy.image", "health"]
     assert IMAGE.last("STOPSIGNAL").text == "SIGTERM"
 
 
-def test_every_version_in_the_image_is_one_of_the_constraints():
+def test_the_image_installs_only_pinned_versions():
     variables = next(step.pairs for step in STAGES[0].steps if step.word == "ENV")
 
     assert variables["PIP_CONSTRAINT"] == variables["PIP_BUILD_CONSTRAINT"] == "/build/constraints.txt"
@@ -89,7 +89,7 @@ def sent():
     return sent_files(ROOT)
 
 
-def test_all_that_the_dockerfile_copies_is_sent(sent):
+def test_everything_that_the_dockerfile_copies_is_sent(sent):
     for stage in STAGES:
         for step in stage.steps:
             if step.word == "COPY" and "--from" not in step.text:
@@ -115,7 +115,7 @@ def test_all_that_the_dockerfile_copies_is_sent(sent):
         "tests/rehearsal/__main__.py",
     ],
 )
-def test_what_may_hold_a_secret_or_is_no_part_of_the_program_is_not_sent(path):
+def test_secrets_and_files_that_the_image_does_not_need_are_not_sent(path):
     assert ignored(path, read_rules((ROOT / ".dockerignore").read_text()))
 
 
@@ -141,11 +141,11 @@ def test_the_compose_file_follows_the_specification(document):
     jsonschema.validate(document, schema)
 
 
-def test_compose_starts_every_role_by_the_images_entry(document):
+def test_compose_starts_every_role_through_the_entry_point_of_the_image(document):
     assert {role: document["services"][role]["command"] for role in ROLES} == {role: [role] for role in ROLES}
 
 
-def test_every_service_is_confined(document):
+def test_every_service_is_restricted(document):
     for name, service in document["services"].items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -157,14 +157,14 @@ def test_every_service_is_confined(document):
             assert service["deploy"]["resources"]["limits"]["memory"], name
 
 
-def test_images_of_others_have_a_version(document):
+def test_third_party_images_have_a_version(document):
     images = {service["image"] for service in document["services"].values()} - {"maabo-dist:latest"}
 
     assert len(images) == 4
     assert all(re.search(r":v?\d+\.\d+", image) for image in images)
 
 
-def test_without_an_env_file_only_this_machine_reaches_anything(document):
+def test_without_an_env_file_only_this_machine_has_access(document):
     ports = [port for service in document["services"].values() for port in service.get("ports", [])]
 
     assert len(ports) == 4
@@ -173,7 +173,7 @@ def test_without_an_env_file_only_this_machine_reaches_anything(document):
     assert document["networks"]["backend"]["internal"]
 
 
-def test_no_password_stands_in_the_compose_file(document):
+def test_the_compose_file_contains_no_password(document):
     text = COMPOSE.read_text()
 
     assert not SECRET.search(text)
@@ -185,7 +185,7 @@ def test_no_password_stands_in_the_compose_file(document):
     assert {secret["file"] for secret in document["secrets"].values()} == {"/dev/null"}
 
 
-def test_the_operators_password_files_are_the_ones_that_are_asked_for():
+def test_the_compose_file_declares_every_password_file():
     named = compose.load(COMPOSE, {secret.variable: f"/etc/{secret.name}" for secret in SECRETS})["secrets"]
 
     assert {name: named[f"{name}-password"]["file"] for name in ("redis", "ledger", "flower", "grafana")} == {
@@ -209,7 +209,7 @@ def test_a_worker_has_longer_to_stop_than_a_task_may_take(document):
     assert int(worker["stop_grace_period"].removesuffix("s")) > limit
 
 
-def test_nobody_starts_before_what_it_needs_is_well(document):
+def test_services_start_after_those_that_they_need_are_healthy(document):
     services = document["services"]
     for name in OURS:
         assert services[name]["depends_on"]["redis"] == {"condition": "service_healthy"}, name
@@ -230,7 +230,7 @@ def test_the_readme_names_every_role_and_every_variable():
     assert [role for role in ROLES if f"| `{role}` |" not in page] == []
 
 
-def test_redis_forgets_nothing(document):
+def test_redis_evicts_nothing(document):
     configuration = (ROOT / "deploy/compose/redis.conf").read_text()
 
     assert document["services"]["redis"]["command"][1] in str(document["services"]["redis"]["volumes"])

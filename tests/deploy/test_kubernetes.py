@@ -1,4 +1,4 @@
-"""The manifests: valid, whole, and as careful as they say. Built here; no cluster is asked."""
+"""The manifests are valid, complete and restrictive. They are built here, without a cluster."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ from tests.servers import ROOT
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = ("trial", "production")
 OLDEST = "1.30"
-"""Kubernetes that the manifests are for, and newer ones."""
+"""The oldest supported version of Kubernetes, and newer ones."""
 ROLES = {"scheduler", "api", "worker", "flower"}
 OF_THE_IMAGE = {"MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES", "AWS_SHARED_CREDENTIALS_FILE"}
 OF_POSTGRES = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD_FILE", "POSTGRES_INITDB_ARGS", "PGDATA"}
@@ -44,7 +44,7 @@ def workloads(overlay):
 
 
 def containers():
-    """Every container with its pod, by where it is."""
+    """Return every container with its pod, by location."""
     for overlay in OVERLAYS:
         for name, one in workloads(overlay).items():
             pod = one["spec"]["template"]["spec"]
@@ -53,7 +53,7 @@ def containers():
 
 
 def settings_of(overlay, container):
-    """The variables that a container gets."""
+    """Return the variables of a container."""
     maps = [built(overlay)["ConfigMap", source["configMapRef"]["name"]] for source in container.get("envFrom", ())]
     given = {name: value for one in maps for name, value in one["data"].items()}
     return given | {one["name"]: one["value"] for one in container.get("env", ())}
@@ -74,7 +74,7 @@ def bytes_of(quantity):
 
 @pytest.fixture
 def read_once(monkeypatch):
-    """The schemas of a version are read for each object otherwise."""
+    """Cache the schemas of a version, which would otherwise be read for each object."""
     monkeypatch.setattr(kubernetes_validate.utils, "schema_contents", cache(kubernetes_validate.utils.schema_contents))
 
 
@@ -107,7 +107,7 @@ def test_every_object_is_valid_for_the_newest_kubernetes():
         ("PodMonitor", "maabo-api", "endpoints"),
     ],
 )
-def test_a_field_that_is_not_known_is_seen(kind, name, wrong):
+def test_an_unknown_field_is_detected(kind, name, wrong):
     one = copy.deepcopy(built("production")[kind, name])
     one["spec"][wrong] = 1
 
@@ -133,7 +133,7 @@ def test_kubectl_builds_the_same(overlay):
 # What may run how.
 
 
-def test_no_container_is_root_writes_its_image_or_may_gain_rights():
+def test_no_container_runs_as_root_writes_to_its_image_or_can_gain_privileges():
     for where, pod, container in containers():
         own, shared = container["securityContext"], pod["securityContext"]
         assert shared["runAsNonRoot"], where
@@ -146,7 +146,7 @@ def test_no_container_is_root_writes_its_image_or_may_gain_rights():
         assert not any("hostPath" in volume for volume in pod["volumes"]), where
 
 
-def test_no_pod_gets_a_token_of_kubernetes():
+def test_no_pod_gets_a_kubernetes_token():
     for overlay in OVERLAYS:
         for name, one in workloads(overlay).items():
             pod = one["spec"]["template"]["spec"]
@@ -161,7 +161,7 @@ def test_every_container_has_limits_requests_and_all_probes():
         assert {"startupProbe", "readinessProbe", "livenessProbe"} <= container.keys(), where
 
 
-def test_all_roles_run_the_same_image_and_none_floats_in_production():
+def test_all_roles_run_the_same_image_which_is_pinned_in_production():
     for overlay in OVERLAYS:
         found = {name: one for name, one in workloads(overlay).items() if name.removeprefix("maabo-") in ROLES}
         images = {one["spec"]["template"]["spec"]["containers"][0]["image"] for one in found.values()}
@@ -172,7 +172,7 @@ def test_all_roles_run_the_same_image_and_none_floats_in_production():
     assert not any(image.endswith(":latest") or ":" not in image for image in pinned)
 
 
-def test_whatever_runs_twice_has_a_budget_of_disruptions():
+def test_every_replicated_role_has_a_disruption_budget():
     for overlay in OVERLAYS:
         budgets = [one for (kind, _), one in built(overlay).items() if kind == "PodDisruptionBudget"]
         for name, one in workloads(overlay).items():
@@ -189,7 +189,7 @@ def _selects(selector, workload):
     return exact and all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))
 
 
-def test_everything_that_a_pod_refers_to_is_there():
+def test_everything_that_a_pod_refers_to_exists():
     for overlay in OVERLAYS:
         objects = built(overlay)
         for name, one in workloads(overlay).items():
@@ -239,7 +239,7 @@ def _port_names(workload):
     return {port["name"] for port in container.get("ports", ())}
 
 
-def test_the_ingress_leads_to_a_port_of_a_service_that_is_there():
+def test_the_ingress_uses_a_port_of_an_existing_service():
     ingress = built("production")["Ingress", "maabo-api"]
     for rule in ingress["spec"]["rules"]:
         for path in rule["http"]["paths"]:
@@ -248,7 +248,7 @@ def test_the_ingress_leads_to_a_port_of_a_service_that_is_there():
             assert backend["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
 
 
-def test_every_role_may_reach_what_it_needs_and_nobody_else_the_ledger():
+def test_every_role_can_reach_what_it_needs_and_no_other_can_reach_the_ledger():
     needs = {"redis": ROLES, "ledger": {"scheduler", "api"}}
     for overlay, ledger in (("trial", "postgres"), ("production", "ledger")):
         for what, roles in needs.items():
@@ -274,7 +274,7 @@ def test_a_policy_denies_what_no_other_allows():
 
 
 def _secret_keys(node):
-    """Names and keys of all secrets that an object refers to."""
+    """Return the names and keys of all secrets that an object refers to."""
     if isinstance(node, list):
         for part in node:
             yield from _secret_keys(part)
@@ -288,7 +288,7 @@ def _secret_keys(node):
             yield from _secret_keys(part)
 
 
-def test_every_secret_that_is_referred_to_is_made_by_the_commands_of_the_readme():
+def test_the_commands_of_the_readme_create_every_secret():
     text = (KUBERNETES / "README.md").read_text().replace("\\\n", " ")
     made = {
         (name, key)
@@ -300,7 +300,7 @@ def test_every_secret_that_is_referred_to_is_made_by_the_commands_of_the_readme(
     assert needed == made
 
 
-def test_no_secret_is_in_the_tree():
+def test_the_repository_contains_no_secret():
     assert [where for where in everything() if where[1] == "Secret"] == []
     for path in [path for path in KUBERNETES.rglob("*") if path.suffix in {".yml", ".yaml", ".conf"}]:
         assert not SECRETIVE.search(path.read_text()), path
@@ -309,7 +309,7 @@ def test_no_secret_is_in_the_tree():
 # Settings.
 
 
-def test_every_variable_is_one_that_somebody_reads():
+def test_every_variable_is_used():
     settings = (ClusterSettings.variables, ClusterSettings.passwords, ApiSettings.variables)
     known = OF_THE_IMAGE.union(*(each.values() for each in settings))
     for where, _pod, container in containers():
@@ -329,7 +329,7 @@ def test_the_settings_of_every_role_are_valid(overlay):
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_worker_has_time_to_end_its_tasks_and_room_for_its_processes_and_tables(overlay):
+def test_a_worker_has_time_to_finish_its_tasks_and_memory_for_its_processes_and_tables(overlay):
     pod, container = role(overlay, "worker")
     given = settings_of(overlay, container)
     cluster = ClusterSettings.from_environment({k: v for k, v in given.items() if not k.endswith("_FILE")})
@@ -341,7 +341,7 @@ def test_a_worker_has_time_to_end_its_tasks_and_room_for_its_processes_and_table
     assert cluster.cache_bytes < bytes_of(cache_volume["emptyDir"]["sizeLimit"])
 
 
-def test_a_server_has_room_for_a_process_that_reads_a_table():
+def test_an_api_server_has_memory_for_a_process_that_reads_a_table():
     for overlay in OVERLAYS:
         _, container = role(overlay, "api")
         given = settings_of(overlay, container)
@@ -351,7 +351,7 @@ def test_a_server_has_room_for_a_process_that_reads_a_table():
 # Autoscaling and monitoring.
 
 
-def test_workers_are_scaled_by_what_is_wanted_of_each_of_their_processes():
+def test_workers_are_scaled_by_wanted_tasks_per_process():
     scaled = built("production")["ScaledObject", "maabo-worker"]["spec"]
     target = built("production")["Deployment", scaled["scaleTargetRef"]["name"]]
     (trigger,) = scaled["triggers"]

@@ -1,4 +1,4 @@
-"""Prometheus' configuration, alerts and the dashboard, as Prometheus' own tool judges them."""
+"""The configuration of Prometheus, the alerts and the dashboard, checked with promtool."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ def promtool(*arguments, **where):
     return subprocess.run([program("promtool"), *arguments], capture_output=True, text=True, check=False, **where)
 
 
-def test_the_configuration_is_one_that_prometheus_takes(tmp_path):
+def test_prometheus_accepts_the_configuration(tmp_path):
     shutil.copy(MONITORING / "alerts.yml", tmp_path)
     for name in ("metrics/token", "flower/password"):
         (tmp_path / name).parent.mkdir()
@@ -35,14 +35,14 @@ def test_alerts_fire_when_they_should_and_not_before():
     assert found.returncode == 0, found.stderr + found.stdout
 
 
-def test_every_alert_is_tried_out():
+def test_every_alert_has_a_test():
     text = (MONITORING / "alerts.test.yml").read_text()
 
     assert [name for name in alerts() if f'alertname="{name}"' not in text] == []
 
 
 @pytest.mark.parametrize("name", alerts())
-def test_an_alert_says_what_is_wrong_and_where_to_read_on(name):
+def test_an_alert_has_a_description_and_a_link_to_instructions(name):
     rule = alerts()[name]
 
     assert rule["labels"]["severity"] in {"critical", "warning"}
@@ -50,14 +50,14 @@ def test_an_alert_says_what_is_wrong_and_where_to_read_on(name):
     assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
 
 
-def test_what_to_do_is_written_for_every_alert_and_for_no_other():
+def test_there_are_instructions_for_every_alert_and_no_others():
     text = (ROOT / "docs" / "operations.md").read_text()
 
     assert re.findall(r"^### (Maabo\w+)$", text, re.MULTILINE) == list(alerts())
 
 
-def test_numbers_of_the_cluster_count_once_however_many_servers_show_them():
-    """A sum, if it is one, is over what `max by` has made one."""
+def test_queries_count_a_value_once_however_many_servers_expose_it():
+    """Check that sums are over `max by`."""
     for where, query in queries().items():
         for part in needed(query):
             ours = part.metric.startswith("maabo_") and not part.metric.startswith("maabo_http_")
@@ -65,7 +65,7 @@ def test_numbers_of_the_cluster_count_once_however_many_servers_show_them():
                 assert "max by" in query or "max(" in query, where
 
 
-def test_panels_of_the_dashboard_do_not_overlap_and_have_names_of_their_own():
+def test_panels_of_the_dashboard_do_not_overlap_and_have_unique_names():
     panels = dashboard()["panels"]
     cells = [cell for panel in panels for cell in _cells(panel["gridPos"])]
 
@@ -79,7 +79,7 @@ def _cells(place):
     return [(x, y) for x in columns for y in rows]
 
 
-def test_grafana_finds_the_dashboard_and_the_prometheus_that_it_asks():
+def test_grafana_finds_the_dashboard_and_its_prometheus():
     provisioning = MONITORING / "grafana" / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "maabo.yml").read_text())["datasources"]
     (provider,) = yaml.safe_load((provisioning / "dashboards" / "maabo.yml").read_text())["providers"]

@@ -36,7 +36,7 @@ def test_every_component_gets_the_same_addresses(directory):
         assert environment["PATH"] == "/bin"
 
 
-def test_the_password_is_kept_in_private_files_and_off_the_command_lines(directory):
+def test_the_password_is_in_private_files_and_not_on_command_lines(directory):
     plan = make_plan(Options(flower_auth="ada:secret,with:comma"), directory, {})
 
     secret = directory.redis_password()
@@ -63,7 +63,7 @@ def test_on_loopback_flower_needs_no_password(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
-def test_elsewhere_flower_needs_a_password(host):
+def test_on_other_addresses_flower_needs_a_password(host):
     with pytest.raises(SettingsError, match=r"needs a password\. Give --flower-auth USER:PASSWORD"):
         check_flower(Options(host=host))
     check_flower(Options(host=host, flower_auth="ada:secret"))
@@ -71,7 +71,7 @@ def test_elsewhere_flower_needs_a_password(host):
 
 
 @pytest.mark.parametrize("auth", ["ada", "ada:", ":secret", "ada:sécret"])
-def test_a_password_that_would_let_anyone_or_no_one_in_is_refused(auth):
+def test_an_invalid_password_is_refused(auth):
     with pytest.raises(SettingsError, match="must be USER:PASSWORD"):
         check_flower(Options(flower_auth=auth))
 

@@ -1,4 +1,4 @@
-"""The users of `deploy.redis_acl` on real Redis servers: each can do its part of a job, and no more."""
+"""The users of `deploy.redis_acl` on real Redis servers: each has the permissions it needs, and no others."""
 
 import os
 import stat
@@ -38,21 +38,21 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory):
-    """Redis 6.2, which everyone has who runs these tests."""
+    """Redis 6.2, which is part of the test environment."""
     with SecuredRedis(tmp_path_factory.mktemp("bundled"), prefix=PREFIX, own_queues=("billing",)).running() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory, certificates):
-    """Redis 7 with TLS, which wants a certificate of its clients."""
+    """Redis 7 with TLS, which requires client certificates."""
     place = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
     with SecuredRedis(tmp_path_factory.mktemp("debian"), **place).running() as server:
         yield server
 
 
 def run_job(server, directory, columns):
-    """Brought by a client, through Redis, and worked on by each part as its own user; its record and its events."""
+    """Run a job in which each process uses its own user; return its record and events."""
     settings = cluster_settings(
         server.url("scheduler"), directory, prefix=server.prefix, lease_seconds=1, store_url="redis://"
     )
@@ -80,7 +80,7 @@ def run_job(server, directory, columns):
 
 
 @pytest.mark.slow
-def test_a_job_under_those_users_has_the_rules_of_mine(bundled, tmp_path, columns):
+def test_a_job_with_these_users_has_the_rules_of_mine(bundled, tmp_path, columns):
     record = run_job(bundled, tmp_path, columns)
 
     assert (record.state, record.digest) == (JobState.DONE, mine(columns, MiningSettings.parse(MINING)).digest)
@@ -91,7 +91,7 @@ def test_a_job_under_those_users_has_the_rules_of_mine(bundled, tmp_path, column
 @pytest.mark.soak
 @needs_tls()
 @pytest.mark.parametrize("prefix", ["", PREFIX])
-def test_a_job_under_those_users_by_tls_has_the_rules_of_mine(prefix, certificates, tmp_path, columns):
+def test_a_job_with_these_users_over_tls_has_the_rules_of_mine(prefix, certificates, tmp_path, columns):
     place = {"program": DEBIAN, "prefix": prefix, "own_queues": ("billing",), "certificates": certificates}
     with SecuredRedis(tmp_path, **place).running() as server:
         record = run_job(server, tmp_path, columns)
@@ -102,7 +102,7 @@ def test_a_job_under_those_users_by_tls_has_the_rules_of_mine(prefix, certificat
 
 @pytest.mark.soak
 @needs_tls()
-def test_flower_and_another_service_do_their_part_by_tls(certificates, tmp_path, columns):
+def test_flower_and_another_service_work_over_tls(certificates, tmp_path, columns):
     place = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
     with SecuredRedis(tmp_path, **place).running() as server:
         settings = cluster_settings(server.url("scheduler"), tmp_path, prefix=PREFIX, store_url="redis://")
@@ -215,7 +215,7 @@ NOT_WITH_SELECTORS = {
 
 
 def allowed(server, user, commands):
-    """Of some commands, those that the user may do."""
+    """Return those of the commands that the user may run."""
     with server.client(user) as client:
         return [command for command in commands if not _refused(client, command)]
 
@@ -231,13 +231,13 @@ def _refused(client, command):
 
 
 @pytest.mark.parametrize("user", sorted(NOT))
-def test_a_user_is_refused_what_is_not_its_part(bundled, user):
+def test_a_user_cannot_run_commands_that_it_does_not_need(bundled, user):
     assert allowed(bundled, user, (*NOBODY, *NOT[user])) == []
 
 
 @needs_tls()
 @pytest.mark.parametrize("user", sorted(NOT))
-def test_redis_7_refuses_commands_on_keys_that_are_for_others(debian, user):
+def test_redis_7_refuses_commands_on_keys_of_others(debian, user):
     assert allowed(debian, user, (*NOBODY, *NOT[user], *NOT_WITH_SELECTORS.get(user, ()))) == []
 
 
@@ -253,7 +253,7 @@ STARTED = [("maabo_dist", "jobs"), ("scheduler",), ("celery", "-A", "workers.app
 
 
 @pytest.mark.parametrize("command", [STARTED[0], *(pytest.param(each, marks=pytest.mark.soak) for each in STARTED[1:])])
-def test_a_wrong_password_is_an_exit_code_of_2_and_is_not_told(bundled, tmp_path, command):
+def test_a_wrong_password_is_exit_code_2_and_is_not_shown(bundled, tmp_path, command):
     local = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/ledger.db", "MAABO_STORE": f"file://{tmp_path}/store"}
     code, told = run(*command, MAABO_REDIS=bundled.url("client", "a-wrong-secret"), **local)
 
@@ -263,7 +263,7 @@ def test_a_wrong_password_is_an_exit_code_of_2_and_is_not_told(bundled, tmp_path
 
 @needs_tls()
 @pytest.mark.parametrize("command", [STARTED[0], *(pytest.param(each, marks=pytest.mark.soak) for each in STARTED[1:])])
-def test_a_server_that_cannot_be_trusted_is_an_exit_code_of_2(debian, tmp_path, command):
+def test_a_server_that_cannot_be_trusted_is_exit_code_2(debian, tmp_path, command):
     local = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/ledger.db", "MAABO_STORE": f"file://{tmp_path}/store"}
     code, told = run(*command, MAABO_REDIS=debian.url("client", ssl_ca_certs="other.crt"), **local)
 
@@ -279,11 +279,11 @@ def test_a_certificate_that_the_server_does_not_know_is_refused(debian, certific
         client.ping()
 
 
-def test_the_example_is_what_the_command_writes():
+def test_the_example_equals_the_output_of_the_command():
     assert EXAMPLE.read_text() == "".join(f"{line}\n" for line in lines())
 
 
-def test_a_prefix_stands_before_every_key_and_channel():
+def test_every_key_and_channel_has_the_prefix():
     rules = [word.strip("()") for line in lines("p:") for word in line.split()]
 
     named = [rule for rule in rules if rule[0] in "~&"]
@@ -291,7 +291,7 @@ def test_a_prefix_stands_before_every_key_and_channel():
     assert [rule for rule in named if not rule[1:].startswith("p:")] == []
 
 
-def test_passwords_are_made_once_kept_private_and_written_as_hashes(tmp_path):
+def test_passwords_are_generated_once_stored_privately_and_written_as_hashes(tmp_path):
     first = read_passwords(tmp_path / "passwords", ["client", "worker"])
     second = read_passwords(tmp_path / "passwords", ["client", "worker", "api"])
 
@@ -307,7 +307,7 @@ def test_names_that_are_patterns_are_refused(given):
         check_names([given])
 
 
-def test_the_command_writes_users_for_the_redis_that_is_named(tmp_path):
+def test_the_command_writes_users_for_the_selected_version_of_redis(tmp_path):
     given = ("--prefix", PREFIX, "--queue", "billing", "--redis", "6.2", "--passwords", str(tmp_path / "passwords"))
     code, told = run("deploy.redis_acl", *given)
 

@@ -1,4 +1,4 @@
-"""Units for machines without containers, as systemd itself judges them."""
+"""The systemd units, checked with systemd-analyze."""
 
 import configparser
 import re
@@ -18,7 +18,7 @@ PYTHON, APPLICATION = "/opt/maabo/venv/bin/python", "/opt/maabo/app"
 
 
 class Repeated(dict):
-    """Later values of a name are added: systemd has lists."""
+    """Collect all values of a name, because systemd has lists."""
 
     def __setitem__(self, name, value):
         if isinstance(value, list) and isinstance(self.get(name), list):
@@ -41,7 +41,7 @@ def environment_file():
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (Debian: systemd)"
 )
-def test_systemd_takes_the_units_and_finds_them_confined(tmp_path):
+def test_systemd_accepts_the_units_and_rates_them_as_restricted(tmp_path):
     # On a machine where they are not installed, these commands and directories stand for theirs.
     for path in [*FOLDER.glob("*.service"), *FOLDER.glob("*.target")]:
         text = path.read_text().replace(PYTHON, sys.executable).replace(APPLICATION, str(ROOT))

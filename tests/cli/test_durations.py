@@ -7,7 +7,7 @@ from maabo_dist.errors import SettingsError
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90m", 5400), ("2W", 1_209_600), ("never", None)]
 )
-def test_lengths_of_time_read_as_people_write_them(text, seconds):
+def test_durations_are_parsed(text, seconds):
     assert parse_duration(text) == seconds
 
 
