@@ -8,7 +8,7 @@ user may use all of its commands on all of its keys.
     api         `python -m scheduler serve`
     client      `maabo submit` and other commands: sends requests, reads records and rules
     service     another service with Celery: sends `maabo.submit`, reads the answer, consumes its own queues
-    flower      receives task events and queries workers; Redis cannot tell a query from a command to stop
+    flower      receives task events and queries workers; Redis cannot distinguish a query from a command to stop
 
 Exit codes: 0 written, 2 invalid options.
 """
@@ -67,9 +67,9 @@ def grant(commands: str, *keys: str) -> Grant:
     return Grant(tuple(commands.split()), keys)
 
 
-def check_names(names_given: Iterable[str]) -> None:
+def check_names(candidates: Iterable[str]) -> None:
     """Refuse names that would be patterns."""
-    for name in names_given:
+    for name in candidates:
         if not NAME.fullmatch(name):
             raise SettingsError(f"{name!r} is not valid: use up to 50 letters, digits and the characters _ . : -")
 

@@ -29,7 +29,7 @@ _TEXT_NAMES = re.compile(r"\bAsync(BaseTransport|RemoteJob)\b|(?<=with )AsyncCli
 
 
 def generate(client: Path = CLIENT) -> list[Path]:
-    """Write `_sync` beside `_async` in the directory of the client, and return its files."""
+    """Write `_sync` next to `_async` in the directory of the client, and return its files."""
     sources = sorted((client / "_async").glob("[a-z]*.py"))
     rule = unasync.Rule("/_async/", "/_sync/", additional_replacements=NAMES)
     unasync.unasync_files([str(source) for source in sources], [rule])

@@ -53,7 +53,7 @@ class HttpCluster:
 
     def record(self, job: str) -> JobRecord:
         """Return the current record of a job."""
-        return self.add_tenant(self.client.job(job).known)
+        return self.add_tenant(self.client.job(job).last_status)
 
     def find(self, prefix: str) -> JobRecord:
         """Return the only job whose id starts with this prefix; short prefixes search all jobs."""
@@ -66,7 +66,7 @@ class HttpCluster:
     def list_jobs(self, state: JobState | None, limit: int) -> JobList:
         """Return the newest jobs. The others are not counted, which would take a request for every 200."""
         jobs = self.client.jobs(state=None if state is None else state.value)
-        records = [self.add_tenant(job.known) for job in islice(jobs, limit + 1)]
+        records = [self.add_tenant(job.last_status) for job in islice(jobs, limit + 1)]
         return JobList(records[:limit], None if len(records) > limit else 0)
 
     def follow(self, job: str) -> Iterator[JobRecord]:
@@ -181,7 +181,7 @@ class HttpSubmission:
             self.cluster.note(
                 f"job {short_id(job.id)} has the same table and settings and is used; --fresh starts another."
             )
-        return self.cluster.add_tenant(job.known)
+        return self.cluster.add_tenant(job.last_status)
 
     def _prepare(self) -> "PreparedTable":
         with progress_display(quiet=self.options.quiet):

@@ -358,10 +358,10 @@ def test_the_python_client_calls_do_what_they_say(cluster, table):
         assert rules[0].conditions[0].feature.startswith("x")
         assert 0 < rules[0].train.precision <= 1
         assert told[-1].kind == "end"
-        assert len(list(job.trees())) == job.known.trees == 10
+        assert len(list(job.trees())) == job.last_status.trees == 10
         assert len(explained.rows) == 3
         assert "<html" in job.report()
-        assert job.diff(other)["one"]["digest"] == job.known.digest
+        assert job.diff(other)["one"]["digest"] == job.last_status.digest
         assert other.id in {each.id for each in client.jobs(state="done")}
         other.delete()
         with pytest.raises(ProblemError, match="There is no job"):

@@ -333,7 +333,7 @@ def test_waiting_resumes_events_after_a_broken_connection():
     assert [event.id for event in told] == ["1", "2", "3"]
     streams = [request for request in server.requests if request.url.path.endswith("/events")]
     assert [request.headers.get("last-event-id") for request in streams] == [None, "2"]
-    assert (found.state, found.known.rules) == ("done", 3)
+    assert (found.state, found.last_status.rules) == ("done", 3)
 
 
 def test_without_events_the_status_is_polled(monkeypatch):

@@ -30,7 +30,7 @@ class AsyncRemoteJob:
 
     Attributes
     ----------
-    known : JobStatus
+    last_status : JobStatus
         The status as of the last call that returned it.
     created : bool
         True if the submission created the job, False if it found an existing one.
@@ -52,7 +52,7 @@ class AsyncRemoteJob:
     def __init__(self, transport: AsyncTransport, status: JobStatus, *, created: bool = False) -> None:
         self._transport = transport
         self._path = f"/v1/jobs/{quote_id(status.id)}"
-        self.known, self.created = status, created
+        self.last_status, self.created = status, created
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r}, {self.state.value})"
@@ -60,12 +60,12 @@ class AsyncRemoteJob:
     @property
     def id(self) -> str:
         """The ID: 32 hexadecimal digits."""
-        return self.known.id
+        return self.last_status.id
 
     @property
     def state(self) -> JobState:
         """The state as of the last call that returned the status."""
-        return self.known.state
+        return self.last_status.state
 
     async def status(self) -> JobStatus:
         """Return the current status."""
@@ -99,7 +99,7 @@ class AsyncRemoteJob:
                     if on_event is not None:
                         on_event(event)
         if self.state is not JobState.DONE:
-            raise JobFailedError(self.id, self.state.value, self.known.reason)
+            raise JobFailedError(self.id, self.state.value, self.last_status.reason)
         return self
 
     def events(self, after: str | None = None) -> AsyncIterator[Event]:
@@ -202,8 +202,8 @@ class AsyncRemoteJob:
         return await self._update(Request("POST", f"{self._path}/{name}"))
 
     async def _update(self, request: Request) -> JobStatus:
-        self.known = await self._transport.fetch(JobStatus, request)
-        return self.known
+        self.last_status = await self._transport.fetch(JobStatus, request)
+        return self.last_status
 
     async def _watch(self, after: str | None, timeout: float | None) -> AsyncGenerator[Event, None]:
         """Yield events until the job has ended. Without an event stream, poll the status and yield its changes."""
