@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -122,18 +122,15 @@ def mine(
 
 
 def _screen(study: Study, jobs: int) -> Screen:
-    if jobs == 1:
-        return compute_screen(study.columns, study.split, study.table.root_scores)
-    with ThreadPoolExecutor(jobs) as pool:
-        pieces = jobs * PIECES_PER_THREAD
+    with _threads(jobs) as pool:
+        pieces = jobs * PIECES_PER_THREAD if pool else 1
         return compute_screen(study.columns, study.split, study.table.root_scores, pool=pool, pieces=pieces)
 
 
 def _drive(run: SearchRun, study: Study, jobs: int, after_batch: Callable[[Forest], StopReason | None]) -> StopReason:
     """Grow what the run proposes until it has finished or `after_batch` returns a reason to stop."""
     waiting: deque[Subsets] = deque()
-    threads = ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext()
-    with threads as pool:
+    with _threads(jobs) as pool:
         try:
             while not run.finished:
                 subsets = run.propose()
@@ -152,3 +149,7 @@ def _drive(run: SearchRun, study: Study, jobs: int, after_batch: Callable[[Fores
 def _grow(study: Study, subsets: Subsets, pool: Executor | None, jobs: int) -> Forest:
     settings, pieces = study.settings, jobs * PIECES_PER_THREAD if pool else 1
     return depth_search(study.table, subsets, settings.max_depth, whole=settings.whole_trees, pool=pool, pieces=pieces)
+
+
+def _threads(jobs: int) -> AbstractContextManager[Executor | None]:
+    return ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext()

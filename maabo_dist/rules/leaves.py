@@ -83,8 +83,8 @@ class Leaves:
         return Leaves(**arrays, seen=self.seen, large=self.large)
 
     @classmethod
-    def joined(cls, parts: Sequence["Leaves"]) -> "Leaves":
-        """Join all parts, in order."""
+    def concatenate(cls, parts: Sequence["Leaves"]) -> "Leaves":
+        """Put all parts together, in order."""
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**arrays, seen=sum(part.seen for part in parts), large=sum(part.large for part in parts))
 

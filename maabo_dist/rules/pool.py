@@ -80,7 +80,7 @@ class LeafPool:
 
     def distinct(self) -> Leaves:
         """The best leaf of each logic set (with its thresholds, if `by_bounds`), in canonical order."""
-        compact = distinct_leaves(Leaves.joined(self._parts), by_bounds=self._by_bounds)
+        compact = distinct_leaves(Leaves.concatenate(self._parts), by_bounds=self._by_bounds)
         self._parts, self._compact_size = [compact], len(compact)
         return compact
 

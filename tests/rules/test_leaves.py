@@ -145,7 +145,7 @@ def test_leaves_are_taken_and_joined_in_order():
     leaves = factories.make_leaves(np.random.default_rng(1), 10)
 
     parts = [leaves.take(np.array([3, 1])), leaves.take(np.array([9]))]
-    joined = Leaves.joined(parts)
+    joined = Leaves.concatenate(parts)
 
     assert factories.reference_leaves(joined) == [factories.reference_leaves(leaves)[place] for place in (3, 1, 9)]
     assert (joined.seen, joined.large) == (20, 20)
