@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from maabo_dist.research.paper import printed
+from maabo_dist.research.paper import output, printed
 from maabo_dist.research.paper.cases import Case, Experiment, Result
-from maabo_dist.research.paper.output import NOT_PRINTED, Comparison, Findings, Panel, Row, Series
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.search.maa import mismatch_counts, mismatch_values
 
@@ -17,34 +16,34 @@ def _cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:  # noqa: ARG
     return []
 
 
-def _findings(results: Sequence[Result]) -> Findings:  # noqa: ARG001 - the signature of all experiments
+def _findings(results: Sequence[Result]) -> output.Findings:  # noqa: ARG001 - the signature of all experiments
     counts = mismatch_counts(FEATURES, SIZE)
     values = {b: mismatch_values(FEATURES, SIZE, H, b).tolist() for b in DAMPINGS}
-    rows: list[Row] = [
+    rows: list[output.Row] = [
         {"b": b, "m": m, "k": value, "a": counts[m]} for b, each in values.items() for m, value in enumerate(each)
     ]
     m = tuple(map(float, range(len(counts))))
-    similarity = tuple(Series(f"b = {b}", m, tuple(each)) for b, each in values.items())
-    subsets = (Series("subsets", m, tuple(map(float, counts))),)
+    similarity = tuple(output.Series(f"b = {b}", m, tuple(each)) for b, each in values.items())
+    subsets = (output.Series("subsets", m, tuple(map(float, counts))),)
     ticks = tuple(map(str, range(len(counts))))
     panels = (
-        Panel("(1) Similarity", "Mismatches m", "Similarity k_m", similarity, log=True),
-        Panel("(2) Subsets", "Mismatches m", "Number of feature subsets a_m", subsets, bars=True, ticks=ticks),
+        output.Panel("(1) Similarity", "Mismatches m", "Similarity k_m", similarity, log=True),
+        output.Panel("(2) Subsets", "Mismatches m", "Number of feature subsets a_m", subsets, bars=True, ticks=ticks),
     )
-    return Findings({"app2": rows}, (_comparison(counts, values),), panels)
+    return output.Findings({"app2": rows}, (_comparison(counts, values),), panels)
 
 
-def _comparison(counts: list[int], values: dict[float, list[float]]) -> Comparison:
+def _comparison(counts: list[int], values: dict[float, list[float]]) -> output.Comparison:
     paper = {len(counts) - 1: str(printed.APP2_LAST_COUNT)}
     lines = [
-        (str(m), *(f"{each[m]:.6f}" for each in values.values()), str(count), paper.get(m, NOT_PRINTED))
+        (str(m), *(f"{each[m]:.6f}" for each in values.values()), str(count), paper.get(m, output.NOT_PRINTED))
         for m, count in enumerate(counts)
     ]
     totals = {b: sum(a * k for a, k in zip(counts, each, strict=True)) for b, each in values.items()}
     sums = ", ".join(f"{value:.12g} for b = {b}" for b, value in totals.items())
     head = ("m", *(f"k_m, b = {b}" for b in values), "a_m, ours", "a_m, paper")
     title = f"Appendix 2: the MAA function at (D, D′, h) = ({FEATURES}, {SIZE}, {H})"
-    return Comparison(title, head, tuple(lines), (f"Σ a_m k_m = {sums}; it must be 1.",))
+    return output.Comparison(title, head, tuple(lines), (f"Σ a_m k_m = {sums}; it must be 1.",))
 
 
 APP2 = Experiment(

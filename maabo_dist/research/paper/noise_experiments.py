@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from maabo_dist._util.text import format_count
-from maabo_dist.research.paper import printed
+from maabo_dist.research.paper import output, printed
 from maabo_dist.research.paper.cases import (
     Case,
     Experiment,
@@ -14,17 +14,6 @@ from maabo_dist.research.paper.cases import (
     TunedTree,
     group_outcomes,
     method,
-)
-from maabo_dist.research.paper.output import (
-    NOT_PRINTED,
-    Comparison,
-    Findings,
-    Panel,
-    Row,
-    format_mean,
-    format_percent,
-    mean,
-    mean_series,
 )
 from maabo_dist.research.paper.rule_experiments import ARMS, LARGE_BATCH, curves, rule_counts
 from maabo_dist.research.paper.tables import MAX_NOISE, PaperTable, is_noise
@@ -68,7 +57,7 @@ def noise_cases(
     ]
 
 
-def noise_row(case: Case, outcome: Outcome) -> Row:
+def noise_row(case: Case, outcome: Outcome) -> output.Row:
     """A line of raw results: the noise in the rules of a case."""
     return {
         "noise": case.table.noise,
@@ -97,40 +86,40 @@ def _exp2_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
     return noise_cases(tables, seeds, NOISES, lambda _: {"maabo": {"trees": NOISE_TREES}, "random": random})
 
 
-def _exp2_findings(results: Sequence[Result]) -> Findings:
+def _exp2_findings(results: Sequence[Result]) -> output.Findings:
     groups = group_outcomes(results, lambda case, _: (case.arm, case.table.noise))
     names = {arm: ARMS[arm] for arm in ("maabo", "random")}
     content = curves(groups, names, noise_shares)
     panels = (
-        Panel("(1) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, names, rule_counts)),
-        Panel("(2) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
+        output.Panel("(1) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, names, rule_counts)),
+        output.Panel("(2) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
     )
     table = results[0][0].table.name
     lines = [
         (
             name,
             str(noise),
-            format_mean(rule_counts(groups[arm, noise])),
+            output.format_mean(rule_counts(groups[arm, noise])),
             _exp2_printed(table, arm, noise),
-            format_percent(noise_shares(groups[arm, noise])),
-            format_percent(noisy_rule_shares(groups[arm, noise])),
+            output.format_percent(noise_shares(groups[arm, noise])),
+            output.format_percent(noisy_rule_shares(groups[arm, noise])),
         )
         for arm, name in names.items()
         for noise in _EXP2_TABLE
     ]
     seeds = format_count(len(groups["maabo", NOISES[0]]), "seed")
-    comparison = Comparison(
+    comparison = output.Comparison(
         f"Experiment 2, {table}: {NOISE_TREES} trees, with added noise columns, {seeds}",
         ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise"),
         tuple(lines),
         (_EXP2_NOTE,),
     )
-    return Findings({"exp2": [noise_row(*result) for result in results]}, (comparison,), panels)
+    return output.Findings({"exp2": [noise_row(*result) for result in results]}, (comparison,), panels)
 
 
 def _exp2_printed(table: str, arm: str, noise: int) -> str:
     in_paper = table == "titanic" and arm == "random" and noise > printed.EXP2_RANDOM_FROM
-    return printed.EXP2_RANDOM if in_paper else NOT_PRINTED
+    return printed.EXP2_RANDOM if in_paper else output.NOT_PRINTED
 
 
 # Appendix 1: the noise that a single tree takes in, its depth and leaf size chosen on the validation rows
@@ -148,12 +137,14 @@ def _app1_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
     return noise_cases(tables, seeds, range(MAX_NOISE + 1), lambda _: single, LEAF_SIZES)
 
 
-def _app1_findings(results: Sequence[Result]) -> Findings:
+def _app1_findings(results: Sequence[Result]) -> output.Findings:
     groups = group_outcomes(results, lambda case, _: case.table.noise)
 
-    def panel(title: str, label: str, measure: Callable[[Sequence[Outcome]], list[float]], *, percent: bool) -> Panel:
-        series = mean_series("Single tree", {noise: measure(outcomes) for noise, outcomes in groups.items()})
-        return Panel(title, NOISE_LABEL, label, (series,), percent=percent)
+    def panel(
+        title: str, label: str, measure: Callable[[Sequence[Outcome]], list[float]], *, percent: bool
+    ) -> output.Panel:
+        series = output.mean_series("Single tree", {noise: measure(outcomes) for noise, outcomes in groups.items()})
+        return output.Panel(title, NOISE_LABEL, label, (series,), percent=percent)
 
     panels = (
         panel("(1) Depth", "Maximum depth", _depths, percent=False),
@@ -164,24 +155,24 @@ def _app1_findings(results: Sequence[Result]) -> Findings:
     lines = [
         (
             str(noise),
-            format_mean(_depths(groups[noise])),
-            printed.APP1_DEPTH if table == "titanic" else NOT_PRINTED,
-            f"{mean(_scores(groups[noise])):.3f}",
-            format_percent(_tree_noise_shares(groups[noise])),
-            format_percent([float(share > 0) for share in _tree_noise_shares(groups[noise])]),
+            output.format_mean(_depths(groups[noise])),
+            printed.APP1_DEPTH if table == "titanic" else output.NOT_PRINTED,
+            f"{output.mean(_scores(groups[noise])):.3f}",
+            output.format_percent(_tree_noise_shares(groups[noise])),
+            output.format_percent([float(share > 0) for share in _tree_noise_shares(groups[noise])]),
         )
         for noise in _APP1_TABLE
     ]
-    comparison = Comparison(
+    comparison = output.Comparison(
         f"Appendix 1, {table}: a single tree, with added noise columns, {format_count(len(groups[0]), 'seed')}",
         ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise"),
         tuple(lines),
         (_APP1_NOTE,),
     )
-    return Findings({"app1": [_app1_row(*result) for result in results]}, (comparison,), panels)
+    return output.Findings({"app1": [_app1_row(*result) for result in results]}, (comparison,), panels)
 
 
-def _app1_row(case: Case, outcome: Outcome) -> Row:
+def _app1_row(case: Case, outcome: Outcome) -> output.Row:
     (tree,) = _trees([outcome])
     return {
         "noise": case.table.noise,
@@ -229,40 +220,40 @@ def _app3_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
     return noise_cases(tables, seeds, NOISES, arms)
 
 
-def _app3_findings(results: Sequence[Result]) -> Findings:
+def _app3_findings(results: Sequence[Result]) -> output.Findings:
     groups = group_outcomes(results, lambda case, _: (case.arm, case.table.noise))
     content = curves(groups, _SAMPLES, noise_shares)
     panels = (
-        Panel("(1) Time", NOISE_LABEL, "Computation time (s)", curves(groups, _SAMPLES, _seconds)),
-        Panel("(2) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, _SAMPLES, rule_counts)),
-        Panel("(3) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
+        output.Panel("(1) Time", NOISE_LABEL, "Computation time (s)", curves(groups, _SAMPLES, _seconds)),
+        output.Panel("(2) Rules", NOISE_LABEL, "Number of extracted rules", curves(groups, _SAMPLES, rule_counts)),
+        output.Panel("(3) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
     )
     table = results[0][0].table.name
     lines = [
         (
             name,
             str(noise),
-            f"{1000 * mean(_seconds(groups[arm, noise])):.0f} ms",
+            f"{1000 * output.mean(_seconds(groups[arm, noise])):.0f} ms",
             _time_share(groups[arm, noise], groups["all", noise]),
-            printed.APP3_TIME if (table, arm, noise) == ("titanic", "1000", NOISES[-1]) else NOT_PRINTED,
-            format_mean(rule_counts(groups[arm, noise])),
-            format_percent(noise_shares(groups[arm, noise])),
-            format_percent(noisy_rule_shares(groups[arm, noise])),
+            printed.APP3_TIME if (table, arm, noise) == ("titanic", "1000", NOISES[-1]) else output.NOT_PRINTED,
+            output.format_mean(rule_counts(groups[arm, noise])),
+            output.format_percent(noise_shares(groups[arm, noise])),
+            output.format_percent(noisy_rule_shares(groups[arm, noise])),
         )
         for arm, name in _SAMPLES.items()
         for noise in (1, 10, 20)
     ]
     seeds = format_count(len(groups["all", NOISES[0]]), "seed")
-    comparison = Comparison(
+    comparison = output.Comparison(
         f"Appendix 3, {table}: {NOISE_TREES} trees, N_U = ⌊D/5⌋, {seeds}",
         ("candidates", "noise", "time", "of N_E → ∞", "… paper", "rules", "noise content", "rules with noise"),
         tuple(lines),
         (_APP3_NOTE,),
     )
-    return Findings({"app3": [_app3_row(*result) for result in results]}, (comparison,), panels)
+    return output.Findings({"app3": [_app3_row(*result) for result in results]}, (comparison,), panels)
 
 
-def _app3_row(case: Case, outcome: Outcome) -> Row:
+def _app3_row(case: Case, outcome: Outcome) -> output.Row:
     row = noise_row(case, outcome)
     return {"noise": row.pop("noise"), "candidates": row.pop("arm"), **row, "seconds": outcome.seconds}
 
@@ -272,8 +263,8 @@ def _seconds(outcomes: Sequence[Outcome]) -> list[float]:
 
 
 def _time_share(outcomes: Sequence[Outcome], unsampled: Sequence[Outcome]) -> str:
-    whole = mean(_seconds(unsampled))
-    return f"{100 * mean(_seconds(outcomes)) / whole:.0f} %" if whole else "–"
+    whole = output.mean(_seconds(unsampled))
+    return f"{100 * output.mean(_seconds(outcomes)) / whole:.0f} %" if whole else "–"
 
 
 EXP2 = Experiment("exp2", "Robustness against noise features", seeds=50, cases=_exp2_cases, findings=_exp2_findings)

@@ -5,7 +5,7 @@ from math import comb
 from statistics import median
 
 from maabo_dist._util.text import format_count
-from maabo_dist.research.paper import printed
+from maabo_dist.research.paper import output, printed
 from maabo_dist.research.paper.cases import (
     Case,
     Experiment,
@@ -15,18 +15,6 @@ from maabo_dist.research.paper.cases import (
     TableKey,
     group_outcomes,
     method,
-)
-from maabo_dist.research.paper.output import (
-    NOT_PRINTED,
-    Comparison,
-    Findings,
-    Panel,
-    Row,
-    Series,
-    format_mean,
-    mean,
-    mean_error,
-    mean_series,
 )
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import MiningSettings
@@ -46,10 +34,10 @@ def rule_counts(outcomes: Sequence[Outcome]) -> list[float]:
 
 def curves(
     groups: Mapping[tuple[str, int], Sequence[Outcome]], names: Mapping[str, str], measure: Measure
-) -> tuple[Series, ...]:
+) -> tuple[output.Series, ...]:
     """A series for each of the arms `names` over the number that outcomes are grouped by."""
     return tuple(
-        mean_series(name, {x: measure(outcomes) for (each, x), outcomes in groups.items() if each == arm})
+        output.mean_series(name, {x: measure(outcomes) for (each, x), outcomes in groups.items() if each == arm})
         for arm, name in names.items()
     )
 
@@ -81,8 +69,8 @@ def _exp1_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
     ]
 
 
-def _exp1_findings(results: Sequence[Result]) -> Findings:
-    rows: list[Row] = [
+def _exp1_findings(results: Sequence[Result]) -> output.Findings:
+    rows: list[output.Row] = [
         {"arm": case.arm, "trees": outcome.trees, "seed": case.seed, "rules": len(outcome.rules)}
         for case, outcome in results
     ]
@@ -90,28 +78,30 @@ def _exp1_findings(results: Sequence[Result]) -> Findings:
     counts = {key: rule_counts(outcomes) for key, outcomes in groups.items()}
     (everything,) = (trees for arm, trees in groups if arm == "all")
     all_trees, single = (
-        Series(ARMS[arm], (), (mean(counts[arm, trees]),), (mean_error(counts[arm, trees]),), level=True)
+        output.Series(
+            ARMS[arm], (), (output.mean(counts[arm, trees]),), (output.mean_error(counts[arm, trees]),), level=True
+        )
         for arm, trees in (("all", everything), ("single", 1))
     )
     searches = curves(groups, {arm: ARMS[arm] for arm in ("maabo", "random")}, rule_counts)
-    panel = Panel("", "Number of trees", "Number of extracted rules", (all_trees, *searches, single))
-    return Findings({"exp1": rows}, (_exp1_comparison(results[0][0].table.name, counts, everything),), (panel,))
+    panel = output.Panel("", "Number of trees", "Number of extracted rules", (all_trees, *searches, single))
+    return output.Findings({"exp1": rows}, (_exp1_comparison(results[0][0].table.name, counts, everything),), (panel,))
 
 
-def _exp1_comparison(table: str, counts: Mapping[tuple[str, int], list[float]], everything: int) -> Comparison:
+def _exp1_comparison(table: str, counts: Mapping[tuple[str, int], list[float]], everything: int) -> output.Comparison:
     paper = printed.EXP1 if table == "titanic" else {}
     lines = [
-        (ARMS[arm], str(trees), format_mean(values), paper.get(arm, NOT_PRINTED))
+        (ARMS[arm], str(trees), output.format_mean(values), paper.get(arm, output.NOT_PRINTED))
         for (arm, trees), values in counts.items()
     ]
     half = max((trees for arm, trees in counts if arm == "maabo" and 2 * trees <= everything), default=None)
     if half is not None:
-        whole = mean(counts["all", everything])
-        share = f"{100 * mean(counts['maabo', half]) / whole:.0f} % of the rules" if whole else "–"
-        lines.append(("B of A", str(half), share, paper.get("half", NOT_PRINTED)))
+        whole = output.mean(counts["all", everything])
+        share = f"{100 * output.mean(counts['maabo', half]) / whole:.0f} % of the rules" if whole else "–"
+        lines.append(("B of A", str(half), share, paper.get("half", output.NOT_PRINTED)))
     seeds = format_count(len(counts["all", everything]), "seed")
     title = f"Experiment 1, {table}: rules extracted, mean ± 0.5 std of {seeds}"
-    return Comparison(title, ("arm", "trees", "ours", "paper"), tuple(lines))
+    return output.Comparison(title, ("arm", "trees", "ours", "paper"), tuple(lines))
 
 
 # Experiment 3: the rules of three tables
@@ -144,20 +134,20 @@ def _exp3_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
     return cases
 
 
-def _exp3_findings(results: Sequence[Result]) -> Findings:
+def _exp3_findings(results: Sequence[Result]) -> output.Findings:
     groups = group_outcomes(results, lambda case, _: (case.table.name, case.arm))
     tables = list(dict.fromkeys(table for table, _ in groups))
     by_position = {(arm, tables.index(table)): outcomes for (table, arm), outcomes in groups.items()}
 
-    def panel(title: str, label: str, measure: Measure) -> Panel:
+    def panel(title: str, label: str, measure: Measure) -> output.Panel:
         ticks = tuple(_TITLES[table] for table in tables)
-        return Panel(title, "", label, curves(by_position, ARMS, measure), bars=True, ticks=ticks)
+        return output.Panel(title, "", label, curves(by_position, ARMS, measure), bars=True, ticks=ticks)
 
     panels = (
         panel("(1) Leaf nodes", "Leaf nodes size |L|", lambda outcomes: [each.leaves for each in outcomes]),
         panel("(2) Rules", "Extracted rules size |L′|", rule_counts),
     )
-    rows: list[Row] = [
+    rows: list[output.Row] = [
         {
             "dataset": case.table.name,
             "arm": case.arm,
@@ -168,10 +158,10 @@ def _exp3_findings(results: Sequence[Result]) -> Findings:
         }
         for case, outcome in results
     ]
-    return Findings({"exp3": rows, "exp3_rules": _rule_rows(results)}, (_sizes(groups), _rules(groups)), panels)
+    return output.Findings({"exp3": rows, "exp3_rules": _rule_rows(results)}, (_sizes(groups), _rules(groups)), panels)
 
 
-def _rule_rows(results: Sequence[Result]) -> list[Row]:
+def _rule_rows(results: Sequence[Result]) -> list[output.Row]:
     return [
         {
             "dataset": case.table.name,
@@ -188,15 +178,15 @@ def _rule_rows(results: Sequence[Result]) -> list[Row]:
     ]
 
 
-def _sizes(groups: TableOutcomes) -> Comparison:
+def _sizes(groups: TableOutcomes) -> output.Comparison:
     lines = []
     for (table, arm), outcomes in groups.items():
         leaves, rules = _range([each.leaves for each in outcomes]), _range([len(each.rules) for each in outcomes])
-        paper = printed.SIZES.get((table, arm), (NOT_PRINTED, NOT_PRINTED))
+        paper = printed.SIZES.get((table, arm), (output.NOT_PRINTED, output.NOT_PRINTED))
         trees = str(outcomes[0].trees)
         lines.append((_TITLES[table], ARMS[arm], trees, leaves, str(paper[0]), rules, str(paper[1])))
     seeds = format_count(max(map(len, groups.values())), "seed")
-    return Comparison(
+    return output.Comparison(
         "Experiment 3: leaf nodes and extracted rules",
         ("dataset", "arm", "trees", "leaves, ours", "leaves, paper", "rules, ours", "rules, paper"),
         tuple(lines),
@@ -210,7 +200,7 @@ def _range(values: Sequence[int]) -> str:
     return middle if min(values) == max(values) else f"{middle} ({min(values)}–{max(values)})"
 
 
-def _rules(groups: TableOutcomes) -> Comparison:
+def _rules(groups: TableOutcomes) -> output.Comparison:
     lines = [
         (
             f"{_TITLES[rule.table]} {rule.id}",
@@ -223,7 +213,7 @@ def _rules(groups: TableOutcomes) -> Comparison:
         for rule in printed.RULES
         if (rule.table, rule.arm) in groups
     ]
-    return Comparison(
+    return output.Comparison(
         "Experiment 3: the printed rules among ours",
         ("rule", "as the paper prints it", "n", "Gini", "found", "by all trees"),
         tuple(lines),
