@@ -15,10 +15,10 @@ from scheduler.api.models import (
     Cursor,
     Limit,
     Page,
+    cut_page,
     dataset_details,
     dataset_summary,
     decode_cursor,
-    encode_cursor,
 )
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
@@ -39,12 +39,11 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
 DatasetPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["0197c2e8a5b3f1d2c4e6a8b0"])]
 Label = Annotated[str | None, Query(max_length=MAX_NAME, description="Display name of the table.")]
-_ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
+_ONE = documented("not-found")
 _UPLOAD: dict[int | str, dict[str, Any]] = {
     200: {"model": Dataset, "description": "The tenant already has this file"},
     **documented(
-        *("invalid-document", "invalid-settings", "invalid-dataset", "unauthorized", "forbidden", "not-found"),
-        *("too-large", "unsupported-media", "quota-exceeded"),
+        "invalid-settings", "invalid-dataset", "not-found", "too-large", "unsupported-media", "quota-exceeded"
     ),
 }
 _BINARY = {"type": "string", "format": "binary"}
@@ -78,16 +77,14 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     return dataset_summary(row)
 
 
-@router.get("", responses=documented("invalid-document", "invalid-settings", "unauthorized", "forbidden"))
+@router.get("", responses=documented("invalid-settings"))
 def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> Page[Dataset]:
     """List tables, oldest first."""
     position = decode_cursor(cursor, str)
     after = None if position is None else position[0]
     rows = caller.api.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
-    page, more = rows[:limit], len(rows) > limit
-    return Page[Dataset](
-        items=[dataset_summary(row) for row in page], next=encode_cursor(page[-1].id) if more else None
-    )
+    page, following = cut_page(rows, limit, lambda row: (row.id,))
+    return Page[Dataset](items=[dataset_summary(row) for row in page], next=following)
 
 
 @router.get("/{dataset}", responses=_ONE)

@@ -47,7 +47,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
         "description": "A stream of events, which ends after the event `end`",
         "content": {"text/event-stream": {"schema": _ONE_EVENT, "example": _EXAMPLE}},
     },
-    **documented("invalid-document", "unauthorized", "forbidden", "not-found", "busy"),
+    **documented("not-found", "busy"),
 }
 
 

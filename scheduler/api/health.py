@@ -115,7 +115,7 @@ _CHECKS: dict[str, Callable[[Resources], str | None]] = {
 }
 
 
-@router.get("/v1/about", responses=documented())
+@router.get("/v1/about", responses=documented(public=True))
 def about(request: Request) -> About:
     """Return the version of the server and how to use it. Needs no token."""
     api = api_state(request)

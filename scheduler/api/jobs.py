@@ -30,8 +30,8 @@ from scheduler.api.models import (
     JobRequest,
     Limit,
     Page,
+    cut_page,
     decode_cursor,
-    encode_cursor,
     job_status,
 )
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
@@ -46,14 +46,11 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 _WANTED: dict[JobCommand, str] = {"pause": "pause", "resume": "run", "cancel": "cancel"}
-_ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
+_ONE = documented("not-found")
 _CHANGE = _ONE | documented("conflict")
 _SUBMITTED: dict[int | str, dict[str, Any]] = {
     200: {"model": JobDetails, "description": "An existing job: the same request, or the same data and settings"},
-    **documented(
-        *("invalid-document", "invalid-settings", "invalid-dataset", "unauthorized", "forbidden", "not-found"),
-        *("key-reused", "too-large", "quota-exceeded"),
-    ),
+    **documented("invalid-settings", "invalid-dataset", "not-found", "key-reused", "too-large", "quota-exceeded"),
 }
 
 
@@ -75,7 +72,7 @@ def submit(request: Request, response: Response, body: JobRequest, caller: Submi
     return job_details(caller.api, find_job(caller, submitted.job))
 
 
-@router.get("", responses=documented("invalid-document", "invalid-settings", "unauthorized", "forbidden"))
+@router.get("", responses=documented("invalid-settings"))
 def list_jobs(
     caller: Reader,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
@@ -86,12 +83,9 @@ def list_jobs(
     """List jobs, newest first."""
     after = decode_cursor(cursor, float, str)
     rows = caller.api.ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
-    page, more = rows[:limit], len(rows) > limit
+    page, following = cut_page(rows, limit, lambda row: (row.created, row.id))
     records = _live_records(caller.api, page)
-    return Page[Job](
-        items=[_job_status(row, records.get(row.id)) for row in page],
-        next=encode_cursor(page[-1].created, page[-1].id) if more else None,
-    )
+    return Page[Job](items=[_job_status(row, records.get(row.id)) for row in page], next=following)
 
 
 @router.get("/{job}", responses=_ONE)

@@ -47,7 +47,7 @@ MAX_TENANTS = 50
 _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
-@router.get("/metrics", response_class=Response, responses={200: _TEXT, **documented("unauthorized", "forbidden")})
+@router.get("/metrics", response_class=Response, responses={200: _TEXT, **documented()})
 def get_metrics(request: Request) -> Response:
     """Return all metrics. Needs the scope `admin`, because they cover all tenants, unless MAABO_OPEN_METRICS is set."""
     api = api_state(request)
@@ -189,7 +189,7 @@ class Load(BaseModel):
     """Tasks that the workers can run at the same time."""
 
 
-@router.get("/v1/load", responses=documented("unauthorized", "forbidden"))
+@router.get("/v1/load", responses=documented())
 def load(caller: Reader) -> Load:
     """Return the number of tasks, of waiting tasks and of worker processes, and the time spent on tasks.
 

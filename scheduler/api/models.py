@@ -2,6 +2,7 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
@@ -131,9 +132,17 @@ def _dataset_fields(row: DatasetRow) -> dict[str, Any]:
     return fields | {"fingerprint": row.digest}
 
 
-def encode_cursor(*position: float | str) -> str:
-    """Return a cursor for the items after this position: a sort key, which stays valid when items are added."""
-    return urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+def cut_page(
+    items: Sequence[Item], limit: int, position: Callable[[Item], tuple[float | str, ...]]
+) -> tuple[list[Item], str | None]:
+    """Return the first items, up to the limit, and a cursor if there are more.
+
+    A cursor contains the position of the last item: its sort key, which stays valid when items are added.
+    """
+    page = list(items[:limit])
+    if len(items) <= limit:
+        return page, None
+    return page, urlsafe_b64encode(json.dumps(position(page[-1])).encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None, *types: type) -> tuple[Any, ...] | None:

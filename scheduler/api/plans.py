@@ -6,18 +6,14 @@ from pydantic import BaseModel
 from maabo_dist.report.plan_summary import explained
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
-from maabo_dist.settings import MiningSettings
 from scheduler.api.auth import Submitter
 from scheduler.api.datasets import find_dataset
 from scheduler.api.models import PlanRequest
 from scheduler.api.problems import documented
-from scheduler.api.tables import PreparedColumns
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])
 
-_PROBLEMS = documented(
-    *("invalid-document", "invalid-settings", "invalid-dataset", "unauthorized", "forbidden", "not-found", "too-large")
-)
+_PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
 
 
 class Plan(BaseModel):
@@ -56,10 +52,6 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
     table = find_dataset(caller, body.dataset)
     columns = caller.api.tables.prepare(table, body.table, keep=False)
     plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
-    return _describe_plan(plan, columns, body.settings)
-
-
-def _describe_plan(plan: SearchPlan, columns: PreparedColumns, settings: MiningSettings) -> Plan:
     return Plan(
         features=plan.features,
         rows=columns.rows,
@@ -71,8 +63,8 @@ def _describe_plan(plan: SearchPlan, columns: PreparedColumns, settings: MiningS
         batch=plan.batch,
         initial=plan.initial,
         screened=plan.screened,
-        core_seconds=core_seconds(plan, settings, rows=columns.rows, classes=columns.classes),
+        core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=columns.classes),
         round_trip_seconds=round_trip_seconds(plan),
-        explained=list(explained(plan, settings)),
+        explained=list(explained(plan, body.settings)),
         notes=[*columns.notes, *plan.notes],
     )

@@ -96,10 +96,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _handle_unexpected)
 
 
-def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return the problems that a route may answer with, for the OpenAPI document."""
+def documented(*kinds: str, public: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Return the problems of a route for the OpenAPI document: these, and those that all routes have in common."""
+    common = () if public else ("invalid-document", "unauthorized", "forbidden")
     by_status: dict[int, list[str]] = {}
-    for kind in (*kinds, "unavailable"):
+    for kind in (*common, *kinds, "unavailable"):
         by_status.setdefault(KINDS[kind][0], []).append(kind)
     return {status: _document_status(status, kinds_of) for status, kinds_of in sorted(by_status.items())}
 

@@ -15,7 +15,7 @@ from maabo_dist.report.html import content_policy
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
-from scheduler.api.models import Cursor, Limit, Page, RowsToExplain, ScoreHistory, decode_cursor, encode_cursor
+from scheduler.api.models import Cursor, Limit, Page, RowsToExplain, ScoreHistory, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
@@ -48,11 +48,9 @@ PARTIAL = "Maabo-Partial"
 HISTORY_TREES = 1000
 """Maximum number of trees in a score history."""
 _QUALITY = re.compile(r"[01](\.\d{0,3})?")
-_ONE = documented("invalid-document", "unauthorized", "forbidden", "not-found")
-_RULES = documented(
-    "invalid-document", "unauthorized", "forbidden", "not-found", "conflict", "no-rules-yet", "not-acceptable"
-)
-_LIST = documented("invalid-document", "invalid-settings", "unauthorized", "forbidden", "not-found")
+_ONE = documented("not-found")
+_RULES = documented("not-found", "conflict", "no-rules-yet", "not-acceptable")
+_LIST = documented("invalid-settings", "not-found")
 _HEADERS: dict[str, Any] = {
     PARTIAL: {"schema": {"enum": ["true", "false"]}, "description": "`true` if the search was still running"},
     "ETag": {"schema": {"type": "string"}, "description": "For final rules"},
@@ -114,12 +112,10 @@ def list_trees(
         return reader.in_order(0 if after is None else after[0] + 1, limit + 1)
 
     _, trees = _read_trees(caller, job, read)
-    page, more = trees[:limit], len(trees) > limit
-    return Page[Tree](items=page, next=_tree_cursor(page[-1], by_score=by_score) if more else None)
-
-
-def _tree_cursor(tree: Tree, *, by_score: bool) -> str:
-    return encode_cursor(float(tree.score or 0.0), tree.number) if by_score else encode_cursor(tree.number)
+    page, following = cut_page(
+        trees, limit, lambda tree: (float(tree.score or 0.0), tree.number) if by_score else (tree.number,)
+    )
+    return Page[Tree](items=page, next=following)
 
 
 @router.get("/{job}/score-history", responses=_ONE)
@@ -130,7 +126,7 @@ def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
     return ScoreHistory(trees=row.trees, numbers=list(scores), scores=list(scores.values()))
 
 
-@router.post("/{job}/explain", responses=_RULES | documented("invalid-document", "invalid-dataset", "too-large"))
+@router.post("/{job}/explain", responses=_RULES | documented("invalid-dataset", "too-large"))
 def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanation:
     """Return the rules that match each of up to 1000 rows."""
     row = find_job(caller, job)

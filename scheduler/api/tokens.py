@@ -19,7 +19,7 @@ MAX_SECONDS = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
 TenantPath = Annotated[str, Path(min_length=1, max_length=200)]
 Bound = Annotated[int, Field(ge=0, le=2**53, strict=True)]
-_PROBLEMS = documented("invalid-document", "invalid-settings", "unauthorized", "forbidden")
+_PROBLEMS = documented("invalid-settings")
 
 
 class TokenRequest(BaseModel):
