@@ -1,7 +1,7 @@
 """Depth search: for each subset one CART tree, and the depth at which its macro F1 on the validation rows is best.
 
-A pure function of the training table, the subsets and the greatest depth: how a block is cut into pieces and how many
-threads work on them changes nothing.
+The result depends on the training table, the subsets and the maximum depth alone, not on the number of pieces or
+threads.
 """
 
 from concurrent.futures import Executor
@@ -16,9 +16,9 @@ from maabo_dist.trees.forest import Forest, empty_forest
 from maabo_dist.trees.training import TrainingTable
 
 PIECE_NODES = 1 << 18
-"""Nodes that a piece of a block makes room for; the room is only reserved, so a little too much costs nothing."""
+"""Nodes that a piece of a block has room for; unused room costs nothing."""
 PIECE_CELLS = 1 << 26
-"""Table cells that a piece of a block visits, some tenths of a second of work: Ctrl-C waits no longer than that."""
+"""Table cells that a piece of a block visits, some tenths of a second of work: Ctrl-C may have to wait that long."""
 
 
 def depth_search(
@@ -32,12 +32,11 @@ def depth_search(
 ) -> Forest:
     """Grow the trees of a block of subsets (rows of ascending feature indices, see `subset_rows`).
 
-    Each tree is kept at its best depth, or `whole`, down to `max_depth`.
-
-    With a `pool`, at least `pieces` pieces of the block run on it side by side; the kernels hold no GIL.
+    Each tree is cut at its best depth, or kept `whole`, down to `max_depth`. With a `pool`, at least `pieces` pieces of
+    the block run on it in parallel; the kernels hold no GIL.
     """
-    subsets = _checked(subsets, table.features)
-    blocks = _cut(subsets, max_depth, table.entries.shape[1], pieces)
+    subsets = _check_subsets(subsets, table.features)
+    blocks = _divide(subsets, max_depth, table.entries.shape[1], pieces)
     if not blocks:
         return empty_forest(subsets.shape[1], max_depth, len(table.totals))
     if pool is None or len(blocks) == 1:
@@ -45,8 +44,8 @@ def depth_search(
     return Forest.concatenate(list(pool.map(lambda block: _grow(table, block, max_depth, whole), blocks)))
 
 
-def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.int32]:
-    """Kernels do not check bounds: nothing out of range may enter them."""
+def _check_subsets(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.int32]:
+    """Raise an error for indices out of range or order: kernels do not check bounds."""
     subsets = np.asarray(subsets)
     if subsets.ndim != 2 or subsets.shape[1] < 1:
         raise SearchError(f"Subsets come as rows of feature indices; the array has shape {subsets.shape}.")
@@ -59,7 +58,7 @@ def _checked(subsets: npt.NDArray[np.integer], features: int) -> npt.NDArray[np.
     return np.ascontiguousarray(subsets, dtype=np.int32)
 
 
-def _cut(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int) -> list[npt.NDArray[np.int32]]:
+def _divide(subsets: npt.NDArray[np.int32], max_depth: int, rows: int, pieces: int) -> list[npt.NDArray[np.int32]]:
     by_nodes = PIECE_NODES // growth.max_nodes(rows, max_depth)
     by_cells = PIECE_CELLS // (rows * subsets.shape[1] * max_depth)
     length = max(1, min(-(-len(subsets) // pieces), by_nodes, by_cells))
@@ -77,8 +76,8 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, 
         left=np.empty(room, np.int32),
         counts=np.empty((room, len(table.totals)), np.int32),
     )
-    roots, turns = growth.find_roots(table.root_scores, subsets)
-    used = growth.grow_block(table, subsets, roots, turns, max_depth, whole, block)
+    roots, sequence = growth.find_roots(table.root_scores, subsets)
+    used = growth.grow_block(table, subsets, roots, sequence, max_depth, whole, block)
     return Forest(
         subsets=subsets,
         scores=block.scores,

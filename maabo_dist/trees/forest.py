@@ -1,9 +1,8 @@
-"""`Forest`: many small trees as flat arrays, in memory, in a file, and one by one as `CompactTree`."""
+"""`Forest`: many small trees as flat arrays, in memory or in a file, and one at a time as `CompactTree`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ KIND = "forest/1"
 
 @dataclass(frozen=True, slots=True)
 class CompactTree:
-    """One tree, cut at its best depth. Nodes stand level by level; node 0 is the root."""
+    """One tree, cut at its best depth. Nodes are in order of their level; node 0 is the root."""
 
     subset: npt.NDArray[np.int32]
     depth: int
@@ -25,7 +24,7 @@ class CompactTree:
     feature: npt.NDArray[np.int32]
     """Feature index of each node's split; -1 at a leaf."""
     threshold: npt.NDArray[np.float64]
-    """Rows with a value at most this go left."""
+    """Rows with at most this value go left."""
     left: npt.NDArray[np.int32]
     """The left child; the right one follows it."""
     counts: npt.NDArray[np.int32]
@@ -33,7 +32,7 @@ class CompactTree:
 
     @property
     def leaves(self) -> int:
-        """How many leaves."""
+        """The number of leaves."""
         return int((self.feature == LEAF).sum())
 
 
@@ -42,7 +41,7 @@ class Forest:
     """The trees of a list of subsets, in the order of that list."""
 
     subsets: npt.NDArray[np.int32]
-    """(trees, D′): ascending feature indices, as `subset_rows` has them."""
+    """(trees, D′): ascending feature indices, as described in `subset_rows`."""
     scores: npt.NDArray[np.float64]
     """(trees, p_max): macro F1 on the validation rows at each depth."""
     depths: npt.NDArray[np.int32]
@@ -67,7 +66,7 @@ class Forest:
         return best
 
     def first(self, count: int) -> "Forest":
-        """The first `count` trees, as views."""
+        """Return the first `count` trees, as views."""
         nodes = slice(0, self.offsets[count])
         return Forest(
             self.subsets[:count],
@@ -81,7 +80,7 @@ class Forest:
         )
 
     def tree(self, index: int) -> CompactTree:
-        """Tree `index`, as views."""
+        """Return tree `index`, as views."""
         nodes = slice(self.offsets[index], self.offsets[index + 1])
         depth = int(self.depths[index])
         return CompactTree(
@@ -96,7 +95,7 @@ class Forest:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Forest"]) -> "Forest":
-        """One forest of all parts, in order."""
+        """Return one forest of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts[:-1])])
@@ -107,7 +106,7 @@ class Forest:
         )
 
     def save(self, path: Path) -> None:
-        """Write one file, whole or not at all."""
+        """Write one file, atomically."""
         arrayfile.write(path, KIND, {name: getattr(self, name) for name in (*_PLAIN, "offsets")}, {})
 
     @classmethod
@@ -134,7 +133,7 @@ def _lengths_match(forest: Forest) -> bool:
 
 
 def _indices_fit(forest: Forest) -> bool:
-    """Whether every index leads somewhere: kernels follow them without looking."""
+    """True if every index is valid: kernels do not check them."""
     sizes = np.diff(forest.offsets)
     if forest.offsets[0] != 0 or forest.offsets[-1] != len(forest.feature) or (sizes < 1).any():
         return False
@@ -152,7 +151,7 @@ _PLAIN = ("subsets", "scores", "depths", "feature", "threshold", "left", "counts
 
 
 def failed_forest(subsets: npt.NDArray[np.int32], max_depth: int, classes: int) -> Forest:
-    """Stand-ins for trees that could not be had: a leaf without rows each, and no score."""
+    """Return placeholders for trees that could not be grown: a leaf without rows each, and no score."""
     count = len(subsets)
     return Forest(
         subsets=subsets,
@@ -167,16 +166,5 @@ def failed_forest(subsets: npt.NDArray[np.int32], max_depth: int, classes: int) 
 
 
 def empty_forest(subset_size: int, max_depth: int, classes: int) -> Forest:
-    """A forest of no trees."""
-    shapes: dict[str, tuple[Any, Any]] = {
-        "subsets": ((0, subset_size), np.int32),
-        "scores": ((0, max_depth), np.float64),
-        "depths": (0, np.int32),
-        "feature": (0, np.int32),
-        "threshold": (0, np.float64),
-        "left": (0, np.int32),
-        "counts": ((0, classes), np.int32),
-    }
-    return Forest(
-        offsets=np.zeros(1, np.int64), **{name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
-    )
+    """Return a forest of no trees."""
+    return failed_forest(np.empty((0, subset_size), np.int32), max_depth, classes)

@@ -3,23 +3,23 @@
 One tree is grown for all depths: CART is greedy, so the tree of depth p is the tree of depth p_max cut at p. Nodes are
 numbered level by level, so that a cut tree is a *prefix* of the grown one.
 
-A level's nodes own consecutive segments of every feature's order; a split partitions them in place order:
+A level's nodes own consecutive segments of every feature's order; a split partitions each of them, in order:
 
     level d      | node 3 ....... | node 4 ... | node 5 (leaf) |
     level d + 1  | 6 .... | 7 ... | 8 . | 9 .. |   (unused)    |
 
-What is maximised is  Σ_c l_c²/W_l + Σ_c r_c²/W_r  over the weighted class counts of both sides, which is CART's
+The criterion to maximise is  Σ_c l_c²/W_l + Σ_c r_c²/W_r  over the weighted class counts of both sides, which is CART's
 decrease of the weighted Gini index up to a constant. It is always computed from the integer counts by the same
 expression, so that two splits with the same counts tie exactly; the first feature of the subset, then the lowest
 threshold, wins.
 
 The top of a tree is shared. A feature's best split of all rows is the same in every subset; and once a feature has won
 the root, the order of any other feature below it and its best splits of the two children are the same in every subset
-that holds both. A block's subsets are therefore taken root by root, and `FirstLevel` keeps what was found for a root.
+that holds both. A block's subsets are therefore processed root by root, and `FirstLevel` caches the results for a root.
 
-Two habits make these loops fast. An order is a flat array and the place where it begins, never a slice: a slice counts
-references, which costs more than the work on a small node. And indices are unsigned, which spares numba's look whether
-each is negative: half of the time of a partition.
+Two habits make these loops fast. An order is a flat array and the index of its first entry, never a slice: a slice
+counts references, which costs more than the work on a small node. And indices are unsigned, which saves numba's check
+for negative ones: half of the time of a partition.
 """
 
 from typing import Any, NamedTuple
@@ -34,16 +34,16 @@ FREE = -1
 FEW_VALUES = 32
 """A node with this many rows per rank in its range is scanned value by value."""
 LONG = 1024
-"""From this many rows on, a node is first looked at in chunks, to pass over those that cannot hold the best cut."""
+"""A node of at least this many rows is first scanned in chunks, to skip those that cannot hold the best cut."""
 CHUNK = 32
 SHARED_BYTES = 1 << 24
-"""Room for the orders below one root; when it is full, it is used anew."""
+"""Room for the orders below one root; when it is full, it is cleared."""
 CLASS = np.uint32(1)
 """The class bit of an entry, with two classes."""
 U = np.uint64
 
 
-class Grown(NamedTuple):
+class TreeNodes(NamedTuple):
     """The nodes of one tree, level by level, with room for the largest tree."""
 
     feature: Any  # int32: feature index, or LEAF
@@ -60,7 +60,7 @@ class Grown(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What a block of subsets gives, written by the kernel. Nodes of all trees stand one after another."""
+    """The results of a block of subsets, written by the kernel: the nodes of all trees, one tree after another."""
 
     scores: Any  # float64 (subsets, max_depth): macro F1 at each depth
     depths: Any  # int32 (subsets): the best depth; the smallest of equals
@@ -84,7 +84,7 @@ class Scratch(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """What makes a cut good, and which are allowed."""
+    """The weights that score a cut, and the cuts that are allowed."""
 
     layout: Any
     weights: Any  # float64 (C)
@@ -92,12 +92,12 @@ class Criterion(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """Every order that a block needs at a time, one after another in `entries`."""
+    """All orders that a block needs at one time, one after another in `entries`."""
 
     entries: Any  # packed as the table's
-    begin: Any  # int64 (max_depth + 1, D′): where the order of the subset's feature q begins at a depth
-    v_entries: Any  # int64: the validation rows at depth 0, at depth 1, and in two levels that take turns
-    v_begin: Any  # int64 (max_depth + 1): where these begin
+    begin: Any  # int64 (max_depth + 1, D′): the first entry of the order of the subset's feature q at a depth
+    v_entries: Any  # int64: the validation rows at depth 0, at depth 1, and in two levels that take sequence
+    v_begin: Any  # int64 (max_depth + 1): the index of their first entries
 
 
 class FirstLevel(NamedTuple):
@@ -108,7 +108,7 @@ class FirstLevel(NamedTuple):
     used: Any  # int64 (1): slots in use
     scores: Any  # float64 (slots, 2): the best split of the left and of the right child
     cuts: Any  # int64 (slots, 2)
-    tied: Any  # bool (slots): whether training rows share a value of the feature
+    tied: Any  # bool (slots): True if training rows share a value of the feature
 
 
 @kernel
@@ -134,49 +134,49 @@ def root_splits(
 def find_roots(
     root_scores: npt.NDArray[np.float64], subsets: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The feature that splits the root of each subset's tree (LEAF where none does), and the subsets root by root."""
+    """Return the feature that splits the root of each subset's tree (LEAF if none does), and an order root by root."""
     scores = root_scores[subsets]
     best = scores.argmax(axis=1)
-    everyone = np.arange(len(subsets))
-    roots = np.where(scores[everyone, best] > -np.inf, subsets[everyone, best], LEAF).astype(np.int64)
+    rows = np.arange(len(subsets))
+    roots = np.where(scores[rows, best] > -np.inf, subsets[rows, best], LEAF).astype(np.int64)
     return roots, np.argsort(roots, kind="stable")
 
 
 @kernel
-def grow_block(table: Any, subsets: Any, roots: Any, turns: Any, max_depth: int, whole: bool, block: Block) -> int:
-    """Grow and score one tree per row of `subsets`, keep each at its best depth, or whole; returns the nodes used.
+def grow_block(table: Any, subsets: Any, roots: Any, sequence: Any, max_depth: int, whole: bool, block: Block) -> int:
+    """Grow and score one tree per row of `subsets`, cut each at its best depth, or not at all; return the nodes used.
 
-    The block has room for `max_nodes` nodes per subset. `roots` and `turns` come from `find_roots`.
+    The block has room for `max_nodes` nodes per subset. `roots` and `sequence` come from `find_roots`.
     """
     rows, classes = table.entries.shape[1], len(table.totals)
     most = max_nodes(rows, max_depth)
-    grown = _grown(most, classes, max_depth)
+    tree = _tree_nodes(most, classes, max_depth)
     scratch = _scratch(rows, classes)
     first = _first_level(table, subsets)
     orders = _orders(table, len(first.feature), subsets.shape[1], max_depth)
-    for place in range(len(turns)):
-        t = turns[place]
-        if place == 0 or roots[t] != grown.feature[0]:
-            _forget(first)
-            _plant(table, roots[t], grown, orders)
+    for i in range(len(sequence)):
+        t = sequence[i]
+        if i == 0 or roots[t] != tree.feature[0]:
+            _clear_first_level(first)
+            _split_root(table, roots[t], tree, orders)
         if roots[t] != LEAF and max_depth > 1:
             subset = subsets[t][: _width(subsets[t])]
-            _recall(table, subset, grown, orders, first, scratch)
-            _grow(table, subset, max_depth, grown, orders, first, scratch)
-        _score_depths(table, max_depth, grown, block.scores[t])
+            _prepare_first_level(table, subset, tree, orders, first, scratch)
+            _grow(table, subset, max_depth, tree, orders, first, scratch)
+        _score_depths(table, max_depth, tree, block.scores[t])
         depth = 1
         for p in range(2, max_depth + 1):
             if block.scores[t, p - 1] > block.scores[t, depth - 1]:
                 depth = p
         kept = max_depth if whole else depth
-        _keep(grown, kept, block, t * most)
-        block.depths[t], block.sizes[t] = depth, grown.levels[kept + 1]
-    return _close_gaps(block, most)
+        _copy_tree(tree, kept, block, t * most)
+        block.depths[t], block.sizes[t] = depth, tree.levels[kept + 1]
+    return _compact_nodes(block, most)
 
 
 @kernel
 def _width(subset: npt.NDArray[np.int32]) -> int:
-    """How many features there are before the last one is repeated: its repetitions would only tie with it."""
+    """The number of features before the last one is repeated: its repetitions would only tie with it."""
     width = len(subset)
     while width > 1 and subset[width - 1] == subset[width - 2]:
         width -= 1
@@ -190,20 +190,20 @@ def max_nodes(rows: int, max_depth: int) -> int:
 
 
 @kernel
-def _keep(grown: Grown, depth: int, block: Block, at: int) -> None:
+def _copy_tree(tree: TreeNodes, depth: int, block: Block, at: int) -> None:
     """Copy the tree's prefix of nodes down to `depth`, whose nodes become leaves, to node `at` of the block."""
-    for i in range(grown.levels[depth + 1]):
-        is_split = i < grown.levels[depth] and grown.feature[i] != LEAF
-        block.feature[at + i] = grown.feature[i] if is_split else LEAF
-        block.threshold[at + i] = grown.threshold[i] if is_split else 0.0
-        block.left[at + i] = grown.left[i] if is_split else LEAF
-        for c in range(grown.counts.shape[1]):
-            block.counts[at + i, c] = grown.counts[i, c]
+    for i in range(tree.levels[depth + 1]):
+        is_split = i < tree.levels[depth] and tree.feature[i] != LEAF
+        block.feature[at + i] = tree.feature[i] if is_split else LEAF
+        block.threshold[at + i] = tree.threshold[i] if is_split else 0.0
+        block.left[at + i] = tree.left[i] if is_split else LEAF
+        for c in range(tree.counts.shape[1]):
+            block.counts[at + i, c] = tree.counts[i, c]
 
 
 @kernel
-def _close_gaps(block: Block, most: int) -> int:
-    """Move the trees, which begin `most` nodes apart, next to each other; returns the nodes used."""
+def _compact_nodes(block: Block, most: int) -> int:
+    """Move the trees, which begin `most` nodes apart, next to each other; return the nodes used."""
     used = 0
     for t in range(len(block.sizes)):
         for i in range(t * most, t * most + block.sizes[t]):
@@ -229,8 +229,8 @@ def _scratch(rows: int, classes: int) -> Scratch:
 
 
 @kernel
-def _grown(most: int, classes: int, max_depth: int) -> Grown:
-    return Grown(
+def _tree_nodes(most: int, classes: int, max_depth: int) -> TreeNodes:
+    return TreeNodes(
         np.empty(most, np.int32),
         np.empty(most),
         np.empty(most, np.int64),
@@ -265,7 +265,7 @@ def _orders(table: Any, slots: int, size: int, max_depth: int) -> Orders:
     begin, v_begin = np.zeros((max_depth + 1, size), np.int64), np.zeros(max_depth + 1, np.int64)
     for depth in range(1, max_depth + 1):
         v_begin[depth] = (1 if depth == 1 else 2 + depth % 2) * v_rows
-        for q in range(size):  # at depth 1 the slots say it, subset by subset
+        for q in range(size):  # at depth 1 they depend on the slots, subset by subset
             begin[depth, q] = (slots + depth % 2 * size + q) * rows
     v_entries = np.empty(4 * v_rows, np.int64)
     _copy(table.validation_entries, 0, v_rows, v_entries, 0)
@@ -273,61 +273,63 @@ def _orders(table: Any, slots: int, size: int, max_depth: int) -> Orders:
 
 
 @kernel
-def _forget(first: FirstLevel) -> None:
+def _clear_first_level(first: FirstLevel) -> None:
     for slot in range(first.used[0]):
         first.slot[first.feature[slot]] = FREE
     first.used[0] = 0
 
 
 @kernel
-def _plant(table: Any, f: int, grown: Grown, orders: Orders) -> None:
-    """The root, split by feature f unless that is LEAF, and its two children."""
+def _split_root(table: Any, f: int, tree: TreeNodes, orders: Orders) -> None:
+    """Make the root, split by feature f unless that is LEAF, and its two children."""
     rows, v_rows = table.entries.shape[1], len(table.validation_entries)
-    grown.feature[0], grown.start[0], grown.stop[0], grown.v_start[0], grown.v_stop[0] = f, 0, rows, 0, v_rows
+    tree.feature[0], tree.start[0], tree.stop[0], tree.v_start[0], tree.v_stop[0] = f, 0, rows, 0, v_rows
     for c in range(len(table.totals)):
-        grown.counts[0, c] = table.totals[c]
-    _count(orders.v_entries, 0, v_rows, table.layout, grown.v_counts, 0)
-    for depth in range(len(grown.levels)):
-        grown.levels[depth] = 0 if depth == 0 else 1 if depth == 1 or f == LEAF else 3
+        tree.counts[0, c] = table.totals[c]
+    _count(orders.v_entries, 0, v_rows, table.layout, tree.v_counts, 0)
+    for depth in range(len(tree.levels)):
+        tree.levels[depth] = 0 if depth == 0 else 1 if depth == 1 or f == LEAF else 3
     if f != LEAF:
-        _split(table, table.entries.reshape(-1), f * rows, f, table.root_cuts[f], 0, 1, grown)
-        _split_validation(table, orders, 0, 0, grown)
+        _split(table, table.entries.reshape(-1), f * rows, f, table.root_cuts[f], 0, 1, tree)
+        _split_validation(table, orders, 0, 0, tree)
 
 
 @kernel
-def _recall(
-    table: Any, subset: npt.NDArray[np.int32], grown: Grown, orders: Orders, first: FirstLevel, scratch: Scratch
+def _prepare_first_level(
+    table: Any, subset: npt.NDArray[np.int32], tree: TreeNodes, orders: Orders, first: FirstLevel, scratch: Scratch
 ) -> None:
-    """Have the first level at hand for every feature of the subset."""
+    """Make sure that the first level is computed for every feature of the subset."""
     rows, size = table.entries.shape[1], len(subset)
     if first.used[0] + size > len(first.feature):
-        _forget(first)
+        _clear_first_level(first)
     for q in range(size):
         f = subset[q]
         if first.slot[f] == FREE:
             first.slot[f], first.feature[first.used[0]] = first.used[0], f
             first.used[0] += 1
-            _look_below(table, f, grown, orders, first, scratch)
+            _compute_first_level(table, f, tree, orders, first, scratch)
         orders.begin[1, q] = first.slot[f] * rows
 
 
 @kernel
-def _look_below(table: Any, f: int, grown: Grown, orders: Orders, first: FirstLevel, scratch: Scratch) -> None:
-    """The order of feature f in the children of the root, and its best split of each."""
+def _compute_first_level(
+    table: Any, f: int, tree: TreeNodes, orders: Orders, first: FirstLevel, scratch: Scratch
+) -> None:
+    """Compute the order of feature f in the children of the root, and its best split of each."""
     rows, slot = table.entries.shape[1], first.slot[f]
     entries, source, target = table.entries.reshape(-1), f * rows, slot * rows
     first.tied[slot] = _any_tied(entries, source, source + rows, table.layout)
-    if f == grown.feature[0]:
+    if f == tree.feature[0]:
         _copy(entries, source, source + rows, orders.entries, target)
     else:
-        _partition(table, entries, source, orders.entries, target, 0, grown)
+        _partition(table, entries, source, orders.entries, target, 0, tree)
     criterion = Criterion(table.layout, table.weights, table.min_samples_leaf)
     for child in range(1, 3):
-        start, stop = grown.start[child], grown.stop[child]
+        start, stop = tree.start[child], tree.stop[child]
         score, cut = -np.inf, 0
-        if _may_split(grown.counts, child, stop - start, table.min_samples_leaf):
+        if _may_split(tree.counts, child, stop - start, table.min_samples_leaf):
             score, cut = _best_cut(
-                orders.entries, target + start, target + stop, first.tied[slot], grown.counts, child, criterion, scratch
+                orders.entries, target + start, target + stop, first.tied[slot], tree.counts, child, criterion, scratch
             )
         first.scores[slot, child - 1], first.cuts[slot, child - 1] = score, cut
 
@@ -337,20 +339,20 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
     table: Any,
     subset: npt.NDArray[np.int32],
     max_depth: int,
-    grown: Grown,
+    tree: TreeNodes,
     orders: Orders,
     first: FirstLevel,
     scratch: Scratch,
 ) -> None:
-    """Everything below the root's children."""
-    size, least = len(subset), table.min_samples_leaf
-    criterion = Criterion(table.layout, table.weights, least)
-    grown.feature[1] = grown.feature[2] = LEAF
+    """Grow everything below the root's children."""
+    size, min_leaf = len(subset), table.min_samples_leaf
+    criterion = Criterion(table.layout, table.weights, min_leaf)
+    tree.feature[1] = tree.feature[2] = LEAF
     made = 3
     for depth in range(1, max_depth):
-        for node in range(grown.levels[depth], grown.levels[depth + 1]):
-            start, stop = grown.start[node], grown.stop[node]
-            if not _may_split(grown.counts, node, stop - start, least):
+        for node in range(tree.levels[depth], tree.levels[depth + 1]):
+            start, stop = tree.start[node], tree.stop[node]
+            if not _may_split(tree.counts, node, stop - start, min_leaf):
                 continue
             # The best split of the node over the subset's features.
             best, q_best, cut = -np.inf, LEAF, 0
@@ -361,20 +363,20 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
                 else:
                     score, position = _best_cut(
                         orders.entries, begin + start, begin + stop, first.tied[slot],
-                        grown.counts, node, criterion, scratch,
+                        tree.counts, node, criterion, scratch,
                     )  # fmt: skip
                 if score > best:
                     best, q_best, cut = score, q, position
             if q_best == LEAF:
                 continue
-            # The two children, and their orders unless no grandchild can come of them.
+            # The two children, and their orders unless they cannot be split.
             left = made
             made += 2
-            _split(table, orders.entries, orders.begin[depth, q_best], subset[q_best], cut, node, left, grown)
-            _split_validation(table, orders, depth, node, grown)
+            _split(table, orders.entries, orders.begin[depth, q_best], subset[q_best], cut, node, left, tree)
+            _split_validation(table, orders, depth, node, tree)
             if depth + 1 == max_depth or not (
-                _may_split(grown.counts, left, cut, least)
-                or _may_split(grown.counts, left + 1, stop - start - cut, least)
+                _may_split(tree.counts, left, cut, min_leaf)
+                or _may_split(tree.counts, left + 1, stop - start - cut, min_leaf)
             ):
                 continue
             for q in range(size):
@@ -382,13 +384,13 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
                 if q == q_best:
                     _copy(orders.entries, source + start, source + stop, orders.entries, target + start)
                 else:
-                    _partition(table, orders.entries, source, orders.entries, target, node, grown)
-        grown.levels[depth + 2] = made
+                    _partition(table, orders.entries, source, orders.entries, target, node, tree)
+        tree.levels[depth + 2] = made
 
 
 @kernel
 def _may_split(counts: npt.NDArray[np.int64], node: int, size: int, min_samples_leaf: int) -> bool:
-    """Whether a node of these class counts is impure and large enough. Counts are integers: pure is seen as pure."""
+    """True if a node of these class counts is impure and large enough. Counts are integers: purity is exact."""
     if size < 2 * min_samples_leaf:
         return False
     for c in range(counts.shape[1]):  # noqa: SIM110 - a generator is no kernel
@@ -422,8 +424,8 @@ def _best_cut(
 
 @kernel
 def _cuts_of_few_values(order: Any, start: int, stop: int, criterion: Criterion, scratch: Scratch) -> Any:
-    """Two classes, long runs of equal values: leap from value to value; a run's ones are a plain sum."""
-    shift, least = criterion.layout.code_shift, criterion.min_samples_leaf
+    """Two classes, long runs of equal values: jump from value to value; a run's ones are a plain sum."""
+    shift, min_leaf = criterion.layout.code_shift, criterion.min_samples_leaf
     found, ones, first = U(0), 0, start
     while True:
         above = ((np.int64(order[first]) >> shift) + 1) << shift
@@ -439,7 +441,7 @@ def _cuts_of_few_values(order: Any, start: int, stop: int, criterion: Criterion,
         ones += _ones(order, first, high)
         scratch.position[found] = high - start
         scratch.ones[found] = ones
-        found += U(least <= high - start and least <= stop - high)
+        found += U(min_leaf <= high - start and min_leaf <= stop - high)
         first = high
 
 
@@ -449,20 +451,20 @@ def _cuts_of_many_values(
 ) -> Any:
     """Two classes: append the cuts behind entries first … last − 1, in one pass without branches on the data.
 
-    Within a run of rows of one class the score is strictly convex in the cut's place, so that a cut between two rows of
-    the same class, neither of them tied, is never the best. It is passed over, unless `min_samples_leaf` may have
-    forbidden the ends of the run.
+    Within a run of rows of one class the score is strictly convex in the cut's position, so that a cut between two rows
+    of the same class, neither of them tied, is never the best. It is skipped, unless `min_samples_leaf` may have
+    excluded the ends of the run.
     """
     every = U(criterion.min_samples_leaf > 1)
     one_code = U(1) << U(criterion.layout.code_shift)
-    place, left_ones = np.int32(first - start), np.int32(ones)
+    offset, left_ones = np.int32(first - start), np.int32(ones)
     entry = order[first]
     for i in range(U(first + 1), U(last + 1)):
         following = order[i]
         left_ones += np.int32(entry & CLASS)
-        place += np.int32(1)
+        offset += np.int32(1)
         changed = U(entry) ^ U(following)
-        scratch.position[found] = place
+        scratch.position[found] = offset
         scratch.ones[found] = left_ones
         # Another class, or tied; and another value.
         found += (changed | ((U(entry) | U(following)) >> U(1)) | every) & U(1) & U(changed >= one_code)
@@ -473,13 +475,13 @@ def _cuts_of_many_values(
 @kernel
 def _cuts_of_distinct_values(order: Any, start: int, stop: int, scratch: Scratch) -> Any:
     """The same where no two rows have the same value: a cut wherever the class changes."""
-    found, place, left_ones = U(0), np.int32(0), np.int32(0)
+    found, offset, left_ones = U(0), np.int32(0), np.int32(0)
     entry = order[start]
     for i in range(U(start + 1), U(stop)):
         following = order[i]
         left_ones += np.int32(entry & CLASS)
-        place += np.int32(1)
-        scratch.position[found] = place
+        offset += np.int32(1)
+        scratch.position[found] = offset
         scratch.ones[found] = left_ones
         found += U((entry ^ following) & CLASS)
         entry = following
@@ -491,23 +493,23 @@ def _cuts_of_long_node(
     order: Any, start: int, stop: int, counts: Any, node: int, criterion: Criterion, scratch: Scratch
 ) -> Any:
     """The same for a node of many rows, without the chunks that cannot hold the best cut."""
-    chunks, least = (stop - start) // CHUNK, criterion.min_samples_leaf
+    chunks, min_leaf = (stop - start) // CHUNK, criterion.min_samples_leaf
     scratch.before[0] = 0
     for k in range(chunks):
         scratch.before[k + 1] = scratch.before[k] + _ones(order, start + k * CHUNK, start + (k + 1) * CHUNK)
     _bound_chunks(chunks, counts, node, criterion, scratch)
-    # A chunk is worth a look if its bound reaches the best cut between two chunks. The margin is far above rounding.
+    # A chunk is scanned if its bound reaches the best cut between two chunks. The margin is far above rounding.
     bar = -np.inf
     for k in range(1, chunks):
         at = start + k * CHUNK
         is_cut = (U(order[at - 1]) ^ U(order[at])) >> U(criterion.layout.code_shift) != U(0)
-        if scratch.edge[k] > bar and is_cut and min(at - start, stop - at) >= least:
+        if scratch.edge[k] > bar and is_cut and min(at - start, stop - at) >= min_leaf:
             bar = scratch.edge[k]
     bar *= 1 - 1e-9
     found = U(0)
-    for k in range(chunks + 1):  # the last one is what remains
-        first = max(start + k * CHUNK, start + least - 1)
-        last = min(start + (k + 1) * CHUNK, stop - least)
+    for k in range(chunks + 1):  # the last one is the remainder
+        first = max(start + k * CHUNK, start + min_leaf - 1)
+        last = min(start + (k + 1) * CHUNK, stop - min_leaf)
         if first < last and (k == chunks or scratch.bound[k] >= bar):
             ones = scratch.before[k] + _ones(order, start + k * CHUNK, first)
             found = _cuts_of_many_values(order, start, first, last, ones, found, criterion, scratch)
@@ -556,7 +558,7 @@ def _best_scored(
 
 @kernel
 def _score(l0: float, l1: float, zeros: float, ones: float, w0: float, w1: float) -> float:
-    """What a cut with these class counts on its left is worth, of a node with `zeros` and `ones`."""
+    """The score of a cut with these class counts on its left, of a node with `zeros` and `ones`."""
     a0, a1, b0, b1 = w0 * l0, w1 * l1, w0 * (zeros - l0), w1 * (ones - l1)
     left, right = a0 + a1, b0 + b1
     return ((a0 * a0 + a1 * a1) * right + (b0 * b0 + b1 * b1) * left) / (left * right)
@@ -592,26 +594,26 @@ def _best_cut_many(
 
 
 @kernel
-def _split(table: Any, order: Any, begin: int, f: int, cut: int, node: int, left: int, grown: Grown) -> None:
+def _split(table: Any, order: Any, begin: int, f: int, cut: int, node: int, left: int, tree: TreeNodes) -> None:
     """Make two children of `node`: the first `cut` entries of its order by feature f, and the others."""
-    start, stop, middle = grown.start[node], grown.stop[node], grown.start[node] + cut
-    grown.feature[node], grown.left[node] = f, left
-    grown.threshold[node], grown.code[node] = _threshold(
+    start, stop, middle = tree.start[node], tree.stop[node], tree.start[node] + cut
+    tree.feature[node], tree.left[node] = f, left
+    tree.threshold[node], tree.code[node] = _threshold(
         np.int64(order[begin + middle - 1]) >> table.layout.code_shift,
         np.int64(order[begin + middle]) >> table.layout.code_shift,
         table.values,
         table.offsets[f],
     )
-    grown.feature[left] = grown.feature[left + 1] = LEAF
-    grown.start[left], grown.stop[left], grown.start[left + 1], grown.stop[left + 1] = start, middle, middle, stop
-    _count(order, begin + start, begin + middle, table.layout, grown.counts, left)
-    for c in range(grown.counts.shape[1]):
-        grown.counts[left + 1, c] = grown.counts[node, c] - grown.counts[left, c]
+    tree.feature[left] = tree.feature[left + 1] = LEAF
+    tree.start[left], tree.stop[left], tree.start[left + 1], tree.stop[left + 1] = start, middle, middle, stop
+    _count(order, begin + start, begin + middle, table.layout, tree.counts, left)
+    for c in range(tree.counts.shape[1]):
+        tree.counts[left + 1, c] = tree.counts[node, c] - tree.counts[left, c]
 
 
 @kernel
 def _threshold(low: int, high: int, values: npt.NDArray[np.float64], offset: int) -> tuple[float, int]:
-    """The midpoint of two neighbouring values of a node, and the last rank that is not above it."""
+    """Return the midpoint of two neighbouring values of a node, and the last rank that is not above it."""
     threshold = values[offset + low] / 2 + values[offset + high] / 2
     if not values[offset + low] <= threshold < values[offset + high]:  # neighbouring floats have no midpoint
         threshold = values[offset + low]
@@ -634,7 +636,7 @@ def _any_tied(order: Any, start: int, stop: int, layout: Any) -> bool:
 
 @kernel
 def _ones(order: Any, start: int, stop: int) -> Any:
-    """Two classes: how many entries are of class 1."""
+    """Two classes: the number of entries of class 1."""
     ones = np.int64(0)
     for i in range(U(start), U(stop)):
         ones += np.int64(order[i] & CLASS)
@@ -655,11 +657,11 @@ def _count(order: Any, start: int, stop: int, layout: Any, counts: npt.NDArray[n
 
 
 @kernel
-def _split_validation(table: Any, orders: Orders, depth: int, node: int, grown: Grown) -> None:
+def _split_validation(table: Any, orders: Orders, depth: int, node: int, tree: TreeNodes) -> None:
     """Route the validation rows of `node` to its children."""
     codes, entries = table.validation_codes, orders.v_entries
-    f, left, last, row_shift = U(grown.feature[node]), grown.left[node], U(grown.code[node]), U(table.layout.row_shift)
-    start, stop = grown.v_start[node], grown.v_stop[node]
+    f, left, last, row_shift = U(tree.feature[node]), tree.left[node], U(tree.code[node]), U(table.layout.row_shift)
+    start, stop = tree.v_start[node], tree.v_stop[node]
     source, target = U(orders.v_begin[depth]), orders.v_begin[depth + 1]
     low, high = U(target + start), U(target + stop)
     for i in range(U(start), U(stop)):
@@ -670,10 +672,10 @@ def _split_validation(table: Any, orders: Orders, depth: int, node: int, grown: 
         entries[high + (low - high) * goes_left] = entry
         low += goes_left
     middle = np.int64(low) - target
-    _count(entries, target + start, target + middle, table.layout, grown.v_counts, left)
-    for c in range(grown.v_counts.shape[1]):
-        grown.v_counts[left + 1, c] = grown.v_counts[node, c] - grown.v_counts[left, c]
-    grown.v_start[left], grown.v_stop[left], grown.v_start[left + 1], grown.v_stop[left + 1] = (
+    _count(entries, target + start, target + middle, table.layout, tree.v_counts, left)
+    for c in range(tree.v_counts.shape[1]):
+        tree.v_counts[left + 1, c] = tree.v_counts[node, c] - tree.v_counts[left, c]
+    tree.v_start[left], tree.v_stop[left], tree.v_start[left + 1], tree.v_stop[left + 1] = (
         start, middle, middle, stop,
     )  # fmt: skip
 
@@ -686,12 +688,12 @@ def _copy(source: Any, start: int, stop: int, target: Any, at: int) -> None:
 
 
 @kernel
-def _partition(table: Any, source: Any, begin: int, target: Any, at: int, node: int, grown: Grown) -> None:
-    """Stable: the entries of `node` in an order that begins at `begin` go, split as the node is, to the one at `at`."""
-    codes, f, last = table.train_codes, U(grown.feature[node]), U(grown.code[node])
+def _partition(table: Any, source: Any, begin: int, target: Any, at: int, node: int, tree: TreeNodes) -> None:
+    """Copy the entries of `node` from the order at `begin` to the one at `at`, split as the node is; stable."""
+    codes, f, last = table.train_codes, U(tree.feature[node]), U(tree.code[node])
     row_shift, row_mask = U(table.layout.row_shift), U(table.layout.row_mask)
-    start, stop = grown.start[node], grown.stop[node]
-    low, high = U(at + start), U(at + grown.stop[grown.left[node]])
+    start, stop = tree.start[node], tree.stop[node]
+    low, high = U(at + start), U(at + tree.stop[tree.left[node]])
     for i in range(U(begin + start), U(begin + stop)):
         entry = source[i]
         goes_left = U(U(codes[f, (U(entry) >> row_shift) & row_mask]) <= last)
@@ -701,32 +703,32 @@ def _partition(table: Any, source: Any, begin: int, target: Any, at: int, node: 
 
 
 @kernel
-def _score_depths(table: Any, max_depth: int, grown: Grown, scores: npt.NDArray[np.float64]) -> None:
-    """Macro F1 on the validation rows at every depth. Leaves above a depth stay; its own nodes are leaves for now."""
+def _score_depths(table: Any, max_depth: int, tree: TreeNodes, scores: npt.NDArray[np.float64]) -> None:
+    """Macro F1 on the validation rows at every depth. Leaves above a depth stay; its own nodes count as leaves."""
     classes = len(table.totals)
     settled = np.zeros((2, classes), np.int64)  # hits, predictions
     counted = np.empty((2, classes), np.int64)
     for depth in range(1, max_depth + 1):
-        for node in range(grown.levels[depth - 1], grown.levels[depth]):
-            if grown.feature[node] == LEAF:
-                _predict(table, grown, node, settled)
+        for node in range(tree.levels[depth - 1], tree.levels[depth]):
+            if tree.feature[node] == LEAF:
+                _predict(table, tree, node, settled)
         for c in range(classes):
             counted[0, c], counted[1, c] = settled[0, c], settled[1, c]
-        for node in range(grown.levels[depth], grown.levels[depth + 1]):
-            _predict(table, grown, node, counted)
-        scores[depth - 1] = _macro_f1(counted, grown.v_counts[0])
+        for node in range(tree.levels[depth], tree.levels[depth + 1]):
+            _predict(table, tree, node, counted)
+        scores[depth - 1] = _macro_f1(counted, tree.v_counts[0])
 
 
 @kernel
-def _predict(table: Any, grown: Grown, node: int, tally: npt.NDArray[np.int64]) -> None:
+def _predict(table: Any, tree: TreeNodes, node: int, tally: npt.NDArray[np.int64]) -> None:
     """Count the validation rows of `node` under its majority class: weighted, exact, ties to the first class."""
     majority = 0
     for c in range(1, len(table.totals)):
-        if grown.counts[node, c] * table.shares[majority] > grown.counts[node, majority] * table.shares[c]:
+        if tree.counts[node, c] * table.shares[majority] > tree.counts[node, majority] * table.shares[c]:
             majority = c
-    tally[0, majority] += grown.v_counts[node, majority]
+    tally[0, majority] += tree.v_counts[node, majority]
     for c in range(len(table.totals)):
-        tally[1, majority] += grown.v_counts[node, c]
+        tally[1, majority] += tree.v_counts[node, c]
 
 
 @kernel

@@ -1,10 +1,10 @@
-"""`TrainingTable`: columns under one split, laid out for the kernels.
+"""`TrainingTable`: the rows of one split, in the layout of the kernels.
 
 Every training cell is one integer, and each feature's integers are sorted once:
 
     entry = | rank of the value | training row | tied | class |
 
-so that a scan in value order meets rank, class and row in one load, and a node's order survives a split by a stable
+so that a scan in value order gets rank, class and row in one load, and a node's order survives a split by a stable
 partition. `tied` is set where several training rows share the value.
 """
 
@@ -21,13 +21,11 @@ from maabo_dist.errors import FormatError
 from maabo_dist.trees import growth
 
 ClassWeight = Literal["balanced", "none"]
-
-
 KIND = "training/1"
 
 
 class Layout(NamedTuple):
-    """Where an entry keeps its parts."""
+    """The positions of the parts of an entry."""
 
     class_mask: int
     tied_shift: int
@@ -37,7 +35,7 @@ class Layout(NamedTuple):
 
 
 class TrainingTable(NamedTuple):
-    """What trees are grown and scored on; never written to. A named tuple is what a kernel takes whole."""
+    """The data that trees are grown and scored on; read-only. A named tuple, which a kernel accepts as one argument."""
 
     entries: npt.NDArray[Any]
     """(D, training rows): packed entries in value order; uint32 where they fit, else int64."""
@@ -53,12 +51,12 @@ class TrainingTable(NamedTuple):
     weights: npt.NDArray[np.float64]
     """(C): the weight of one row of each class."""
     shares: npt.NDArray[np.int64]
-    """(C): a class's weighted count is its count over this; kept as integers so that a majority is decided exactly."""
+    """(C): a class's weighted count is its count divided by this; integers, so that a majority is decided exactly."""
     min_samples_leaf: int
     root_scores: npt.NDArray[np.float64]
     """(D): the score of each feature's best split of all training rows, the same in every subset."""
     root_cuts: npt.NDArray[np.int64]
-    """(D): how many entries of the feature that split puts on the left."""
+    """(D): the number of entries of the feature that this split puts on the left."""
 
     @classmethod
     def build(
@@ -69,11 +67,11 @@ class TrainingTable(NamedTuple):
         class_weight: ClassWeight = "balanced",
         min_samples_leaf: int = 1,
     ) -> "TrainingTable":
-        """Lay out `columns` for the split's training and validation rows."""
+        """Build the table of the split's training and validation rows."""
         labels = columns.labels[split.train]
         totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
-        weights, shares = _weights(totals, class_weight)
-        layout, dtype = _layout(columns, len(labels))
+        weights, shares = _class_weights(totals, class_weight)
+        layout, dtype = _choose_layout(columns, len(labels))
         train_codes = _plain(columns.codes[:, split.train])
         entries = _plain(_pack(train_codes, labels, layout, dtype))
         scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf)
@@ -94,7 +92,7 @@ class TrainingTable(NamedTuple):
         )
 
     def with_min_samples_leaf(self, rows: int) -> "TrainingTable":
-        """The same for trees whose leaves keep at least so many training rows; what `build` would give, but quicker."""
+        """Return the table for another minimum of training rows in a leaf; the same as `build`, but faster."""
         scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
 
@@ -104,13 +102,13 @@ class TrainingTable(NamedTuple):
         return len(self.entries)
 
     def save(self, path: Path) -> None:
-        """Write one file, whole or not at all, for the processes of a host to share."""
+        """Write one file, atomically, which the processes of a host share."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrayfile.write(path, KIND, arrays, {"layout": self.layout._asdict(), "min_leaf": self.min_samples_leaf})
 
     @classmethod
     def load(cls, path: Path) -> "TrainingTable":
-        """Map a saved file, after a look at every byte. It is this host's own: made by `build`, never sent."""
+        """Map a saved file of this host, after a check of every byte."""
         arrays, meta = arrayfile.read(path, KIND, writable=True, verify=True)
         try:
             mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
@@ -123,15 +121,15 @@ _ARRAYS = tuple(name for name in TrainingTable._fields if name not in {"layout",
 
 
 def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One array type for the kernels, which numba compiles once for each; read-only arrays would be another."""
+    """Return a contiguous, writable array: numba compiles kernels once more for any other type."""
     array = np.ascontiguousarray(array)
     return array if array.flags.writeable else array.copy()
 
 
-def _weights(
+def _class_weights(
     totals: npt.NDArray[np.int64], class_weight: ClassWeight
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Balanced: n / (classes present · rows of the class), as scikit-learn has it; a class without rows weighs 0."""
+    """Balanced: n / (classes present · rows of the class), as in scikit-learn; a class without rows has weight 0."""
     present = totals > 0
     if class_weight == "none":
         return np.ones(len(totals)), np.ones(len(totals), np.int64)
@@ -139,7 +137,7 @@ def _weights(
     return np.where(present, totals.sum() / (present.sum() * shares), 0.0), shares
 
 
-def _layout(columns: Columns, rows: int) -> tuple[Layout, type[np.unsignedinteger[Any]] | type[np.int64]]:
+def _choose_layout(columns: Columns, rows: int) -> tuple[Layout, type[np.unsignedinteger[Any]] | type[np.int64]]:
     row_bits = max(1, (rows - 1).bit_length())
     class_bits = max(1, (len(columns.classes) - 1).bit_length())
     code_bits = int(np.diff(columns.offsets).max(initial=1)).bit_length()

@@ -1,8 +1,8 @@
-"""Forests as bytes, for queues and ledgers: some 150 bytes a tree, no pickle, nothing trusted on reading.
+"""Forests as bytes, for messages and files: some 150 bytes per tree, no pickle, fully checked on reading.
 
-What can be derived is left out. Nodes stand level by level, so that the children of the k-th split are nodes 2k + 1 and
-2k + 2; the counts of an inner node are the sum of its children's. The subsets are not sent: whoever asked for the trees
-knows them.
+Derived values are left out. Nodes are in order of their level, so that the children of the k-th split are nodes 2k + 1
+and 2k + 2; the counts of an inner node are the sum of its children's. The subsets are not sent: the receiver requested
+the trees and knows them.
 
     header | depths | tree sizes | scores | node: position in the subset, or LEAF | thresholds of splits | leaf counts
 """
@@ -32,7 +32,7 @@ MAX_NODES = 1 << 28
 
 
 def pack_forest(forest: Forest) -> bytes:
-    """The forest without its subsets."""
+    """Pack a forest without its subsets."""
     count, size = forest.subsets.shape
     is_split = forest.feature != LEAF
     trees = np.repeat(np.arange(count), np.diff(forest.offsets))
@@ -63,8 +63,8 @@ def pack_forest(forest: Forest) -> bytes:
 
 
 def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
-    """The forest of these subsets. Raises FormatError for anything that is not one, truncated or of another version."""
-    classes, count, size, depth, nodes, body = _opened(data)
+    """Unpack the forest of these subsets. Raises FormatError for data that is damaged or of another version."""
+    classes, count, size, depth, nodes, body = _parse_header(data)
     if (count, size) != subsets.shape:
         raise FormatError(f"A forest of {count} trees on {size} features came for {subsets.shape} subsets.")
     reader = _Reader(body)
@@ -77,7 +77,7 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     splits = int(is_split.sum())
     thresholds = reader.take("<f8", splits)
     leaves = reader.take("<u4", (nodes - splits) * classes).reshape(-1, classes)
-    reader.done()
+    reader.check_end()
     _check_shape(depths, sizes, depth, positions[is_split], size)
     if sizes.sum() != nodes:
         raise FormatError("A forest is damaged: its nodes do not match its trees.")
@@ -105,7 +105,7 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     )
 
 
-def _opened(data: bytes) -> tuple[int, int, int, int, int, bytes]:
+def _parse_header(data: bytes) -> tuple[int, int, int, int, int, bytes]:
     if len(data) < _HEADER.size:
         raise FormatError(f"A forest is truncated: {len(data)} bytes.")
     magic, version, classes, count, size, depth, nodes, checksum = _HEADER.unpack_from(data)
@@ -122,7 +122,7 @@ def _opened(data: bytes) -> tuple[int, int, int, int, int, bytes]:
 
 
 class _Reader:
-    """Takes arrays off a byte string, and never more than there is."""
+    """Reads arrays from a byte string, one after another."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._position = data, 0
@@ -135,13 +135,13 @@ class _Reader:
         self._position += length
         return array
 
-    def done(self) -> None:
+    def check_end(self) -> None:
         if self._position != len(self._data):
             raise FormatError(f"A forest has {len(self._data) - self._position} bytes too many.")
 
 
 def _position_type(size: int) -> "np.iinfo[Any]":
-    """The type of a position in a subset; its greatest value marks a leaf."""
+    """Return the type of a position in a subset; its greatest value marks a leaf."""
     return np.iinfo("<u1" if size < 255 else "<u4")
 
 
@@ -160,7 +160,7 @@ def _check_shape(
 
 @kernel
 def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
-    """Number the children and sum the counts upwards; False if a tree's nodes do not add up."""
+    """Number the children and sum the counts upwards; return False if the nodes do not form trees."""
     for t in range(len(offsets) - 1):
         start, stop = offsets[t], offsets[t + 1]
         child = 1
@@ -180,19 +180,19 @@ def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
     return True
 
 
-_MAGIC_segment = b"MSEG0001"
+_SEGMENT_MAGIC = b"MSEG0001"
 _FRAME = struct.Struct("<IIQ")
-_MOST_BYTES = 1 << 31
-_PIECE = 1 << 20
-GATHERED = 4096
-"""Frames may be of one tree each; what is done with trees is done faster with many."""
+_MAX_FRAME_BYTES = 1 << 31
+_READ_BYTES = 1 << 20
+MIN_FOREST = 4096
+"""Frames may have one tree each; larger forests are processed faster."""
 
 Frame = tuple[npt.NDArray[np.int32], bytes]
-"""Subsets and their trees as `pack_forest` gives them; no bytes if the trees could not be had."""
+"""Subsets and their packed trees; no bytes if the trees could not be grown."""
 
 
 def write_segment(path: Path, frames: Iterable[Frame]) -> str:
-    """Write a segment, whole or not at all; returns the digest of the file, which names it."""
+    """Write a segment atomically; return the digest of the file, which is its name."""
     digest = sha256()
     with atomic_write(path) as file:
         for piece in _pieces(frames):
@@ -202,52 +202,52 @@ def write_segment(path: Path, frames: Iterable[Frame]) -> str:
 
 
 def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
-    """The trees of a segment in their order, some thousand at a time. Raises FormatError where it is damaged."""
-    gathered: list[Forest] = []
-    for forest in _frames(path, max_depth, classes):
-        gathered.append(forest)
-        if sum(map(len, gathered)) >= GATHERED:
-            yield Forest.concatenate(gathered)
-            gathered = []
-    if gathered:
-        yield Forest.concatenate(gathered)
+    """Yield the trees of a segment in their order, some thousand at a time. Raises FormatError if it is damaged."""
+    forests: list[Forest] = []
+    for forest in _read_all(path, max_depth, classes):
+        forests.append(forest)
+        if sum(map(len, forests)) >= MIN_FOREST:
+            yield Forest.concatenate(forests)
+            forests = []
+    if forests:
+        yield Forest.concatenate(forests)
 
 
 def read_frames(
     path: Path, number: int, wanted: Callable[[range], bool], max_depth: int, classes: int
 ) -> Generator[tuple[int, Forest], None, int]:
-    """The frames of a segment whose first tree has this number, each with the number of its own first tree.
+    """Yield the frames of a segment whose first tree has this number, each with the number of its first tree.
 
-    Frames whose trees' numbers are not wanted are passed over. Returns the number of the tree after the last one.
+    Frames with other trees than `wanted` are skipped. Returns the number of the tree after the last one.
     """
-    with _opened_segment(path) as file:
+    with _open_segment(path) as file:
         while head := file.read(_FRAME.size):
-            count, size, length = _frame(head)
+            count, size, length = _parse_frame(head)
             if wanted(range(number, number + count)):
-                yield number, _forest(file, head, max_depth, classes)
+                yield number, _read_forest(file, head, max_depth, classes)
             else:
                 file.seek(4 * count * size + length, 1)
             number += count
     return number
 
 
-def _frames(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
-    with _opened_segment(path) as file:
+def _read_all(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
+    with _open_segment(path) as file:
         while head := file.read(_FRAME.size):
-            yield _forest(file, head, max_depth, classes)
+            yield _read_forest(file, head, max_depth, classes)
 
 
 def file_digest(path: Path) -> str:
-    """The digest that names a segment."""
+    """Return the digest that is the name of a segment."""
     digest = sha256()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(_READ_BYTES):
             digest.update(piece)
     return digest.hexdigest()
 
 
 def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
-    yield _MAGIC_segment
+    yield _SEGMENT_MAGIC
     for subsets, trees in frames:
         yield _FRAME.pack(*subsets.shape, len(trees))
         yield subsets.astype("<i4").tobytes()
@@ -255,31 +255,31 @@ def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _opened_segment(path: Path) -> Iterator[BinaryIO]:
+def _open_segment(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
-        if file.read(len(_MAGIC_segment)) != _MAGIC_segment:
+        if file.read(len(_SEGMENT_MAGIC)) != _SEGMENT_MAGIC:
             raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
         yield file
 
 
-def _frame(head: bytes) -> tuple[int, int, int]:
-    """Subsets, subset size, and bytes of the trees."""
+def _parse_frame(head: bytes) -> tuple[int, int, int]:
+    """Return the number of subsets, their size, and the bytes of the trees."""
     if len(head) != _FRAME.size:
         raise FormatError("A segment of trees is truncated.")
     count, size, length = _FRAME.unpack(head)
-    if count > MAX_TREES or length > _MOST_BYTES or not 0 < size <= _PIECE:
+    if count > MAX_TREES or length > _MAX_FRAME_BYTES or not 0 < size <= _READ_BYTES:
         raise FormatError(f"A segment of trees is damaged: a frame of {count} subsets and {length} bytes.")
     return count, size, length
 
 
-def _forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
-    count, size, length = _frame(head)
-    subsets = np.frombuffer(_exactly(file, 4 * count * size), "<i4").reshape(count, size).astype(np.int32)
-    trees = _exactly(file, length)
+def _read_forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
+    count, size, length = _parse_frame(head)
+    subsets = np.frombuffer(_read_exactly(file, 4 * count * size), "<i4").reshape(count, size).astype(np.int32)
+    trees = _read_exactly(file, length)
     return unpack_forest(trees, subsets) if length else failed_forest(subsets, max_depth, classes)
 
 
-def _exactly(file: BinaryIO, length: int) -> bytes:
+def _read_exactly(file: BinaryIO, length: int) -> bytes:
     data = file.read(length)
     if len(data) != length:
         raise FormatError("A segment of trees is truncated.")

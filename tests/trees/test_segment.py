@@ -44,7 +44,7 @@ def test_trees_that_could_not_be_had_have_their_place(tmp_path):
 
 
 def test_many_trees_come_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(segment, "GATHERED", 5)
+    monkeypatch.setattr(segment, "MIN_FOREST", 5)
     write_segment(tmp_path / "s", FRAMES)
 
     assert [len(forest) for forest in read_segment(tmp_path / "s", 3, 2)] == [5, 10]
