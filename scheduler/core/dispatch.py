@@ -1,4 +1,4 @@
-"""Which tasks are sent next, which jobs are taken, and how full the workers' queue is kept.
+"""Chooses the tasks to send next and the jobs to take, and keeps the workers' queue filled.
 
 Tenants get equal shares of the workers; the jobs of a tenant get shares by their priority:
 

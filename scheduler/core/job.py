@@ -74,7 +74,7 @@ class RulesRequest:
 
 @dataclass(slots=True)
 class HeldJob(ABC):
-    """What both kinds of jobs have in common."""
+    """Base of both kinds of jobs."""
 
     task: ClassVar[str]
     """The kind of its tasks, a label of metrics."""

@@ -26,7 +26,7 @@ class DatasetRow:
     rows: int
     columns: int
     description: dict[str, Any]
-    """What a user who may see the table is shown."""
+    """The description shown to users."""
     created: float
 
 

@@ -50,7 +50,7 @@ Event = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """What was published of a job."""
+    """The last publication of a job."""
 
     record: JobRecord | None = None
     """Without its seconds, which always change."""

@@ -59,17 +59,17 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def said(process, what, before, seconds=15):
+def wait_for_log(process, what, before, seconds=15):
     servers.wait_for(lambda: what in process.log[before:], seconds, what=f"{what!r} in the log")
 
 
 def test_a_pickle_is_refused_unread(world, celery, tmp_path):
     before, path = len(world.first_worker.log), tmp_path / "unpickled"
-    letter = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
+    task_message = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
     with celery.producer_pool.acquire() as producer:
         producer.publish(
             pickle.dumps(([Trap(path)], {}, {})),
-            headers=letter.headers,
+            headers=task_message.headers,
             content_type="application/x-python-serialize",
             content_encoding="binary",
             exchange="",
@@ -77,7 +77,7 @@ def test_a_pickle_is_refused_unread(world, celery, tmp_path):
         )
     job = world.submit()
 
-    said(world.first_worker, "ContentDisallowed", before)
+    wait_for_log(world.first_worker, "ContentDisallowed", before)
     world.done(job)
     assert not path.exists()
 
@@ -87,7 +87,7 @@ def test_an_unknown_task_is_refused(world, celery):
     celery.send_task("os.system", args=["true"], queue=names.EVALUATE_QUEUE)
     job = world.submit()
 
-    said(world.first_worker, "Received unregistered task of type 'os.system'", before)
+    wait_for_log(world.first_worker, "Received unregistered task of type 'os.system'", before)
     world.done(job)
 
 
@@ -103,7 +103,7 @@ def test_an_item_in_the_queue_that_is_no_message_costs_a_worker_and_no_more(worl
     """Most of them end the worker: kombu reads the item outside of all that catches errors."""
     before = len(world.first_worker.log)
     world.client.lpush(world.settings.key(names.EVALUATE_QUEUE), item)
-    said(world.first_worker, reason, before)
+    wait_for_log(world.first_worker, reason, before)
     servers.wait_for(lambda: not world.first_worker.alive or b"{" in item, 20, what="the end of the worker")
     world.revive()  # as a supervisor does
 
@@ -116,7 +116,7 @@ def test_a_task_of_another_version_is_refused(world, celery, version):
     world.under_way(job)
     celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=version), queue=names.EVALUATE_QUEUE)
 
-    said(world.first_scheduler, f"contract version {version}", before)
+    wait_for_log(world.first_scheduler, f"contract version {version}", before)
     world.done(job)
 
 
@@ -127,7 +127,7 @@ def test_an_oversized_task_is_refused(world, celery):
     message = evaluate(job, subsets="A" * (MAX_SUBSETS * 96 + 1))
     celery.send_task(names.EVALUATE, kwargs=message, queue=names.EVALUATE_QUEUE, argsrepr="", kwargsrepr="")
 
-    said(world.first_scheduler, "at most", before)
+    wait_for_log(world.first_scheduler, "at most", before)
     world.done(job)
 
 
@@ -139,7 +139,7 @@ def test_a_truncated_answer_is_refused(world, damage):
     key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
     header = EvaluationAnswer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
     world.client.xadd(world.stream(job), {HEADER: header, BODY: damage(bytes(range(256)) * 8)})
-    said(world.first_scheduler, "answer refused", before)
+    wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
     world.done(job)
@@ -151,7 +151,7 @@ def test_a_truncated_document_is_refused(world):
     servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")
     header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
     world.client.xadd(world.stream(job), {RULES_HEADER: header.model_dump_json(), BODY: '{"a": "–'.encode()[:-1]})
-    said(world.first_scheduler, "answer refused", before)
+    wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
     world.done(job)

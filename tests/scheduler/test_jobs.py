@@ -92,7 +92,7 @@ def in_state(client, job, state):
 
 
 @contextmanager
-def nobody_takes(cluster, *queues):
+def queues_paused(cluster, *queues):
     """The worker leaves these queues alone for a while."""
     control = make_celery(cluster).control
     for queue in queues:
@@ -120,8 +120,8 @@ def no_slots(monkeypatch):
 def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_path, monkeypatch):
     seen = []
     with a_scheduler(cluster):
-        with nobody_takes(cluster, names.RULES_QUEUE):
-            with nobody_takes(cluster, names.EVALUATE_QUEUE):
+        with queues_paused(cluster, names.RULES_QUEUE):
+            with queues_paused(cluster, names.EVALUATE_QUEUE):
                 with no_slots(monkeypatch):
                     job = submit(cluster, tmp_path, columns, **QUICK)
                     seen.append(in_state(client, job, JobState.QUEUED))
@@ -267,7 +267,7 @@ def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, co
 
 def test_a_job_paused_while_its_rules_are_mined_is_done_after_all(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
-        with nobody_takes(cluster, names.RULES_QUEUE):
+        with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
             client.send_command(job, "pause")
@@ -294,7 +294,7 @@ def test_a_paused_job_stays_paused_when_the_scheduler_changes(cluster, columns, 
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.PAUSED, JobState.MINING])
 def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client, maabo, tmp_path, monkeypatch, state):
-    with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
+    with a_scheduler(cluster) as ledger, queues_paused(cluster, names.RULES_QUEUE), monkeypatch.context() as patch:
         if state is JobState.QUEUED:
             patch.setattr(dispatch, "MAX_JOBS", 0)
             patch.setattr(dispatch, "IDLE_TENANT_SLOTS", 0)
@@ -333,7 +333,7 @@ def test_a_time_budget_ends_the_search_after_a_whole_batch_and_says_what_that_me
 
 def test_another_scheduler_keeps_the_batches_that_the_time_budget_allowed(cluster, columns, tmp_path):
     mining = {"trees": 4000, "batch": 8, "in_flight": 3, "seed": 3}
-    with nobody_takes(cluster, names.EVALUATE_QUEUE):
+    with queues_paused(cluster, names.EVALUATE_QUEUE):
         with a_scheduler(cluster) as ledger:
             job = submit(cluster, tmp_path, columns, **mining, time_limit=0.5)
             first = servers.wait_for(lambda: (row := ledger.jobs.get(job)) and row.stop_after, what="the time's end")
@@ -350,7 +350,7 @@ def test_another_scheduler_keeps_the_batches_that_the_time_budget_allowed(cluste
 
 def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
-        with nobody_takes(cluster, names.RULES_QUEUE):
+        with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK, time_limit=1.5)
             in_state(client, job, JobState.MINING)
             time.sleep(2.0)
@@ -365,7 +365,7 @@ def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns
 
 def test_without_a_worker_a_job_waits(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
-        with nobody_takes(cluster, names.EVALUATE_QUEUE, names.RULES_QUEUE):
+        with queues_paused(cluster, names.EVALUATE_QUEUE, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.RUNNING)
             time.sleep(2)
@@ -508,7 +508,7 @@ def test_an_internal_error_in_one_job_fails_that_job_alone(cluster, columns, cli
 
 def test_rules_that_do_not_read_are_not_taken_for_the_job_s(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
-        with nobody_takes(cluster, names.RULES_QUEUE):
+        with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
             header = RulesAnswer(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
@@ -551,10 +551,10 @@ def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, co
 
 def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, tmp_path, monkeypatch):
     with open_redis(cluster) as server:
-        with a_scheduler(cluster) as ledger, nobody_takes(cluster, names.EVALUATE_QUEUE):
+        with a_scheduler(cluster) as ledger, queues_paused(cluster, names.EVALUATE_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             servers.wait_for(lambda: ledger.search.tasks(job), what="tasks on their way")
-        servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that nobody reads")
+        servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that no scheduler reads")
         so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
         server.xadd(results_stream(cluster, job), {RULES_HEADER: so_far.model_dump_json(), BODY: b"{}"})
     failed = failing_once(monkeypatch, StatusPublisher, "publish_document", redis.ConnectionError("gone"))
@@ -570,7 +570,7 @@ def test_an_end_that_redis_did_not_hear_of_is_shown_when_it_is_back(cluster, col
         return isinstance(records, list) and any(record.state is JobState.DONE for record in records)
 
     with a_scheduler(cluster) as ledger:
-        with nobody_takes(cluster, names.RULES_QUEUE):
+        with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
             failed = failing_once(monkeypatch, StatusPublisher, "publish", redis.ConnectionError("gone"), of_the_end)

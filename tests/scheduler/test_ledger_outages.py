@@ -133,16 +133,16 @@ def cut_off(url):
 
 def test_a_server_that_is_not_there_or_refuses_is_said_plainly_and_without_the_password(postgres):
     right = make_url(postgres)
-    said = {}
+    messages = {}
     for name, wrong in {"port": servers.free_port(), "password": "geheim", "database": "nowhere"}.items():
         with pytest.raises(LedgerError) as caught:
             Ledger(right.set(**{name: wrong}).render_as_string(hide_password=False))
-        said[name] = str(caught.value)
+        messages[name] = str(caught.value)
 
-    assert "Can't create a connection to host 127.0.0.1" in said["port"]
-    assert 'The ledger failed: password authentication failed for user "maabo".' in said["password"]
-    assert 'The ledger failed: database "nowhere" does not exist.' in said["database"]
-    assert not any(secret in text for text in said.values() for secret in (right.password, "geheim"))
+    assert "Can't create a connection to host 127.0.0.1" in messages["port"]
+    assert 'The ledger failed: password authentication failed for user "maabo".' in messages["password"]
+    assert 'The ledger failed: database "nowhere" does not exist.' in messages["database"]
+    assert not any(secret in text for text in messages.values() for secret in (right.password, "geheim"))
 
 
 def test_a_job_that_another_version_wrote_is_said_to_be_so_and_stops_nobody(ledger):

@@ -417,7 +417,7 @@ class JobLife(RuleBasedStateMachine):
     def submit(self):
         document = {"id": uuid4().hex, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING}
         self.ledger.jobs.add([JobSpec.parse(document)], self.now)
-        self.letters, self.stop_after = [], None
+        self.sent_tasks, self.stop_after = [], None
         self.open()
 
     def open(self):
@@ -444,13 +444,13 @@ class JobLife(RuleBasedStateMachine):
         fresh = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in self.machine.propose()]
         self.write(dies, changed, new_batches=fresh, new_results=rows)
 
-    def letter(self, pick):
-        return self.letters[-1 - pick % len(self.letters)]
+    def sent_task(self, pick):
+        return self.sent_tasks[-1 - pick % len(self.sent_tasks)]
 
     @rule(event=EVENT)
     def happens(self, event):
         name, *details = event
-        if self.letters or name not in {"answer", "fail", "come_late", "postpone"}:
+        if self.sent_tasks or name not in {"answer", "fail", "come_late", "postpone"}:
             getattr(self, name)(*details)
 
     def send(self, most, count, dies="lives"):
@@ -459,11 +459,11 @@ class JobLife(RuleBasedStateMachine):
         if self.write(dies, sent=rows):
             for task in chosen:
                 self.machine.mark_sent(task.key, task.attempt, self.now)
-            self.letters += chosen
+            self.sent_tasks += chosen
         self.now += 0.001
 
     def answer(self, picks, dies):
-        rows = [row for pick in picks for row in self.answered(self.letter(pick))]
+        rows = [row for pick in picks for row in self.answered(self.sent_task(pick))]
         self.advance(dies, rows)
 
     def answered(self, task):
@@ -483,7 +483,7 @@ class JobLife(RuleBasedStateMachine):
 
     def come_late(self, pick, most, dies):
         """A task fails and is sent in halves; then its twin brings all of it after all."""
-        task = self.letter(pick)
+        task = self.sent_task(pick)
         self.fail(pick, 0, "lives")
         self.send(most, 2)
         self.advance(dies, self.answered(task))
@@ -493,7 +493,7 @@ class JobLife(RuleBasedStateMachine):
         return sent is not None and sent.attempt == attempt
 
     def fail(self, pick, off_by, dies):
-        task, before = self.letter(pick), in_flight_state(self.machine)
+        task, before = self.sent_task(pick), in_flight_state(self.machine)
         attempt = task.attempt + off_by
         if not self.is_under_way(task, attempt):
             assert self.failed(task.key, attempt) == []
@@ -502,7 +502,7 @@ class JobLife(RuleBasedStateMachine):
             self.advance(dies, self.failed(task.key, attempt))
 
     def postpone(self, pick, off_by, seconds):
-        task, before = self.letter(pick), in_flight_state(self.machine)
+        task, before = self.sent_task(pick), in_flight_state(self.machine)
         attempt = task.attempt + off_by
         changes = self.is_under_way(task, attempt)
         self.machine.outbox.postpone(task.key, attempt, self.now + seconds)
@@ -573,7 +573,7 @@ class JobLife(RuleBasedStateMachine):
         for _ in range(100):
             self.silence(seconds=1000.0)  # what was postponed is due, and what is silent is sent again
             self.send(7, 1000)
-            self.advance("lives", [row for task in self.letters for row in self.answered(task)])
+            self.advance("lives", [row for task in self.sent_tasks for row in self.answered(task)])
             if self.machine.finished:
                 return
         raise AssertionError("The search does not end.")

@@ -139,9 +139,9 @@ def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left
 
 def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
     for node, processes, busy in (("one", 4, 3), ("two", 2, 0)):
-        pulse = Heartbeat(SETTINGS, client)
-        pulse.begin(node, processes)
-        pulse.beat(busy)
+        heartbeat = Heartbeat(SETTINGS, client)
+        heartbeat.begin(node, processes)
+        heartbeat.beat(busy)
     client.set(f"t:{names.WORKERS}:three", "nonsense")
 
     found = samples(scrape(ledger, client, SETTINGS, 0.0))
@@ -162,11 +162,11 @@ def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, cli
 
 
 def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
-    pulse = Heartbeat(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
+    heartbeat = Heartbeat(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
 
-    pulse.begin("one", 1)
-    pulse.beat(1)
-    pulse.end()
+    heartbeat.begin("one", 1)
+    heartbeat.beat(1)
+    heartbeat.end()
 
 
 def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
@@ -214,7 +214,7 @@ def test_a_ledger_that_cannot_be_read_shows_as_down_and_the_rest_is_shown(ledger
 
 
 @pytest.fixture(scope="module")
-def nobody_works(tmp_path_factory):
+def no_workers(tmp_path_factory):
     """A cluster without workers."""
     directory = tmp_path_factory.mktemp("cluster")
     with servers.redis_server(directory) as url:
@@ -254,11 +254,11 @@ class OneTask:
 
 
 @pytest.fixture
-def one_task(nobody_works, tmp_path):
+def one_task(no_workers, tmp_path):
     columns = prepare(*load_bundled("wine")).columns
-    with closing(Resources.connect(nobody_works)) as resources:
+    with closing(Resources.connect(no_workers)) as resources:
         mining = {"preset": "paper", "trees": 4, "batch": 1, "subset_size": 2}
-        yield OneTask(resources, submit(nobody_works, tmp_path, columns, **mining)), resources
+        yield OneTask(resources, submit(no_workers, tmp_path, columns, **mining)), resources
         resources.redis.flushall()
 
 

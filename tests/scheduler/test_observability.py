@@ -138,8 +138,8 @@ def test_the_correlation_of_a_job_stands_in_all_logs_and_in_flower(cluster, colu
 
     assert row.state is JobState.DONE
     assert any("batch 0" in line and line.endswith(f" · {called}") for line in shown)
-    told = {line["event"] for line in lines if line.get("correlation") == called and line["job"] == job}
-    assert {"job queued", "job started", "job done"} <= told
+    events = {line["event"] for line in lines if line.get("correlation") == called and line["job"] == job}
+    assert {"job queued", "job started", "job done"} <= events
     done = [line for line in worker_log(cluster) if line.get("correlation") == called and line["event"] == "task done"]
     assert {(line["task"], line["job"]) for line in done} == {(names.EVALUATE, job), (names.RULES, job)}
     assert all(line["seconds"] > 0 for line in done)

@@ -1,4 +1,4 @@
-"""One result, whoever grows the trees: the digest of `mine` is that of any number of workers of either kind."""
+"""One result, whichever workers grow trees: the digest of `mine` is that of any number of workers of either kind."""
 
 from functools import cache
 

@@ -67,26 +67,26 @@ EVENTS = st.lists(
 @settings(max_examples=200)
 @given(st.integers(1, 20), EVENTS)
 def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, events):
-    screening, letters, now = a_screening(pieces), [], 0.0
+    screening, sent_tasks, now = a_screening(pieces), [], 0.0
     for name, pick in events:
         now += 1.0
-        letter = letters[pick % len(letters)] if letters else None
+        sent = sent_tasks[pick % len(sent_tasks)] if sent_tasks else None
         if name == "send" and (task := send(screening, now)) is not None:
-            letters.append(task)
+            sent_tasks.append(task)
         elif name == "silence":
             screening.outbox.mark_taken(now, now)
             now += 100 * ALLOWANCE
             screening.outbox.resend_unanswered(now, lambda block: ALLOWANCE)
         elif name == "restart":
-            screening = restarted(screening, letters, pieces, now)
-        elif letter is not None and name == "answer":
-            was_open = screening.is_open(letter.key)
-            assert screening.accept(letter.key, found(letter.key)) == was_open
-        elif letter is not None and name == "lost" and letter.attempt + 1 < MAX_FAILURES:
-            assert not screening.fail(letter.key, letter.attempt)
-        elif letter is not None and name == "unavailable":
-            screening.outbox.postpone(letter.key, letter.attempt, now + 1)
-        check_books(screening)
+            screening = restarted(screening, sent_tasks, pieces, now)
+        elif sent is not None and name == "answer":
+            was_open = screening.is_open(sent.key)
+            assert screening.accept(sent.key, found(sent.key)) == was_open
+        elif sent is not None and name == "lost" and sent.attempt + 1 < MAX_FAILURES:
+            assert not screening.fail(sent.key, sent.attempt)
+        elif sent is not None and name == "unavailable":
+            screening.outbox.postpone(sent.key, sent.attempt, now + 1)
+        check_in_flight_state(screening)
     screening.outbox.mark_taken(now, now)
     screening.outbox.resend_unanswered(now + 1e6, lambda block: ALLOWANCE)
     finish(screening)
@@ -94,18 +94,18 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
     assert outcome(screening) == undisturbed()
 
 
-def restarted(before, letters, pieces, now):
-    """As from a ledger that has every answer and every letter."""
+def restarted(before, sent_tasks, pieces, now):
+    """Restored from a ledger that has every answer and every sent task."""
     after = a_screening(pieces)
-    for letter in letters:
-        if not before.is_open(letter.key):
-            after.accept(letter.key, found(letter.key))
-    for letter in {letter.key: letter for letter in letters}.values():
-        after.adopt(letter.key, letter.attempt, now)
+    for sent in sent_tasks:
+        if not before.is_open(sent.key):
+            after.accept(sent.key, found(sent.key))
+    for sent in {sent.key: sent for sent in sent_tasks}.values():
+        after.adopt(sent.key, sent.attempt, now)
     return after
 
 
-def check_books(screening):
+def check_in_flight_state(screening):
     """Each open block is in one place, each answered one in none."""
     box = screening.outbox
     held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.postponed), *box.sent]

@@ -46,42 +46,42 @@ def brisk(monkeypatch):
 
 
 def refusal(cluster, **changes):
-    """Ask for a job; gives its record, its dead letter, the problem in it, and the calls of its callback."""
+    """Ask for a job; gives its record, the refused request, the problem in it, and the calls of its callback."""
     job = uuid4().hex
     ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": "a" * 64}} | changes)
     with open_redis(cluster) as client:
-        ((_, letter),) = servers.wait_for(
-            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a dead letter"
+        ((_, refused),) = servers.wait_for(
+            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a refused request"
         )
         key = cluster.key(f"{names.JOB_RECORD}:{job}")
         record = JobRecord.model_validate_json(servers.wait_for(lambda: client.get(key), what="a record"))
         servers.wait_for(lambda: not client.xlen(cluster.key(names.INTAKE_STREAM)), what="an empty intake")
         messages = [json.loads(message) for message in client.lrange(cluster.key("orders"), 0, -1)]
     calls = [json.loads(b64decode(message["body"]))[1] for message in messages]
-    return record, letter, json.loads(letter[b"problem"]), calls
+    return record, refused, json.loads(refused[b"problem"]), calls
 
 
 def test_a_job_beyond_the_quota_is_refused_answered_and_kept(cluster):
     with a_scheduler(cluster) as ledger:
         ledger.quotas.set(QuotaRow("ann", queued=0))
-        record, letter, problem, calls = refusal(cluster, tenant="ann", callback=TASK, correlation="c1")
+        record, refused, problem, calls = refusal(cluster, tenant="ann", callback=TASK, correlation="c1")
 
     assert (problem["type"], problem["status"]) == ("https://maabo.dev/problems/quota-exceeded", 429)
     assert (problem["instance"], "Wait" in problem["remedy"]) == ("c1", True)
     assert calls == [{"job": record.id, "state": "refused", "digest": None, "problem": problem}]
     assert (record.state, record.reason) == (JobState.FAILED, problem["detail"])
-    assert json.loads(letter[b"request"])["job"] == record.id
+    assert json.loads(refused[b"request"])["job"] == record.id
 
 
 def test_a_webhook_to_the_inside_is_refused_and_its_secret_kept_out_of_everything(cluster, caplog):
     callback = {"url": "http://127.0.0.1:6379/", "secret": SECRET}
     with a_scheduler(cluster):
-        record, letter, problem, calls = refusal(cluster, callback=callback)
+        record, refused, problem, calls = refusal(cluster, callback=callback)
 
     assert (problem["status"], problem["field"], calls) == (422, "callback.url", [])
     assert "MAABO_WEBHOOK_HOSTS" in problem["remedy"]
-    assert json.loads(letter[b"request"])["document"]["callback"]["secret"] == "…"
-    assert SECRET not in caplog.text + record.model_dump_json() + str(letter)
+    assert json.loads(refused[b"request"])["document"]["callback"]["secret"] == "…"
+    assert SECRET not in caplog.text + record.model_dump_json() + str(refused)
 
 
 def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
@@ -104,12 +104,12 @@ def test_an_id_that_comes_again_with_another_document_is_refused_and_the_job_goe
         ledger.quotas.set(QuotaRow("ann", queued=1, running=0))
         for fingerprint in ("a" * 64, "b" * 64):
             ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": fingerprint}, "tenant": "ann"})
-        ((_, letter),) = servers.wait_for(
-            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a dead letter"
+        ((_, refused),) = servers.wait_for(
+            lambda: client.xrevrange(cluster.key(names.REFUSED_STREAM), count=1), what="a refused request"
         )
         row = ledger.jobs.get(job)
 
-    assert json.loads(letter[b"problem"])["type"] == "https://maabo.dev/problems/key-reused"
+    assert json.loads(refused[b"problem"])["type"] == "https://maabo.dev/problems/key-reused"
     assert (row.state, row.spec.dataset.fingerprint) == (JobState.QUEUED, "a" * 64)
 
 

@@ -102,11 +102,11 @@ def test_bits_for_screens_are_made_once_per_host_and_again_when_damaged(store, t
     again = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
     kept = path.stat().st_ino
     damage(path)
-    anew = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
+    rebuilt = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
 
     assert (made == kept, path.stat().st_ino != made) == (True, True)
     assert np.array_equal(again.bits, expected)
-    assert np.array_equal(anew.bits, expected)
+    assert np.array_equal(rebuilt.bits, expected)
 
 
 def test_a_process_keeps_few_tables_of_bits_mapped(store, tmp_path):
