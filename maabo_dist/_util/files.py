@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and are still there after a power cut."""
+"""Files that are written atomically and survive a power failure."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to under a temporary name beside `path`; flushed to disk and renamed when all went well."""
+    """Open a temporary file in the directory of `path`; it is flushed to disk and renamed on success."""
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         with temporary.open("xb") as file:  # with the permissions that any new file of this user gets
@@ -26,7 +26,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def make_directory(path: Path) -> None:
-    """The directory and those above it, each flushed to disk by name; no error if they are there."""
+    """Create the directory and its parents, each flushed to disk; no error if they exist."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def make_directory(path: Path) -> None:
 
 
 def _flush(directory: Path) -> None:
-    """A file's content is flushed with the file, its name with the directory."""
+    """Flush the names in a directory: only its content is flushed with a file."""
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except PermissionError:  # Windows opens no directories

@@ -4,7 +4,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """True if the address can only be reached from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def level_text(value: object) -> str:
-    """How a level is written: booleans in lower case, whole numbers without a fraction."""
+    """Return the text of a level: booleans in lower case, whole numbers without a fraction."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float | np.floating) and float(value).is_integer():

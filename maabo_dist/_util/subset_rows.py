@@ -1,10 +1,10 @@
-"""How subsets of several sizes stand in one array: rows as wide as the largest, the last feature of others repeated.
+"""Subsets of several sizes in one array: rows as wide as the largest; smaller subsets repeat their last feature.
 
     {2, 7, 9}  in rows of four   (2, 7, 9, 9)
     {5}                          (5, 5, 5, 5)
 
-Each subset has one such row, so that equal rows are equal subsets. Whoever passes rows on (messages, ledger, forests)
-need not know; a tree on a repeated feature is the tree on the feature once.
+Each subset has one such row, so that equal rows are equal subsets. Messages, the ledger and forests need not treat
+them differently; a tree on a repeated feature is the tree on the feature once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ Selection = npt.NDArray[np.int64] | slice
 
 
 def widen(subsets: Rows, width: int) -> Rows:
-    """Rows of one size, in rows of `width`."""
+    """Fill rows of one size up to `width`."""
     size = subsets.shape[1]
     if size == width:
         return subsets
@@ -28,7 +28,7 @@ def widen(subsets: Rows, width: int) -> Rows:
 
 
 def sizes_of(rows: Rows) -> npt.NDArray[np.int64]:
-    """(subsets): how many features each has."""
+    """(subsets): the number of features of each."""
     sizes: npt.NDArray[np.int64] = 1 + (np.diff(rows, axis=1) > 0).sum(axis=1)
     return sizes
 
@@ -45,12 +45,12 @@ def rows_by_size(rows: Rows, sizes: Sequence[int]) -> Iterator[tuple[int, Select
 
 
 def members(row: Any) -> tuple[int, ...]:
-    """The features of one row, each once."""
+    """Return the features of one row, each once."""
     return tuple(dict.fromkeys(int(feature) for feature in row))
 
 
 def is_well_formed(rows: npt.NDArray[Any]) -> bool:
-    """Whether all rows ascend, and none repeats a feature before its last one."""
+    """True if all rows ascend and none repeats a feature before its last one."""
     steps = np.diff(rows, axis=1)
     repeats = steps == 0
     return not ((steps < 0).any() or (repeats[:, :-1] & ~repeats[:, 1:]).any())

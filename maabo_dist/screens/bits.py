@@ -1,7 +1,7 @@
 """`BitTable`: columns in three coarse bins, as bits, so that pairs of features are counted 64 rows at a time.
 
-A feature has two cuts, near the thirds of its training rows, and two rows of bits: whether a row's value lies above the
-first cut, and above the second. Rows stand class by class, each class filled up to whole words:
+A feature has two cuts, near the thirds of its training rows, and two rows of bits: 1 if a row's value lies above the
+first cut, and above the second. Rows are in order of their class, each class filled up to whole words:
 
     bits[feature, cut] = | class 0: 64 rows | 64 rows, the rest 0 | class 1: 64 rows | …
 
@@ -26,7 +26,7 @@ CUTS = 2
 
 
 class BitTable(NamedTuple):
-    """Training rows as bits. A named tuple is what a kernel takes whole."""
+    """Training rows as bits. A named tuple, which a kernel accepts as one argument."""
 
     bits: npt.NDArray[np.uint64]
     """(D, 2, words)."""
@@ -39,19 +39,19 @@ class BitTable(NamedTuple):
 
     @classmethod
     def build(cls, columns: Columns, split: Split) -> "BitTable":
-        """The training rows of a split."""
+        """Build the table of the training rows of a split."""
         labels = columns.labels[split.train]
         totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum(-(-totals // WORD))]).astype(np.int64)
         order = np.argsort(labels, kind="stable")
-        places = np.concatenate([starts[c] * WORD + np.arange(rows) for c, rows in enumerate(totals)])
+        positions = np.concatenate([starts[c] * WORD + np.arange(rows) for c, rows in enumerate(totals)])
         bits = np.zeros((columns.count, CUTS, int(starts[-1])), np.uint64)
         above = np.zeros((columns.count, CUTS, len(totals)), np.int64)
         rows = split.train[order]
         sizes = np.diff(columns.offsets)
         for feature in range(columns.count):
             codes = columns.codes[feature][rows].astype(np.int64)
-            _fill(codes, int(sizes[feature]), labels[order], places, bits[feature], above[feature])
+            _fill(codes, int(sizes[feature]), labels[order], positions, bits[feature], above[feature])
         return cls(bits, starts, totals, above)
 
     @property
@@ -60,12 +60,12 @@ class BitTable(NamedTuple):
         return len(self.bits)
 
     def save(self, path: Path) -> None:
-        """Write one file, whole or not at all, for the processes of a host to share."""
+        """Write one file, atomically, which the processes of a host share."""
         arrayfile.write(path, KIND, self._asdict(), {})
 
     @classmethod
     def load(cls, path: Path) -> "BitTable":
-        """Map a saved file, after a look at every byte. It is this host's own: made by `build`, never sent."""
+        """Map a saved file of this host, after a check of every byte."""
         arrays, _ = arrayfile.read(path, KIND, writable=True, verify=True)
         if set(arrays) != set(cls._fields):
             raise FormatError(f"{path} is damaged: it lacks arrays of a table of bits.")
@@ -73,7 +73,7 @@ class BitTable(NamedTuple):
 
 
 @kernel
-def _fill(codes: Any, size: int, labels: Any, places: Any, bits: Any, above: Any) -> None:
+def _fill(codes: Any, size: int, labels: Any, positions: Any, bits: Any, above: Any) -> None:
     """Choose the cuts of one feature, and set its bits."""
     counts = np.zeros(size, np.int64)
     for code in codes:
@@ -82,7 +82,7 @@ def _fill(codes: Any, size: int, labels: Any, places: Any, bits: Any, above: Any
         cut = _cut(counts, len(codes), k + 1, bits.shape[0] + 1)
         for i in range(len(codes)):
             if codes[i] > cut:
-                bits[k, places[i] >> 6] |= np.uint64(1) << np.uint64(places[i] & 63)
+                bits[k, positions[i] >> 6] |= np.uint64(1) << np.uint64(positions[i] & 63)
                 above[k, labels[i]] += 1
 
 

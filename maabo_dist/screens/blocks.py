@@ -9,18 +9,18 @@ SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
 
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
-    """Ranges of the pairs' first features, with about equally many pairs each."""
+    """Return ranges of the pairs' first features, with about equally many pairs each."""
     pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
-    wanted = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
-    stops = np.unique(np.searchsorted(pairs, wanted) + 1)
+    targets = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
+    stops = np.unique(np.searchsorted(pairs, targets) + 1)
     return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 def count_pairs(start: int, stop: int, features: int) -> int:
-    """How many pairs have one of start … stop − 1 as their first feature."""
+    """Return the number of pairs with one of start … stop − 1 as their first feature."""
     return (stop - start) * (2 * features - start - stop - 1) // 2
 
 
 def pair_seconds(rows: int, classes: int) -> float:
-    """About how long a pair takes, for so many training rows."""
+    """Estimate how long a pair takes, for this many training rows."""
     return SECONDS_PER_PAIR + SECONDS_PER_CLASS * classes + SECONDS_PER_WORD * (rows / WORD + classes / 2)

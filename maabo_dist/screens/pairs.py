@@ -1,4 +1,4 @@
-"""The pairwise screen: which pairs of features tell more of the class together than each alone.
+"""The pairwise screen: the pairs of features that say more about the class together than each alone.
 
 For a pair, the training rows fall into nine cells of coarse bins. Pearson's χ² of cells against classes, less that of
 either feature alone, is the part that only the pair explains: large for two features whose cells differ in class though
@@ -37,7 +37,7 @@ class Pairs:
 
     @classmethod
     def strongest(cls, parts: "list[Pairs]", most: int) -> "Pairs":
-        """The strongest of several lists."""
+        """Return the strongest of several lists."""
         features = np.concatenate([np.empty((0, 2), np.int32), *(part.features for part in parts)])
         strengths = np.concatenate([np.empty(0), *(part.strengths for part in parts)])
         best = np.lexsort([features[:, 1], features[:, 0], -strengths])[:most]
@@ -48,14 +48,14 @@ class Pairs:
 
 
 def screen_pairs(table: BitTable, most: int, *, pool: Executor | None = None, pieces: int = 1) -> Pairs:
-    """The `most` strongest of all pairs."""
+    """Return the strongest of all pairs, at most `most`."""
     blocks = pair_blocks(table.features, pieces)
     run = pool.map if pool is not None else map
     return Pairs.strongest(list(run(lambda block: screen_block(table, block[0], block[1], most), blocks)), most)
 
 
 def screen_block(table: BitTable, start: int, stop: int, most: int) -> Pairs:
-    """The strongest pairs whose first feature is one of start … stop − 1."""
+    """Return the strongest pairs whose first feature is one of start … stop − 1."""
     singles = single_strengths(table)
     strengths, features = np.full(most, -np.inf), np.zeros((most, 2), np.int32)
     found = _screen(table, singles, _weights(table), start, stop, strengths, features)
@@ -72,7 +72,7 @@ def single_strengths(table: BitTable) -> npt.NDArray[np.float64]:
 
 
 def _weights(table: BitTable) -> npt.NDArray[np.float64]:
-    """(C): rows over rows of the class; a class without rows weighs nothing."""
+    """(C): rows over rows of the class; a class without rows has weight 0."""
     present = table.totals > 0
     return np.where(present, table.totals.sum() / np.maximum(table.totals, 1), 0.0)
 
@@ -89,10 +89,10 @@ _popcount: Any = intrinsic(_one_instruction)
 
 @kernel
 def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, strengths: Any, features: Any) -> int:
-    """Fill a heap with the strongest pairs, the weakest on top; returns how many there are."""
+    """Fill a heap with the strongest pairs, the weakest on top; return their number."""
     found, rows = 0, table.totals.sum()
     squares, sizes = np.empty(9), np.empty(9, np.int64)
-    for first in range(start, stop, TILE):  # a tile of first features stays in the cache while the others pass by
+    for first in range(start, stop, TILE):  # a tile of first features stays in the cache while the second ones change
         for g in range(first + 1, len(table.bits)):
             for f in range(first, min(first + TILE, stop, g)):
                 squares[:] = 0.0
@@ -151,7 +151,7 @@ def _chi_squared(squares: Any, sizes: Any, rows: int) -> float:
 
 @kernel
 def _weaker(a: float, af: int, ag: int, b: float, bf: int, bg: int) -> bool:
-    """Whether pair a comes after pair b."""
+    """True if pair a comes after pair b."""
     if a != b:
         return a < b
     return af > bf or (af == bf and ag > bg)
@@ -198,7 +198,7 @@ def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -
 
 MAX_PAIRS = 200
 MIN_PAIRS = 10
-"""So many pairs are tried even if they might be chance."""
+"""The number of pairs to try even if they may be chance."""
 LN_2 = 0.6931471805599453
 
 
@@ -209,13 +209,13 @@ class Screen:
     features: npt.NDArray[np.int32]
     """(D): all features, by the best single split of each; equals in their order."""
     pairs: npt.NDArray[np.int32]
-    """(pairs, 2): those that tell more together than apart."""
+    """(pairs, 2): those that say more together than apart."""
 
     @classmethod
     def from_scores(cls, single: npt.NDArray[np.float64], pairs: Pairs, classes: int) -> "Screen":
-        """From the scores of single splits and the strongest pairs."""
+        """Make a screen from the scores of single splits and the strongest pairs."""
         order = np.argsort(-single, kind="stable").astype(np.int32)
-        count = max(MIN_PAIRS, int((pairs.strengths > chance_bar(len(single), classes)).sum()))
+        count = max(MIN_PAIRS, int((pairs.strengths > chance_threshold(len(single), classes)).sum()))
         return cls(order, pairs.features[:count])
 
 
@@ -227,12 +227,12 @@ def compute_screen(
     pool: Executor | None = None,
     pieces: int = 1,
 ) -> Screen:
-    """Screen the training rows. `single` are the scores of each feature's best split, a training table's."""
+    """Screen the training rows. `single` are the scores of each feature's best split, from a training table."""
     pairs = screen_pairs(BitTable.build(columns, split), MAX_PAIRS, pool=pool, pieces=pieces)
     return Screen.from_scores(single, pairs, len(columns.classes))
 
 
-def chance_bar(features: int, classes: int) -> float:
+def chance_threshold(features: int, classes: int) -> float:
     """A strength that chance exceeds for less than one of all pairs.
 
     Under chance a strength is about χ² with k = 4 (C − 1) degrees of freedom, which exceeds k + 2 √(k x) + 2 x with a

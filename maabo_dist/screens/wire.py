@@ -1,9 +1,9 @@
-"""Pairs and screens as bytes, for answers of workers and for the ledger. What comes in is checked before it is used.
+"""Pairs and screens as bytes, for answers of workers and for the ledger; they are checked on reading.
 
     pairs:   (first, second) of each pair, int32 | strength of each pair, float64       all little-endian
     screen:  features, pairs: two uint32 | features, int32 | (first, second) of each pair, int32
 
-An answer is that of one block, the ledger keeps the screen of a whole table.
+An answer has the pairs of one block; the ledger stores the screen of a whole table.
 """
 
 import numpy as np
@@ -17,12 +17,12 @@ HEAD_BYTES = 8
 
 
 def pack_pairs(pairs: Pairs) -> bytes:
-    """Features, then strengths."""
+    """Pack the features, then the strengths."""
     return pairs.features.astype("<i4").tobytes() + pairs.strengths.astype("<f8").tobytes()
 
 
 def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -> Pairs:
-    """The `most` strongest pairs of a block, as `screen_block` gives them for a table of so many features."""
+    """Unpack the `most` strongest pairs of a block of a table with this many features."""
     count = min(most, count_pairs(start, stop, features))
     if len(data) != count * PAIR_BYTES:
         raise FormatError(f"Packed pairs are {len(data)} bytes long, which are not {count} pairs.")
@@ -39,7 +39,7 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
 
 
 def _check_order(pairs: Pairs) -> None:
-    """Strongest first, equals in the order of their features: so none is there twice."""
+    """Check that the strongest come first, equals in the order of their features, and none twice."""
     strengths, (first, second) = pairs.strengths, pairs.features.T.astype(np.int64)
     later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
     if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():
@@ -47,13 +47,13 @@ def _check_order(pairs: Pairs) -> None:
 
 
 def pack_screen(screen: Screen) -> bytes:
-    """All that a search needs of a screen."""
+    """Pack everything that a search needs of a screen."""
     head = np.array([len(screen.features), len(screen.pairs)], "<u4")
     return head.tobytes() + screen.features.astype("<i4").tobytes() + screen.pairs.astype("<i4").tobytes()
 
 
 def unpack_screen(data: bytes, features: int) -> Screen:
-    """Inverse of `pack_screen`, for a table of so many features."""
+    """Unpack the screen of a table with this many features."""
     head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(2, "<u4")
     count, pairs = int(head[0]), int(head[1])
     if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pairs:

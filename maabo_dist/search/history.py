@@ -1,8 +1,8 @@
 """`SearchHistory` (the paper's V-FCS): verified subsets with their scores, kept split into high and low.
 
-Two heaps hold the split: the worst of the high ones and the best of the low ones are always at hand, so that an
-observation costs O(log n) and moves at most a few subsets across the boundary. What crosses is reported to the tally of
-containment counts, which never has to look at the whole history again.
+Two heaps hold the split: the worst of the high ones and the best of the low ones are always on top, so that an
+observation costs O(log n) and moves at most a few subsets across the boundary. These moves are reported to the tally of
+containment counts, which never has to read the whole history again.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ HIGH, LOW = 0, 1
 
 
 class SearchHistory:
-    """Scores by proposal number, and who is high. A lower number was built earlier and wins ties."""
+    """Scores by proposal number, split into high and low. The lower number wins ties."""
 
     def __init__(self, alpha: float, room: int = 1024) -> None:
         self.alpha = alpha
@@ -40,7 +40,7 @@ class SearchHistory:
     def observe(
         self, proposals: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
-        """Take in scores; returns who moved, in order, and the moves as the tally codes them (±1 high, ±2 low)."""
+        """Take in scores; return the proposals that moved, in order, and their moves (±1 high, ±2 low)."""
         total = len(self)
         self._reserve(int(proposals.max(initial=-1)) + 1)
         self._scores[proposals] = scores
@@ -66,12 +66,12 @@ def _observe(scores: Any, heaps: Any, sizes: Any, proposals: Any, thresholds: An
     count = 0
     for i in range(len(proposals)):
         new = proposals[i]
-        # Into the half it belongs to as the boundary stands …
+        # Into the half it belongs to by the current boundary …
         side = HIGH if sizes[HIGH] > 0 and _better(scores, new, heaps[HIGH, 0]) else LOW
         _push(scores, heaps, sizes, side, new)
         moved[count], moves[count] = new, 1 + side
         count += 1
-        # … and then the boundary moves to its new place.
+        # … and then the boundary moves.
         while sizes[HIGH] > thresholds[i]:
             count = _move(scores, heaps, sizes, HIGH, moved, moves, count)
         while sizes[HIGH] < thresholds[i] and sizes[LOW] > 0:
@@ -81,7 +81,7 @@ def _observe(scores: Any, heaps: Any, sizes: Any, proposals: Any, thresholds: An
 
 @kernel
 def _move(scores: Any, heaps: Any, sizes: Any, side: int, moved: Any, moves: Any, count: int) -> int:
-    """The top of `side` changes sides."""
+    """Move the top of `side` to the other side."""
     item = _pop(scores, heaps, sizes, side)
     _push(scores, heaps, sizes, 1 - side, item)
     moved[count], moves[count] = item, -(1 + side)

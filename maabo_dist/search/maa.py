@@ -1,8 +1,8 @@
 """The modified Aitchison–Aitken function: a probability over subsets that falls with the number of mismatches.
 
-Overlap counts come in (how many observed subsets share 0, 1, … D′ features with a candidate), densities go out. The
-counts are integers, so that two candidates with the same overlaps get the same density to the last bit, and a tie is a
-tie.
+It computes densities from overlap counts: the number of observed subsets that share 0, 1, … D′ features with a
+candidate. The counts are integers, so that two candidates with the same overlaps get the same density to the last bit,
+and ties are exact.
 """
 
 from math import comb
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 Overlaps = npt.NDArray[np.int64]
-"""(candidates, D′ + 1): how many observed subsets share 0 … D′ features with each candidate."""
+"""(candidates, D′ + 1): the number of observed subsets that share 0 … D′ features with each candidate."""
 
 
 def mismatch_counts(features: int, size: int) -> list[int]:
-    """a_m for m = 0 … D′: how many subsets mismatch a given one in m features."""
+    """a_m for m = 0 … D′: the number of subsets that mismatch a given one in m features."""
     return [comb(size, size - m) * comb(features - size, m) for m in range(size + 1)]
 
 

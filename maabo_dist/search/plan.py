@@ -19,13 +19,13 @@ MAX_ENUMERATION = 10_000_000
 MAX_SEEDED = 300
 
 SECONDS_PER_TREE, SECONDS_PER_CELL = 16e-6, 1.5e-9
-"""What a tree costs for itself, and for each training row of each of its features at each depth.
+"""The cost of a tree itself, and of each training row of each of its features at each depth.
 
 From `make bench`: 36 µs for 916 rows and 325 µs for 14,000 rows, both with 3 features and depth 5.
 """
 
 SECONDS_PER_BATCH = 11e-3
-"""From one batch to the next on a cluster, beside the growing of its trees: `make bench-cluster`."""
+"""The time from one batch to the next on a cluster, in addition to growing its trees: `make bench-cluster`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +44,22 @@ class SearchPlan:
     candidates: int | None
     """None compares all subsets not yet verified."""
     screened: bool = False
-    """Whether screens choose initial subsets and candidates."""
+    """True if screens choose initial subsets and candidates."""
     notes: tuple[str, ...] = ()
     smaller_sizes: tuple[int, ...] = ()
-    """Sizes that subsets may have besides `subset_size`, ascending."""
+    """Further sizes of subsets, ascending."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """All sizes that subsets may have, ascending."""
+        """All sizes of subsets, ascending."""
         return (*self.smaller_sizes, self.subset_size)
 
     @classmethod
     def settle(cls, settings: MiningSettings, features: int) -> "SearchPlan":
-        """Check the settings against the table and settle what was left open."""
+        """Check the settings against the table and settle the open values."""
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
-        *smaller, size = _checked_subset_sizes(settings, features)
+        *smaller, size = _check_subset_sizes(settings, features)
         space = sum(comb(features, each) for each in (*smaller, size))
         trees, notes = _settle_trees(settings.trees, space)
         screened = _settle_screened(settings, space, size)
@@ -79,11 +79,11 @@ class SearchPlan:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for a document."""
+        """Return plain values for a document."""
         return asdict(self)
 
 
-def _checked_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
+def _check_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
     if settings.subset_sizes[-1] < features:
         return settings.subset_sizes
     raise SettingsError(
@@ -93,13 +93,13 @@ def _checked_subset_sizes(settings: MiningSettings, features: int) -> tuple[int,
 
 
 def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
-    """Screens help where a search sees little of the space, and where there are pairs to look at."""
+    """Screens help if a search covers little of the space, and if there are pairs to screen."""
     return settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
 
 
 def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
-    """N_I; more where screens choose most of them, unless another number than the default was asked for."""
-    # By its value: which fields were given is forgotten on the way through a document, and a job has but one plan.
+    """N_I; more if screens choose most of them, unless another number than the default was set."""
+    # By its value: a document does not record which fields were set, and a job must have one plan.
     if screened and settings.initial == MiningSettings.model_fields["initial"].default:
         return max(settings.initial, min(MAX_SEEDED, trees // 5))
     return settings.initial
@@ -116,14 +116,14 @@ def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str,
     return budget, ()
 
 
-def _settle_top_features(wanted: int | str | None, features: int, space: int) -> int:
-    if wanted == "all" or (wanted is None and space <= SMALL_SPACE):
+def _settle_top_features(requested: int | str | None, features: int, space: int) -> int:
+    if requested == "all" or (requested is None and space <= SMALL_SPACE):
         return features
-    if wanted is None:
+    if requested is None:
         return max(1, features // 5)
-    if int(wanted) > features:
-        raise SettingsError(f"--top-features {wanted} is more than the {features} features of the table; use all.")
-    return int(wanted)
+    if int(requested) > features:
+        raise SettingsError(f"--top-features {requested} is more than the {features} features of the table; use all.")
+    return int(requested)
 
 
 def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
@@ -140,7 +140,7 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
-    """For a table of so many rows and classes; the split takes its share of the rows."""
+    """Estimate the time on one core for a table of this many rows and classes, before the split."""
     training = rows * (1 - settings.holdout) * (1 - settings.test_size)
     cells = training * plan.subset_size * settings.max_depth
     trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
@@ -148,7 +148,7 @@ def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, class
 
 
 def round_trip_seconds(plan: SearchPlan) -> float:
-    """How long a cluster takes to send batches and hear of them, whatever is grown; they overlap where several may."""
+    """Estimate the time that a cluster takes to send batches and receive their results; batches in flight overlap."""
     return SECONDS_PER_BATCH * plan.trees / (plan.batch * plan.in_flight)
 
 

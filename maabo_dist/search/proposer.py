@@ -1,7 +1,7 @@
-"""`SubsetProposer` (the paper's MAABO-MT): which subsets deserve a tree next.
+"""`SubsetProposer` (the paper's MAABO-MT): chooses the subsets to grow trees on next.
 
-Pure: subsets go out, scores come in, nothing else happens. What is suggested depends on the plan, the seed, the scores
-observed so far and the number of suggestions made; two proposers that were told the same things say the same things.
+It has no side effects. Its suggestions depend on the plan, the seed, the scores observed so far and the number of
+suggestions made; two proposers with the same history suggest the same subsets.
 `suggest(1)` and `observe` in turn is Algorithm 1 to the letter.
 """
 
@@ -24,11 +24,11 @@ from maabo_dist.search.subset_index import ProposedSubsets, distinct
 from maabo_dist.settings import MiningSettings
 
 CANDIDATES_EACH = 4
-"""For each subset of a batch of several at least this many candidates are compared, however small N_E is."""
+"""For each subset of a batch of several, at least this many candidates are compared, even if N_E is smaller."""
 
 
 class Purpose(IntEnum):
-    """What a step's random stream is for."""
+    """The purposes of a step's random streams."""
 
     SUBSETS = 0
     TOP_FEATURES = 1
@@ -41,7 +41,7 @@ class Purpose(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProposerState:
-    """All there is to save of a proposer."""
+    """The state of a proposer, from which it can be restored."""
 
     subsets: Subsets
     """In the order they were suggested."""
@@ -49,14 +49,14 @@ class ProposerState:
     """NaN where the score is pending or the evaluation failed."""
     pending: npt.NDArray[np.bool_]
     steps: int
-    """How many times `suggest` was called."""
+    """The number of calls of `suggest`."""
 
 
 class SubsetProposer:
     """Suggests subsets and observes their scores."""
 
     def __init__(self, settings: MiningSettings, plan: SearchPlan, screen: Screen | None = None) -> None:
-        """A plan that is screened needs the screen."""
+        """A screened plan needs its screen."""
         if plan.screened != (screen is not None):
             raise SearchError("A screened search needs its screen, and no other has one.")
         self._settings = settings
@@ -66,9 +66,9 @@ class SubsetProposer:
         self._scores = np.empty(0)
         self._pending = np.empty(0, np.bool_)
         self._steps = 0
-        self._anywhere = CandidateSampler(self._space, plan.features)
+        self._whole_space = CandidateSampler(self._space, plan.features)
         self._near_top = (
-            CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._anywhere
+            CandidateSampler(self._space, plan.top_features) if plan.top_features < plan.features else self._whole_space
         )
         self._hints = HintSampler(self._space, screen) if screen is not None else None
         guided = settings.strategy == "maabo"
@@ -76,18 +76,18 @@ class SubsetProposer:
 
     @property
     def observed(self) -> int:
-        """How many suggested subsets have been answered, failed ones included."""
+        """The number of suggested subsets with a score, failed ones included."""
         return len(self.proposed) - int(self._pending.sum())
 
     def suggest(self, count: int) -> Subsets:
-        """Up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
+        """Return up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
         start = len(self.proposed)
         self._propose(count)
         self._steps += 1
         return self.proposed.rows[start:].copy()
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
-        """The scores of pending subsets. NaN marks one whose evaluation failed: verified, but neither high nor low."""
+        """Take in the scores of pending subsets. NaN marks a failed evaluation: verified, but neither high nor low."""
         if subsets.ndim != 2 or subsets.shape[1] != self._plan.subset_size:
             raise SearchError(
                 f"Subsets of {self._plan.subset_size} features were suggested, not of shape {subsets.shape}."
@@ -101,7 +101,7 @@ class SubsetProposer:
             self.guide.learn(self.proposed, positions, scores)
 
     def state(self) -> ProposerState:
-        """A copy of what there is to save."""
+        """Return a copy of the state."""
         count = len(self.proposed)
         return ProposerState(
             self.proposed.rows.copy(), self._scores[:count].copy(), self._pending[:count].copy(), self._steps
@@ -111,7 +111,7 @@ class SubsetProposer:
     def restore(
         cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState, screen: Screen | None = None
     ) -> "SubsetProposer":
-        """A proposer that goes on where the saved one stood."""
+        """Return a proposer that continues from a saved state."""
         proposer = cls(settings, plan, screen)
         proposer._steps = state.steps
         proposer._append(state.subsets)
@@ -120,7 +120,7 @@ class SubsetProposer:
         return proposer
 
     def _append(self, subsets: Subsets) -> None:
-        """List the subsets as under way."""
+        """Add the subsets to the list, as pending."""
         start, stop = len(self.proposed), len(self.proposed) + len(subsets)
         self.proposed.add(subsets)
         if stop > len(self._scores):
@@ -138,47 +138,49 @@ class SubsetProposer:
         elif self._settings.strategy == "exhaustive":
             self._append(self._space.block(len(self.proposed), count))
         elif self.guide is None or len(self.proposed) < self._plan.initial or not len(self.guide):
-            self._append(self._seeds(count))
-            self._append(self._random(count - len(self.proposed) + start))
+            self._append(self._draw_seeds(count))
+            self._append(self._draw_random(count - len(self.proposed) + start))
         else:
             self._propose_promising(self.guide, count)
 
-    def _seeds(self, count: int) -> Subsets:
-        """Initial subsets that the screens choose."""
+    def _draw_seeds(self, count: int) -> Subsets:
+        """Return initial subsets that the screens choose."""
         wanted = round(self._settings.seeded * count)
         if self._hints is None or not wanted:
             return np.empty((0, self._plan.subset_size), np.int32)
-        before = int(self._settings.seeded * len(self.proposed))  # the others were by chance
-        return self._fresh(self._hints.seeds(4 * wanted, before, self._stream(Purpose.SEEDS)))[:wanted]
+        before = int(self._settings.seeded * len(self.proposed))  # the others were random
+        return self._new_subsets(self._hints.seeds(4 * wanted, before, self._stream(Purpose.SEEDS)))[:wanted]
 
-    def _fresh(self, subsets: Subsets) -> Subsets:
-        """Those that were not proposed, each once, in order."""
+    def _new_subsets(self, subsets: Subsets) -> Subsets:
+        """Return those that were not proposed, each once, in order."""
         return distinct(subsets[~self.proposed.contains(subsets)])
 
-    def _random(self, count: int) -> Subsets:
+    def _draw_random(self, count: int) -> Subsets:
         order = np.arange(self._plan.features, dtype=np.int32)
-        return np.concatenate(list(self._anywhere.blocks(count, order, self.proposed, self._stream(Purpose.SUBSETS))))
+        return np.concatenate(
+            list(self._whole_space.blocks(count, order, self.proposed, self._stream(Purpose.SUBSETS)))
+        )
 
     def _propose_promising(self, guide: ScoreGuide, count: int) -> None:
-        """The candidates of greatest acquisition in H; what the restricted space lacks comes from the whole one."""
+        """Propose the candidates of greatest acquisition in H; if H has too few, further ones of the whole space."""
         wanted = self._plan.candidates
         if wanted is not None and count > 1:
             wanted = max(wanted, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
-        hinted = self._hinted(guide, wanted) if self._hints is not None and wanted is not None else []
+        hinted = self._draw_hints(guide, wanted) if self._hints is not None and wanted is not None else []
         drawn = None if wanted is None else max(1, wanted - sum(map(len, hinted)))
         near_top = self._near_top.blocks(drawn, self._feature_order(guide), self.proposed, stream)
         if hinted:
-            near_top = iter([self._fresh(np.concatenate([*hinted, *near_top]))])
-        chosen = self._best(guide, near_top, count)
+            near_top = iter([self._new_subsets(np.concatenate([*hinted, *near_top]))])
+        chosen = self._select_best(guide, near_top, count)
         self._append(chosen)
-        if len(chosen) < count and self._near_top is not self._anywhere:
+        if len(chosen) < count and self._near_top is not self._whole_space:
             order = np.arange(self._plan.features, dtype=np.int32)
-            anywhere = self._anywhere.blocks(wanted, order, self.proposed, stream)
-            self._append(self._best(guide, anywhere, count - len(chosen)))
+            anywhere = self._whole_space.blocks(wanted, order, self.proposed, stream)
+            self._append(self._select_best(guide, anywhere, count - len(chosen)))
 
-    def _hinted(self, guide: ScoreGuide, wanted: int) -> list[Subsets]:
-        """Candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
+    def _draw_hints(self, guide: ScoreGuide, wanted: int) -> list[Subsets]:
+        """Return candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
         hints, settings = self._hints, self._settings
         if hints is None:
             return []
@@ -186,21 +188,21 @@ class SubsetProposer:
         near = hints.neighbours(high, round(settings.neighbours * wanted), self._stream(Purpose.NEIGHBOURS))
         return [near, hints.completions(round(settings.completions * wanted), self._stream(Purpose.COMPLETIONS))]
 
-    def _best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
-        """The `count` of greatest acquisition over all blocks; ties in the order of random keys."""
-        kept, values, keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
+    def _select_best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
+        """Return the `count` of greatest acquisition over all blocks; ties in the order of random keys."""
+        subsets, values, keys = np.empty((0, self._plan.subset_size), np.int32), np.empty(0), np.empty(0, np.uint64)
         stream = self._stream(Purpose.TIES)
         for number, block in enumerate(blocks):
-            kept = np.concatenate([kept, block])
+            subsets = np.concatenate([subsets, block])
             values = np.concatenate([values, guide.acquisition(self.proposed, block)])
             keys = np.concatenate([keys, draws.keys(draws.stream(stream, number, 0), len(block))])
-            best = _first(values, keys, count)
-            kept, values, keys = kept[best], values[best], keys[best]
-        return kept
+            best = _greatest(values, keys, count)
+            subsets, values, keys = subsets[best], values[best], keys[best]
+        return subsets
 
     def _feature_order(self, guide: ScoreGuide) -> npt.NDArray[np.int32]:
-        """The features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
-        if self._near_top is self._anywhere:
+        """Return the features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
+        if self._near_top is self._whole_space:
             return np.arange(self._plan.features, dtype=np.int32)
         ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
         return np.lexsort([ties, -guide.high_frequencies(self.proposed)]).astype(np.int32)
@@ -209,11 +211,11 @@ class SubsetProposer:
         return draws.stream(self._settings.seed, self._steps, purpose)
 
 
-def _first(values: npt.NDArray[np.float64], keys: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
-    """The places of the `count` greatest values, greatest first, ties by ascending key."""
+def _greatest(values: npt.NDArray[np.float64], keys: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
+    """Return the indices of the `count` greatest values, greatest first, ties by ascending key."""
     if count < len(values):
-        bar = np.partition(values, len(values) - count)[len(values) - count]
-        places = np.flatnonzero(values >= bar)
+        threshold = np.partition(values, len(values) - count)[len(values) - count]
+        indices = np.flatnonzero(values >= threshold)
     else:
-        places = np.arange(len(values))
-    return places[np.lexsort([keys[places], -values[places]])][:count]
+        indices = np.arange(len(values))
+    return indices[np.lexsort([keys[indices], -values[indices]])][:count]

@@ -1,10 +1,10 @@
-"""When each batch is proposed, and from which results: the part of "same seed, same rules" that concerns time.
+"""The schedule of batches: when each is proposed, and from which results.
 
-The schedule is settled by the plan alone. Batch k is proposed when exactly the first `needs` batches have been
-observed, however many results have arrived by then; so the number of workers and their speed cannot change a result.
+The schedule depends on the plan alone. Batch k is proposed when exactly the first `needs` batches have been observed,
+no matter how many results have arrived by then; so the number of workers and their speed cannot change a result.
 
 The subsets in flight ramp up: never more of them than max(N_I, subsets observed). A wide search would otherwise spend
-its budget on subsets proposed from next to nothing.
+its budget on subsets proposed from hardly any scores.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ class Batch:
     number: int
     size: int
     needs: int
-    """How many batches must have been observed before this one is proposed, and no more."""
+    """The number of batches that must have been observed when this one is proposed, no more and no fewer."""
 
 
 def batch_schedule(plan: SearchPlan, *, guided: bool) -> Iterator[Batch]:
-    """The batches of a search. A search that is not guided by scores needs no ramp."""
+    """Yield the batches of a search. A search that is not guided by scores needs no ramp."""
     initial = plan.initial if guided else plan.trees
     sizes: list[int] = []
     proposed = observed = seen = 0  # subsets proposed, subsets observed, batches observed
@@ -41,7 +41,7 @@ def batch_schedule(plan: SearchPlan, *, guided: bool) -> Iterator[Batch]:
 
 
 def _fits(plan: SearchPlan, initial: int, wanted: int, proposed: int, observed: int, batches: int) -> bool:
-    """Whether `wanted` more subsets may be under way beside the `batches` batches that are."""
+    """True if `wanted` more subsets may be in flight in addition to the `batches` batches that are."""
     if batches >= plan.in_flight:
         return False
     if proposed >= initial > observed:  # the first guided batch waits for all random ones
