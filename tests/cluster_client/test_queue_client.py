@@ -17,6 +17,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import FormatError, InputError
 from tests.cluster_client.fake_scheduler import FakeScheduler
+from tests.documents import document_json
 from tests.factories import make_columns
 
 COLUMNS = make_columns(np.random.default_rng(1))
@@ -353,7 +354,7 @@ def test_who_follows_a_job_gives_up_in_a_long_outage():
 
 def test_the_final_rules_are_waited_for():
     world = a_world()
-    partial, final = ({"search": {"stopped": stopped}} for stopped in ("running", "budget"))
+    partial, final = (document_json(search={"stopped": stopped}) for stopped in ("running", "budget"))
     world.scheduler.add(JOB, JobState.DONE)
     world.scheduler.change(world.scheduler.records[JOB], json.dumps(partial))
     world.on_sleep = [lambda: world.scheduler.change(world.scheduler.records[JOB], json.dumps(final))]
@@ -367,7 +368,7 @@ def test_the_final_rules_are_waited_for():
 def test_final_rules_that_redis_lost_are_asked_for():
     world = a_world()
     world.scheduler.add(JOB, JobState.DONE)
-    world.scheduler.change(world.scheduler.records[JOB], json.dumps({"search": {"stopped": "budget"}}))
+    world.scheduler.change(world.scheduler.records[JOB], json.dumps(document_json()))
     world.scheduler.forget_redis()
 
     assert world.client().document(JOB) is None
