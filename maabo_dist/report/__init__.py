@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
     from maabo_dist.report.figures import FigureData, dump_figures, figures_of, make_figures
     from maabo_dist.report.html import report_page
-    from maabo_dist.report.plan_summary import explained
+    from maabo_dist.report.plan_summary import explain_plan
     from maabo_dist.report.run_folder import make_folder, read_run, write_folder
     from maabo_dist.report.terminal import print_report, report_console
     from maabo_dist.report.wording import condition_text, conditions_text, rule_text
@@ -21,7 +21,7 @@ _HOMES = {
     "diff_documents": "diff",
     "dump_figures": "figures",
     "figures_of": "figures",
-    "explained": "plan_summary",
+    "explain_plan": "plan_summary",
     "make_figures": "figures",
     "make_folder": "run_folder",
     "print_report": "terminal",
@@ -43,7 +43,7 @@ __all__ = [
     "conditions_text",
     "diff_documents",
     "dump_figures",
-    "explained",
+    "explain_plan",
     "figures_of",
     "make_figures",
     "make_folder",

@@ -32,7 +32,7 @@ from maabo_dist.contract.rules import (
     SupportRecord,
 )
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.plan_summary import explained
+from maabo_dist.report.plan_summary import explain_plan
 from maabo_dist.report.wording import conditions_text, rule_text
 from maabo_dist.rules import rule as rules
 from maabo_dist.rules.noise import NoiseEstimate
@@ -89,7 +89,7 @@ def _search(result: MiningResult) -> SearchInfo:
         in_flight=plan.in_flight,
         top_features=plan.top_features,
         candidates=plan.candidates,
-        explained=explained(plan, result.settings),
+        explained=explain_plan(plan, result.settings),
         trees=int(search.trees),
         leaves=int(search.leaves),
         best_score=_number(search.best_score),

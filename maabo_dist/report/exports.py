@@ -163,7 +163,7 @@ def _sql_where(conditions: tuple[Condition, ...]) -> str:
 
 
 def _sql_condition(condition: Condition) -> str:
-    """NULL never satisfies a comparison; where a missing cell does, that is said."""
+    """NULL satisfies no comparison; conditions that include missing cells add IS NULL."""
     name = _sql_name(condition.feature)
     if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
         return f"{name} IS {'NOT ' if condition.op is Op.IS_PRESENT else ''}NULL"

@@ -1,6 +1,6 @@
-"""How rules show in a notebook: a small table of HTML with its styles in attributes, on light and on dark pages.
+"""Rules in a notebook: a small HTML table with its styles in attributes, for light and dark pages.
 
-Ink and lines are the page's own (`currentColor`); names from data are escaped, and there is no script.
+Text and lines have the colour of the page (`currentColor`); names from data are escaped, and there is no script.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from maabo_dist.report.html.markup import Html, element, joined
+from maabo_dist.report.summary import two_decimals
 from maabo_dist.report.wording import ALWAYS, class_text, condition_texts, rule_text
 from maabo_dist.rules.rule import Rule
 
-MOST_ROWS = 25
-"""Rules that a table in a notebook shows."""
+MAX_ROWS = 25
+"""Rules shown in the table."""
 
 _CELL = "text-align:left;vertical-align:top;padding:.3em .9em .3em 0;background:none"
 _LINE = "border:0;border-bottom:1px solid color-mix(in srgb, currentColor 22%, transparent)"
@@ -22,14 +23,14 @@ _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MinedRule(Rule):
-    """A rule that knows the names of its classes, and so can tell itself; equal to the same rule without them."""
+    """A rule with the names of its classes, which it shows in its text; equal to the same rule without them."""
 
     classes: tuple[str, ...]
     target: str
 
     @classmethod
     def of(cls, rule: Rule, classes: tuple[str, ...], target: str) -> "MinedRule":
-        """The rule, with names."""
+        """Add the names to a rule."""
         return cls(**_plain(rule), classes=classes, target=target)
 
     @property
@@ -47,45 +48,48 @@ class MinedRule(Rule):
 
 
 def rules_html(rules: Sequence[MinedRule], title: str, otherwise: str) -> str:
-    """A title and the table of the rules; where there are none, why not."""
+    """Return a title and the table of the rules, or `otherwise` if there are none."""
     heading = element("p", element("b", title), style="margin:0 0 .5em")
-    shown = rules[:MOST_ROWS]
-    more = f"… and {len(rules) - len(shown):,} more: get_rules() has them all." if len(shown) < len(rules) else ""
-    parts = [rules_table(shown)] if rules else [element("p", otherwise)]
+    hidden = len(rules) - MAX_ROWS
+    more = f"… and {hidden:,} more: get_rules() has them all." if hidden > 0 else ""
+    parts = [rules_table(rules[:MAX_ROWS])] if rules else [element("p", otherwise)]
     tail = [element("p", more, style=f"margin:.5em 0 0;{_SOFT}")] if more else []
     return element("div", heading, *parts, *tail, style="color:inherit")
 
 
 def rules_table(rules: Sequence[MinedRule]) -> Html:
-    """A row a rule."""
+    """Return a table with a row for each rule."""
     last = "held out" if any(rule.holdout for rule in rules) else "validation"
     way = "training → validation" + (" → held out" if last == "held out" else "")
     heads = [("", ""), ("If … then", ""), ("n", "training"), ("Precision", way), ("Lift", last)]
     return element(
         "table",
-        element("thead", element("tr", *(_head(*head, number=place > 1) for place, head in enumerate(heads)))),
+        element("thead", element("tr", *(_head(*head, number=index > 1) for index, head in enumerate(heads)))),
         element("tbody", *(_row(rule) for rule in rules)),
         style="border-collapse:collapse;color:inherit;background:none;border:0;font-size:inherit",
     )
 
 
 def _head(label: str, hint: str, *, number: bool) -> Html:
-    said = joined(
+    content = joined(
         [label, *([element("div", hint, style=f"font-weight:normal;font-size:.85em;{_SOFT}")] if hint else [])]
     )
-    return element("th", said, scope="col", style=f"{_CELL};{_LINE}{f';{_NUMBER}' if number else ''}")
+    return element("th", content, scope="col", style=f"{_CELL};{_LINE}{f';{_NUMBER}' if number else ''}")
 
 
 def _row(rule: MinedRule) -> Html:
     lift = (rule.holdout or rule.validation).lift
-    precision = " → ".join(_two(value) for value in _precisions(rule))
+    precision = " → ".join(two_decimals(value) for value in _precisions(rule))
     return element(
         "tr",
         element("th", rule.id, scope="row", style=f"{_CELL};{_LINE};font-weight:normal;{_SOFT}"),
         element(
             "td", _sentence(rule), style=f"{_CELL};{_LINE};max-width:42em;white-space:normal;overflow-wrap:anywhere"
         ),
-        *(element("td", text, style=f"{_CELL};{_LINE};{_NUMBER}") for text in (f"{rule.n:,}", precision, _two(lift))),
+        *(
+            element("td", text, style=f"{_CELL};{_LINE};{_NUMBER}")
+            for text in (f"{rule.n:,}", precision, two_decimals(lift))
+        ),
         style="background:none",
     )
 
@@ -93,8 +97,8 @@ def _row(rule: MinedRule) -> Html:
 def _sentence(rule: MinedRule) -> Html:
     words = condition_texts(rule.conditions) or [ALWAYS]
     then = element("b", class_text(rule.classes[rule.label], rule.classes, rule.target))
-    said = [joined([_small("and" if place else "if"), " ", word]) for place, word in enumerate(words)]
-    return joined([*said, joined([_small("then"), " ", then])], " ")
+    texts = [joined([_small("and" if index else "if"), " ", word]) for index, word in enumerate(words)]
+    return joined([*texts, joined([_small("then"), " ", then])], " ")
 
 
 def _small(word: str) -> Html:
@@ -106,10 +110,6 @@ def _precisions(rule: Rule) -> Iterator[float | None]:
     yield rule.validation.precision
     if rule.holdout is not None:
         yield rule.holdout.precision
-
-
-def _two(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

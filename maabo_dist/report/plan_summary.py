@@ -1,4 +1,4 @@
-"""What was chosen for a table, and why: settings and their plan in, sentences out."""
+"""Explanations of a search plan: what was chosen for a table, and why."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,8 @@ from maabo_dist.search.plan import MAX_SEEDED, SMALL_SPACE, SearchPlan
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
 
-def explained(plan: SearchPlan, settings: MiningSettings) -> tuple[str, ...]:
-    """One line for each choice, in the order of the search."""
+def explain_plan(plan: SearchPlan, settings: MiningSettings) -> tuple[str, ...]:
+    """Return one line for each choice, in the order of the search."""
     if settings.strategy == "single":
         return (
             f"trees: 1 on all {plan.features:,} features (--strategy single)",
@@ -40,7 +40,7 @@ def _trees(plan: SearchPlan, settings: MiningSettings) -> str:
         return f"{trees}, all of the space: {why}"
     if settings.trees is not None:
         return f"{trees} (--trees)"
-    bounds = {MIN_DEFAULT_TREES: "the fewest by default", MAX_DEFAULT_TREES: "the most by default"}
+    bounds = {MIN_DEFAULT_TREES: "the default minimum", MAX_DEFAULT_TREES: "the default maximum"}
     return f"{trees}, {bounds.get(plan.trees, 'half of the space')}"
 
 
@@ -48,7 +48,7 @@ def _screens(plan: SearchPlan, settings: MiningSettings) -> str:
     if plan.screened:
         return f"single features and pairs, as the space is too large to cover (more than {SMALL_SPACE:,} subsets)"
     if settings.preset != "auto":
-        return f"none, as --preset {settings.preset} knows none"
+        return f"none, as --preset {settings.preset} has none"
     if settings.strategy != "maabo":
         return f"none, as --strategy {settings.strategy} is not guided"
     if plan.space_size <= SMALL_SPACE:
@@ -57,9 +57,9 @@ def _screens(plan: SearchPlan, settings: MiningSettings) -> str:
 
 
 def _guided(plan: SearchPlan, settings: MiningSettings) -> Iterator[str]:
-    """What only a guided search needs."""
+    """The choices of a guided search."""
     if settings.strategy != "maabo":
-        yield f"order: {'at random' if settings.strategy == 'random' else 'one after another'}, guided by nothing"
+        yield f"order: {'at random' if settings.strategy == 'random' else 'one after another'}, not guided by scores"
         return
     yield f"initial: {_initial(plan, settings)}"
     yield f"top features: {_top_features(plan, settings)}"
@@ -68,11 +68,11 @@ def _guided(plan: SearchPlan, settings: MiningSettings) -> Iterator[str]:
 
 def _initial(plan: SearchPlan, settings: MiningSettings) -> str:
     if not plan.screened:
-        return f"{plan.initial:,} trees by chance before scores guide the search (--initial)"
+        return f"{plan.initial:,} random trees before scores guide the search (--initial)"
     more = "" if plan.initial <= settings.initial else f" (a fifth of all, at most {MAX_SEEDED})"
     return (
         f"{plan.initial:,} trees before scores guide the search{more}; "
-        f"{_percent(settings.seeded)} of them by the screens, the others by chance"
+        f"{_percent(settings.seeded)} of them from the screens, the others at random"
     )
 
 
@@ -101,7 +101,8 @@ def _candidates(plan: SearchPlan, settings: MiningSettings) -> str:
 def _batch(plan: SearchPlan, settings: MiningSettings) -> str:
     why = "1 for each 50 trees, at most 256" if settings.batch is None else "--batch"
     together = "subset is" if plan.batch == 1 else "subsets are"
-    return f"{plan.batch:,} {together} proposed at a time ({why}), {plan.in_flight:,} such under way at most"
+    batches = "1 batch" if plan.in_flight == 1 else f"{plan.in_flight:,} batches"
+    return f"{plan.batch:,} {together} proposed at a time ({why}), at most {batches} in flight"
 
 
 def _literals(settings: MiningSettings) -> str:

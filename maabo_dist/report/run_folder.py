@@ -1,6 +1,6 @@
-"""The folder of one run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it.
+"""The folder of a run: rules.json, rules.csv, trees.bin, and run.json, which says how to repeat it.
 
-Beside a report there is figures.json too, from which its pictures can be drawn again.
+With a report, figures.json is stored too, from which the figures can be drawn again.
 """
 
 import json
@@ -56,11 +56,11 @@ def write_folder(
 
 
 def read_run(path: Path) -> tuple[ResultDocument, FigureData | None]:
-    """The document of a run, by its folder or by the file itself, and the figures beside it, if there are any."""
+    """Return the document of a run, by its folder or its file, and the figure data in the same folder, if any."""
     file = path / RULES if path.is_dir() else path
     document = ResultDocument.parse(_read(file), repr(str(file)))
-    beside = file.with_name(FIGURES)
-    return document, _read_figures(beside) if beside.is_file() else None
+    figures = file.with_name(FIGURES)
+    return document, _read_figures(figures) if figures.is_file() else None
 
 
 def _read(path: Path) -> Any:

@@ -33,12 +33,12 @@ from maabo_dist.report.summary import (
 from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 
 PIPE_WIDTH = 100
-"""Columns of a report that goes to a file or a pipe."""
-WIDEST = 120
-MOST_RULES = 50
-"""Rules on one screen; nobody reads more, and the other formats have them all."""
+"""Width of a report that is written to a file or a pipe."""
+MAX_WIDTH = 120
+MAX_RULES = 50
+"""Rules in the table; the other formats have them all."""
 
-MOST_CONSENSUS = 20
+MAX_CONSENSUS = 20
 
 _AND = "and "
 _WITHOUT = "without "
@@ -47,7 +47,7 @@ _WITHOUT = "without "
 def report_console(stream: IO[str]) -> Console:
     """A console for the report: colours on a terminal only (and not with NO_COLOR), plain text elsewhere."""
     console = Console(file=stream, markup=False, highlight=False, emoji=False)
-    console.width = min(console.width, WIDEST) if console.is_terminal else PIPE_WIDTH
+    console.width = min(console.width, MAX_WIDTH) if console.is_terminal else PIPE_WIDTH
     return console
 
 
@@ -58,7 +58,7 @@ def print_report(document: ResultDocument, console: Console, *, only_rules: bool
         parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
     with console.capture() as capture:
         console.print(Group(*parts))
-    # rich fills lines up with spaces, which a pipe would keep.
+    # rich pads lines with spaces, which would remain in a file.
     text = (
         capture.get() if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     )
@@ -66,32 +66,32 @@ def print_report(document: ResultDocument, console: Console, *, only_rules: bool
 
 
 class _Statement:
-    """A rule on lines of its own: conditions, broken between them as long as each fits, and what follows from them."""
+    """A rule on several lines: its conditions, wrapped between them where possible, and its consequence."""
 
     def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
         self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in _filled(self.conditions, " ", _AND, options.max_width):
+        for line in _fill_lines(self.conditions, " ", _AND, options.max_width):
             yield Text(line, overflow="fold")
         yield Text(self.consequence, style="bold", overflow="fold")
-        for line in _filled(self.dropped, ", ", "", options.max_width, _WITHOUT):
+        for line in _fill_lines(self.dropped, ", ", "", options.max_width, _WITHOUT):
             yield Text(line, style="dim", overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         wide, narrow = (
             [
-                *_filled(self.conditions, " ", _AND, width),
+                *_fill_lines(self.conditions, " ", _AND, width),
                 self.consequence,
-                *_filled(self.dropped, ", ", "", width, _WITHOUT),
+                *_fill_lines(self.dropped, ", ", "", width, _WITHOUT),
             ]
             for width in (options.max_width, 0)
         )
         return Measurement(*(min(max(map(cell_len, lines)), options.max_width) for lines in (narrow, wide)))
 
 
-def _filled(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
-    """Lines of parts, broken between them where a line would be wider than `width`."""
+def _fill_lines(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
+    """Join the parts to lines, wrapped between parts where a line would be wider than `width`."""
     if not parts:
         return
     line = f"{start}{parts[0]}"
@@ -131,12 +131,12 @@ def _funnel(document: ResultDocument) -> RenderableType:
 def _rules(document: ResultDocument) -> Iterator[RenderableType]:
     if document.rules:
         yield _rules_table(document)
-        yield from _further(len(document.rules) - MOST_RULES, "csv or json")
+        yield from _further(len(document.rules) - MAX_RULES, "csv or json")
     else:
         yield _no_rules(document)
     if document.repeats and document.repeats.consensus:
         yield _consensus_table(document.repeats, document.dataset)
-        yield from _further(len(document.repeats.consensus) - MOST_CONSENSUS, "json")
+        yield from _further(len(document.repeats.consensus) - MAX_CONSENSUS, "json")
 
 
 def _further(count: int, formats: str) -> Iterator[RenderableType]:
@@ -156,14 +156,14 @@ def _empty_table(title: str | None = None) -> Table:
 
 
 def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
-    """The rules that came back, the simplest first."""
+    """The rules that most repeats found, the simplest first."""
     table = _empty_table("Consensus rules")
     table.add_column("", style="bold cyan", no_wrap=True)
     table.add_column("rule")
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("comes\nback", justify="right", no_wrap=True)
     table.add_column("precision\nunseen", justify="right", no_wrap=True)
-    for rule in repeats.consensus[:MOST_CONSENSUS]:
+    for rule in repeats.consensus[:MAX_CONSENSUS]:
         table.add_row(
             rule.rule or "–",
             _Statement(condition_texts(rule.premise) or [ALWAYS], predicted_text(rule, dataset), []),
@@ -185,7 +185,7 @@ def _rules_table(document: ResultDocument) -> Table:
     table.add_column("lift\nvalid.", justify="right", no_wrap=True)
     if document.repeats:
         table.add_column("comes\nback", justify="right", no_wrap=True)
-    for rule in document.rules[:MOST_RULES]:
+    for rule in document.rules[:MAX_RULES]:
         table.add_row(*_cells(rule, document))
     return table
 
@@ -204,7 +204,7 @@ def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[RenderableTyp
 
 
 def _precisions(rule: RuleRecord) -> Text:
-    """`0.97 → 0.93 → 0.91` and, below, how sure the last one is."""
+    """`0.97 → 0.93 → 0.91` and, below, the interval and the q-value of the last one."""
     supports, holdout = rule.supports.values(), rule.holdout
     text = Text(" → ", style="dim").join(Text(two_decimals(part.precision), style="not dim") for part in supports)
     if holdout and holdout.precision_low is not None and holdout.q is not None:
@@ -230,5 +230,5 @@ def _no_rules(document: ResultDocument) -> RenderableType:
 
 
 def _padded(content: RenderableType) -> Padding:
-    """Content with the margin of the table, and a blank line below."""
+    """The content with the margin of the table and a blank line below."""
     return Padding(content, (0, 2, 1, 2))

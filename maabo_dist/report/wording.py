@@ -1,6 +1,6 @@
-"""From conditions, rules and numbers to text for people. Nothing reads this text back.
+"""Texts of conditions, rules and numbers for people. Nothing parses them.
 
-Numbers are rounded to read well, unless a text is asked to be exact: to pick the very rows that the rule covers.
+Numbers are rounded for reading, unless an exact text is requested, which selects exactly the rows of the rule.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ from maabo_dist.contract.rules import (
 from maabo_dist.rules.rule import Rule
 
 ALWAYS = "always"
-"""What the empty condition says."""
+"""The text of a rule without conditions."""
 LARGEST_PLAIN = 10**9
 """Counts above this are written as powers of ten."""
 
 _DIGITS = 6
-_MOST_DIGITS = 17  # enough to tell any two doubles apart
+_MAX_DIGITS = 17  # enough to distinguish any two doubles
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
 _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
@@ -38,7 +38,7 @@ def number_text(value: float, digits: int = _DIGITS) -> str:
 
 
 def large_number(number: int) -> str:
-    """`161,700`; above a thousand millions `1.3×10¹²`."""
+    """`161,700`; above a billion `1.3×10¹²`."""
     if number <= LARGEST_PLAIN:
         return f"{number:,}"
     mantissa, exponent = f"{Decimal(number):.1e}".split("e+")
@@ -94,18 +94,18 @@ def predicted_text(rule: RuleRecord | ConsensusRecord | DisplacedRecord, dataset
 
 
 def class_text(name: str, classes: Sequence[str], target: str) -> str:
-    """`survived = 1`; a class that is a statement itself, such as `progression > 152.1`, stands alone."""
+    """`survived = 1`; a class that is a statement itself, such as `progression > 152.1`, is used as it is."""
     return printable(name if _are_statements(classes, target) else f"{target} = {name}")
 
 
 def _are_statements(classes: Sequence[str], target: str) -> bool:
-    """Whether the classes were cut from a number: `y ≤ 3`, `3 < y ≤ 7`, `y > 7` of the target `y in 3 classes`."""
+    """True if the classes are ranges of a number: `y ≤ 3`, `3 < y ≤ 7`, `y > 7` of the target `y in 3 classes`."""
     name, sign, _ = classes[0].rpartition(" ≤ ")
     return bool(sign) and classes[-1].startswith(f"{name} > ") and target.startswith(f"{name} ")
 
 
 def _group_text(group: Sequence[Condition], *, exact: bool = False) -> str:
-    """Conditions on one column that hold together; rows with a missing cell must satisfy each of them."""
+    """Conditions on one column; rows with a missing cell must satisfy each of them."""
     first = group[0]
     text = _interval_text(group, exact=exact) if first.op in _BOUNDS else _level_text(first)
     return f"({text} or missing)" if all(condition.or_missing for condition in group) else text
@@ -134,10 +134,10 @@ def _bounds(group: Sequence[Condition], op: Op) -> list[float]:
 
 
 def _bound_texts(bounds: Sequence[float | None], *, exact: bool) -> list[str]:
-    """The bounds, in as many digits as it takes to tell them apart."""
+    """The bounds, with as many digits as are needed to distinguish them."""
     numbers = [0.0 if bound is None else bound for bound in bounds]
     if not exact:
-        for digits in range(_DIGITS, _MOST_DIGITS):
+        for digits in range(_DIGITS, _MAX_DIGITS):
             texts = [number_text(number, digits) for number in numbers]
             if len(set(texts)) == len(set(numbers)):
                 return texts

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from maabo_dist.report.plan_summary import explained
+from maabo_dist.report.plan_summary import explain_plan
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from scheduler.api.auth import Submitter
@@ -65,6 +65,6 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
         screened=plan.screened,
         core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=columns.classes),
         round_trip_seconds=round_trip_seconds(plan),
-        explained=list(explained(plan, body.settings)),
+        explained=list(explain_plan(plan, body.settings)),
         notes=[*columns.notes, *plan.notes],
     )

@@ -12,7 +12,7 @@ from sklearn.utils import estimator_html_repr
 from maabo_dist import RuleMiner
 from maabo_dist.errors import SettingsError
 from maabo_dist.report import report_page
-from maabo_dist.report.notebook import MOST_ROWS, rules_html
+from maabo_dist.report.notebook import MAX_ROWS, rules_html
 
 HOSTILE = "<script>alert('$')</script>\n&\"_"
 
@@ -104,11 +104,11 @@ def test_names_from_data_stay_text():
 
 
 def test_of_many_rules_the_first_are_shown_and_the_others_counted(miner):
-    many = miner.rules_[:1] * (MOST_ROWS + 3)
+    many = miner.rules_[:1] * (MAX_ROWS + 3)
 
     html = Parts(rules_html(many, "title", "none"))
 
-    assert html.cells.count("R1") == MOST_ROWS
+    assert html.cells.count("R1") == MAX_ROWS
     assert "3 more" in html.text
 
 

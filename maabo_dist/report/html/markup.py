@@ -1,4 +1,4 @@
-"""HTML put together from elements: what is not `Html` already is escaped, so that a name from data stays a name."""
+"""HTML elements and small figures. Text that is not `Html` is escaped, so that names from data remain text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -15,23 +15,23 @@ _VOID = frozenset({"meta", "link", "input", "br", "hr"})
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
-def shown(text: str) -> Html:
-    """Text from data as HTML: signs that do not print are spelled out, signs of HTML escaped."""
+def escape_text(text: str) -> Html:
+    """Return text from data as HTML: unprintable characters are spelled out, HTML characters escaped."""
     return Html(escape(printable(text)))
 
 
 def joined(parts: Iterable[str], gap: str = "") -> Html:
-    """The parts one after another, with a gap between them; those that are not HTML are escaped."""
+    """Join the parts with a gap between them; those that are not HTML are escaped."""
     return Html(_html(gap).join(map(_html, parts)))
 
 
 def element(name: str, /, *content: str, **attributes: Attribute) -> Html:
-    """An element. `class_` is the attribute class, `aria_label` aria-label; False and None leave one out."""
+    """Return an element. `class_` is the attribute class, `aria_label` aria-label; False and None omit one."""
     start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Html(start if name in _VOID else f"{start}{joined(content)}</{name}>")
 
@@ -40,29 +40,29 @@ def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
     name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{shown(_number(value))}"'
+    return f" {name}" if value is True else f' {name}="{escape_text(_number(value))}"'
 
 
 def _number(value: str | float) -> str:
-    """Lengths in pictures need no more than two decimals."""
+    """Lengths in figures need no more than two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def _html(text: str) -> str:
-    return text if isinstance(text, Html) else shown(text)
+    return text if isinstance(text, Html) else escape_text(text)
 
 
 COLOURS = 8
-"""Classes that have a colour of their own; where there are more, a picture tells one from the others."""
+"""Classes that have a colour of their own; with more, a figure highlights one of them."""
 
-MOST_COUNTS = 3
-"""Classes that are counted by name beside a bar."""
+MAX_COUNTS = 3
+"""Classes that are named next to a bar."""
 
 _BAR, _STRIP = 104.0, 132.0
 
 
 def class_mark(place: int, own: int, classes: int) -> str:
-    """The CSS class that colours a class in the picture of a rule on class `own`."""
+    """Return the CSS class that colours a class in a figure of a rule that predicts class `own`."""
     if classes <= COLOURS:
         return f"c{place}"
     return "c0" if place == own else "rest"
@@ -76,7 +76,7 @@ def swatch(mark: str) -> Html:
 
 
 def counts_bar(counts: Sequence[int], own: int) -> Html:
-    """Class counts as one stacked bar; who cannot see it reads the counts beside it."""
+    """Class counts as one stacked bar; hidden from screen readers, which read the counts next to it."""
     total, x, parts = max(1, sum(counts)), 0.0, []
     for place, count in enumerate(counts):
         width = _BAR * count / total
@@ -151,9 +151,9 @@ def _step(step: FunnelStep, longest: float) -> Html:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """`170 benign, 4 malignant`: the classes that occur, or of many the most frequent."""
+    """`170 benign, 4 malignant`: the classes that occur, or the most frequent of many."""
     held = {name: count for name, count in counts.items() if count}
-    first = sorted(held, key=lambda name: -held[name])[:MOST_COUNTS]
+    first = sorted(held, key=lambda name: -held[name])[:MAX_COUNTS]
     others = sum(held.values()) - sum(held[name] for name in first)
     parts = [f"{held[name]:,} {name}" for name in held if name in first]
     return ", ".join([*parts, *([f"{others:,} of {len(held) - len(first)} others"] if others else [])]) or "none"

@@ -1,4 +1,4 @@
-"""What the script draws from, as JSON that may stand in a page: every sign that could end the element is escaped."""
+"""The data that the script draws from, as JSON that is safe inside an HTML page."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from maabo_dist.report.figures import FigureData
 from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
-# <, > and & could end or begin markup; the two line ends end a line of script; half a surrogate is no character.
+# <, > and & could begin or end markup; the two line separators end a line of script; a lone surrogate is invalid.
 _RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def payload(document: ResultDocument, figures: FigureData | None) -> str:
-    """JSON text for a script element."""
+    """Return the JSON text for a script element."""
     dataset = document.dataset
     entries = {} if figures is None else {entry["id"]: entry for entry in figures["rules"]}
     data = {
@@ -27,7 +27,7 @@ def payload(document: ResultDocument, figures: FigureData | None) -> str:
         "target": printable(dataset.target),
         "parts": dataset.parts.to_json(),
         "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],
-        "figures": None if figures is None else _displayed(figures),
+        "figures": None if figures is None else _figures(figures),
     }
     return _embeddable(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
@@ -66,8 +66,8 @@ def _marks(rule: RuleRecord, histograms: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _displayed(figures: FigureData) -> dict[str, Any]:
-    """The figures without what stands beside the rules already; names as they are shown."""
+def _figures(figures: FigureData) -> dict[str, Any]:
+    """The figure data without what is part of the rules already, and with printable names."""
     own = {
         key: value
         for key, value in figures.items()
@@ -84,7 +84,7 @@ def _displayed(figures: FigureData) -> dict[str, Any]:
 
 
 def _histogram(picture: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is, with `shown` beside the levels as they are in the table, which conditions name."""
+    """The histogram with a printable column name and, in `shown`, printable levels; conditions name raw `levels`."""
     shown: dict[str, Any] = {"column": printable(picture["column"])}
     if "levels" in picture:
         shown["shown"] = [None if level is None else printable(level) for level in picture["levels"]]

@@ -1,4 +1,4 @@
-"""The table of rules as static HTML; the script adds sorting, filtering and what a rule shows when it is opened."""
+"""The table of rules as static HTML; the script adds sorting, filtering and the details of a rule."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table: `key` is what the script sorts by."""
+    """A column of the table; the script sorts by its `key`."""
 
     key: str
     label: str
@@ -34,7 +34,7 @@ class Column:
 
 
 def rules_section(document: ResultDocument) -> Html:
-    """Heading, a place for the filters, and the table; or why there are no rules."""
+    """Return heading, container of the filters and table; or the reason why there are no rules."""
     heading = element("h2", "Rules", id="rules-heading")
     if not document.rules:
         return _section(
@@ -58,7 +58,7 @@ def rules_section(document: ResultDocument) -> Html:
 
 
 def columns(document: ResultDocument) -> list[Column]:
-    """Those that this document fills."""
+    """Return the columns for which this document has values."""
     tested, repeated = _tested(document), document.repeats is not None
     last = "held out" if tested else "validation"
     return [
@@ -83,11 +83,11 @@ def _section(*content: Html) -> Html:
 
 
 def _lines_key(document: ResultDocument) -> Html:
-    """What the dots on the lines of precision are."""
+    """The legend of the dots on the lines of precision."""
     parts = [_key("train", "training"), _key("validation", "validation")]
     held = [_key("holdout", "held out with its 95 % interval")] if _tested(document) else []
-    said = joined(["On the lines: ", joined([*parts, *held], ", "), "; the tick is the base rate."])
-    return element("span", said, class_="lines")
+    text = joined(["On the lines: ", joined([*parts, *held], ", "), "; the tick is the base rate."])
+    return element("span", text, class_="lines")
 
 
 def _key(part: str, label: str) -> Html:
@@ -117,7 +117,7 @@ def _head(document: ResultDocument) -> Html:
 
 
 def _bodies(document: ResultDocument) -> Iterator[Html]:
-    """A body a rule: what is opened stays with it when rules are sorted."""
+    """A table body for each rule, so that its details stay with it when rules are sorted."""
     for rule in document.rules:
         row = element("tr", *_cells(rule, document), role="row", class_="rule")
         yield element("tbody", row, id=rule.id, role="rowgroup")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maabo_dist.report import explained
+from maabo_dist.report import explain_plan
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 
@@ -10,36 +10,36 @@ from maabo_dist.settings import MiningSettings
 def lines(features=30, **settings):
     """{what: what was chosen}."""
     chosen = MiningSettings(**settings)
-    told = explained(SearchPlan.settle(chosen, features), chosen)
-    return dict(line.split(": ", 1) for line in told)
+    texts = explain_plan(SearchPlan.settle(chosen, features), chosen)
+    return dict(line.split(": ", 1) for line in texts)
 
 
 def test_a_small_space_is_covered_as_the_paper_does():
-    told = lines(preset="auto")
+    texts = lines(preset="auto")
 
-    assert told == {
+    assert texts == {
         "space": "4,060 subsets of 3 of the 30 features",
         "trees": "2,030, half of the space",
         "screens": "none, as the space can be covered (at most 20,000 subsets)",
-        "initial": "10 trees by chance before scores guide the search (--initial)",
+        "initial": "10 random trees before scores guide the search (--initial)",
         "top features": "candidates may hold any features (the space is small)",
         "candidates": "all subsets not yet grown are compared at each step (the space is small)",
-        "batch": "40 subsets are proposed at a time (1 for each 50 trees, at most 256), 1 such under way at most",
+        "batch": "40 subsets are proposed at a time (1 for each 50 trees, at most 256), at most 1 batch in flight",
         "conditions": "kept only if the rows support them at p ≤ 0.05 (as --preset auto does)",
     }
 
 
 def test_a_large_space_is_screened():
-    told = lines(features=1000, preset="auto", probes=200)
+    texts = lines(features=1000, preset="auto", probes=200)
 
-    assert told["space"] == "166,167,000 subsets of 3 of the 1,000 features"
-    assert told["probes"] == "200 of the features are permuted columns (--probes)"
-    assert told["trees"] == "10,000, the most by default"
-    assert told["screens"].startswith("single features and pairs, as the space is too large to cover")
-    assert told["initial"].startswith("300 trees before scores guide the search (a fifth of all, at most 300); ")
-    assert told["initial"].endswith("80 % of them by the screens, the others by chance")
-    assert told["top features"].endswith("200 most used features (a fifth of all, as the space is large)")
-    assert told["candidates"].startswith("1,000 subsets are compared at each step (the space is large); 30 % of them")
+    assert texts["space"] == "166,167,000 subsets of 3 of the 1,000 features"
+    assert texts["probes"] == "200 of the features are permuted columns (--probes)"
+    assert texts["trees"] == "10,000, the default maximum"
+    assert texts["screens"].startswith("single features and pairs, as the space is too large to cover")
+    assert texts["initial"].startswith("300 trees before scores guide the search (a fifth of all, at most 300); ")
+    assert texts["initial"].endswith("80 % of them from the screens, the others at random")
+    assert texts["top features"].endswith("200 most used features (a fifth of all, as the space is large)")
+    assert texts["candidates"].startswith("1,000 subsets are compared at each step (the space is large); 30 % of them")
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_a_large_space_is_screened():
         ({"trees": 10**6}, "trees", "4,060, all of the space: --trees asks for as many or more"),
         ({"subset_size": 1}, "trees", "30, all of the space: no more than this are grown by default"),
         ({"subset_size": 2}, "trees", "217, half of the space"),
-        ({"preset": "paper"}, "screens", "none, as --preset paper knows none"),
+        ({"preset": "paper"}, "screens", "none, as --preset paper has none"),
         ({"preset": "auto", "strategy": "random"}, "screens", "none, as --strategy random is not guided"),
-        ({"strategy": "random"}, "order", "at random, guided by nothing"),
-        ({"strategy": "exhaustive"}, "order", "one after another, guided by nothing"),
+        ({"strategy": "random"}, "order", "at random, not guided by scores"),
+        ({"strategy": "exhaustive"}, "order", "one after another, not guided by scores"),
         ({"strategy": "single"}, "trees", "1 on all 30 features (--strategy single)"),
         (
             {"top_features": 4},
@@ -61,7 +61,11 @@ def test_a_large_space_is_screened():
             "candidates hold at least one of the 4 most used features (--top-features)",
         ),
         ({"candidates": 70}, "candidates", "70 subsets are compared at each step (--candidates)"),
-        ({"batch": 1, "trees": 9}, "batch", "1 subset is proposed at a time (--batch), 1 such under way at most"),
+        (
+            {"batch": 1, "trees": 9},
+            "batch",
+            "1 subset is proposed at a time (--batch), at most 1 batch in flight",
+        ),
         ({"preset": "paper"}, "conditions", "all are kept (as --preset paper does)"),
         ({"literals": "supported"}, "conditions", "kept only if the rows support them at p ≤ 0.05 (--literals)"),
     ],
@@ -74,7 +78,7 @@ def test_every_choice_has_its_reason(settings, what, why):
 @pytest.mark.parametrize("features", [4, 30, 1000, 20_000])
 @pytest.mark.parametrize("preset", ["paper", "auto"])
 def test_no_choice_is_left_unexplained(strategy, features, preset):
-    told = lines(features=features, strategy=strategy, preset=preset)
+    texts = lines(features=features, strategy=strategy, preset=preset)
 
-    assert {"trees", "conditions"} <= told.keys()
-    assert all(told.values())
+    assert {"trees", "conditions"} <= texts.keys()
+    assert all(texts.values())
