@@ -87,7 +87,7 @@ class FakeScheduler:
             result = mine(Columns.load(path), spec.settings)
         dataset = {"name": spec.dataset.name, "settings": spec.dataset.settings.model_dump(mode="json")}
         document = result_document(result, dataset)
-        document["notes"] = [*spec.dataset.notes, *document["notes"]]
+        document = document.model_copy(update={"notes": (*spec.dataset.notes, *document.notes)})
         self.change(
             self.records[spec.id],
             document.to_text(),
