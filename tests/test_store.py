@@ -13,15 +13,9 @@ import redis
 
 from maabo_dist.cluster.redis_store import CHUNK_BYTES, LIFETIME, FallbackStore, RedisStore, open_store
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.store import (
-    ABANDONED_SECONDS,
-    FileStore,
-    MemoryStore,
-    MissingArtifactError,
-    StoreError,
-    collect_garbage,
-)
+from maabo_dist.cluster.store import ABANDONED_SECONDS, FileStore, MissingArtifactError, StoreError, collect_garbage
 from maabo_dist.errors import SettingsError
+from tests.memory_store import MemoryStore
 from tests.servers import free_port, redis_server
 
 NAME, OTHER = "columns/" + "a" * 64, "trees/" + "b" * 64

@@ -1,4 +1,4 @@
-"""`ArtifactStore`: tables, trees and figure data by name, in a directory, in a bucket or in memory.
+"""`ArtifactStore`: tables, trees and figure data by name, in a directory or in a bucket.
 
 A name identifies the content (a fingerprint or a digest), so a file never changes. Writes are atomic; reads copy to a
 local file, which the caller verifies. `maabo_dist.cluster.redis_store` has another implementation, in Redis.
@@ -178,38 +178,6 @@ class FileStore:
             return action()
         except self._errors as error:
             raise StoreError(f"The artifact store at {self._root} failed: {error}.") from error
-
-
-class MemoryStore:
-    """A store in memory, for tests."""
-
-    def __init__(self) -> None:
-        self._content: dict[str, tuple[bytes, float]] = {}
-
-    def has(self, name: str) -> bool:
-        """Return True if the store holds this artifact."""
-        return check_name(name) in self._content
-
-    def put(self, name: str, source: Path) -> None:
-        """Store a local file's content."""
-        data, _ = self._content.get(check_name(name)) or (source.read_bytes(), 0.0)
-        self._content[name] = (data, time.time())
-
-    def get(self, name: str, target: Path) -> None:
-        """Write an artifact to a local file."""
-        if not self.has(name):
-            raise MissingArtifactError(f"The artifact store holds no {name}.")
-        with atomic_write(target) as file:
-            file.write(self._content[name][0])
-
-    def delete(self, name: str) -> None:
-        """Remove an artifact."""
-        self._content.pop(check_name(name), None)
-
-    def list(self) -> Iterator[Artifact]:
-        """Yield all artifacts."""
-        for name, (data, modified) in sorted(self._content.items()):
-            yield Artifact(name, len(data), modified)
 
 
 def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now: float) -> list[str]:

@@ -5,13 +5,14 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.store import MemoryStore, MissingArtifactError, StoreError
+from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.table_cache import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.probes import add_probes
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.wire import write_segment
 from tests import factories
+from tests.memory_store import MemoryStore
 
 SPLIT = TableSplit.of(MiningSettings(seed=1))
 
