@@ -68,7 +68,7 @@ def a_file(tmp_path, content=b"content"):
     return path
 
 
-def test_what_was_put_is_got(store, tmp_path):
+def test_a_stored_artifact_is_returned_unchanged(store, tmp_path):
     store.put(NAME, a_file(tmp_path))
 
     store.get(NAME, tmp_path / "target")
@@ -85,14 +85,14 @@ def test_a_name_is_written_once(store, tmp_path):
     assert (tmp_path / "target").read_bytes() == b"first"
 
 
-def test_what_is_not_there_is_said(store, tmp_path):
+def test_a_missing_artifact_is_reported(store, tmp_path):
     with pytest.raises(MissingArtifactError, match=NAME):
         store.get(NAME, tmp_path / "target")
 
     assert not store.has(NAME)
 
 
-def test_deleting_twice_is_no_error(store, tmp_path):
+def test_deleting_twice_is_not_an_error(store, tmp_path):
     store.put(NAME, a_file(tmp_path))
 
     store.delete(NAME)
@@ -102,7 +102,7 @@ def test_deleting_twice_is_no_error(store, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../secret", "columns/../x", "columns/" + "A" * 64, "", "/etc/passwd", "columns/a"])
-def test_a_name_that_is_not_one_never_becomes_a_path(store, tmp_path, name):
+def test_an_invalid_name_never_becomes_a_path(store, tmp_path, name):
     with pytest.raises(SettingsError, match="is not the name of an artifact"):
         store.put(name, a_file(tmp_path))
 
@@ -119,7 +119,7 @@ def test_garbage_is_what_is_old_and_unreferenced(store, tmp_path):
     assert [item.name for item in store.list()] == [NAME]
 
 
-def test_putting_what_is_there_makes_it_young(store, tmp_path, monkeypatch):
+def test_putting_an_existing_artifact_renews_its_age(store, tmp_path, monkeypatch):
     monkeypatch.setattr("maabo_dist.cluster.store.RENEWAL_SECONDS", 0.0)
     store.put(NAME, a_file(tmp_path))
     before = [item.modified for item in store.list()]
@@ -133,7 +133,7 @@ def test_putting_what_is_there_makes_it_young(store, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * CHUNK_BYTES, THREE_CHUNKS], ids=["empty", "one chunk", "more"])
-def test_every_size_comes_back_whole(store, tmp_path, content):
+def test_artifacts_of_every_size_are_returned_whole(store, tmp_path, content):
     store.put(NAME, a_file(tmp_path, content))
 
     store.get(NAME, tmp_path / "target")
@@ -197,7 +197,7 @@ def test_a_file_and_the_directories_that_name_it_are_flushed(tmp_path, monkeypat
     assert flushed == [path.stat().st_ino for path in (tmp_path, root, root / NAME, root / "columns")]
 
 
-def test_what_killed_writers_left_goes_with_the_next_write(tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_by_the_next_write(tmp_path):
     store = FileStore(f"file://{tmp_path}/store")
     store.put(OTHER.replace("trees", "columns"), a_file(tmp_path))
     old, young = (tmp_path / "store" / "columns" / f".{age}.tmp" for age in ("old", "young"))
@@ -235,12 +235,12 @@ def test_a_bucket_is_opened_again_after_a_fork(monkeypatch):
     assert len(opened) == 1
 
 
-def test_an_unknown_scheme_is_refused():
+def test_an_unknown_scheme_is_rejected():
     with pytest.raises(SettingsError, match="nowhere://x"):
         FileStore("nowhere://x")
 
 
-def test_a_reader_sees_all_or_nothing_while_somebody_writes(client, tmp_path):
+def test_a_reader_sees_all_or_nothing_during_a_write(client, tmp_path):
     store, source, target = RedisStore(client, "test:"), a_file(tmp_path, THREE_CHUNKS), tmp_path / "target"
     seen = set()
 
@@ -260,7 +260,7 @@ def test_a_reader_sees_all_or_nothing_while_somebody_writes(client, tmp_path):
     assert seen == {THREE_CHUNKS}
 
 
-def test_a_writer_that_dies_midway_leaves_nothing_to_see(client, tmp_path):
+def test_a_writer_that_dies_leaves_nothing_visible(client, tmp_path):
     store = RedisStore(Dying(client), "test:")
 
     with pytest.raises(StoreError):
@@ -303,7 +303,7 @@ def test_putting_again_renews_every_expiry(client, tmp_path):
     assert all(client.ttl(key) > 4900 for key in client.scan_iter())
 
 
-def test_a_damaged_chunk_is_said_and_leaves_no_file(client, tmp_path):
+def test_a_damaged_chunk_is_reported_and_leaves_no_file(client, tmp_path):
     store = RedisStore(client, "test:")
     store.put(NAME, a_file(tmp_path, THREE_CHUNKS))
     client.setrange(f"{KEY}:1", 5, b"!")
@@ -314,7 +314,7 @@ def test_a_damaged_chunk_is_said_and_leaves_no_file(client, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_a_truncated_chunk_is_said(client, tmp_path):
+def test_a_truncated_chunk_is_reported(client, tmp_path):
     store = RedisStore(client, "test:")
     store.put(NAME, a_file(tmp_path, THREE_CHUNKS))
     client.set(f"{KEY}:2", b"short")
@@ -341,7 +341,7 @@ def test_a_missing_chunk_makes_the_artifact_missing_until_it_is_put_again(client
 
 
 @pytest.mark.parametrize("head", [b"{", b"[]", b"\xff", json.dumps({"size": 1, "chunks": 10**9}).encode()])
-def test_a_head_that_does_not_read_is_none(client, tmp_path, head):
+def test_an_invalid_head_is_treated_as_missing(client, tmp_path, head):
     store = RedisStore(client, "test:")
     client.set(KEY, head)
 
@@ -352,7 +352,7 @@ def test_a_head_that_does_not_read_is_none(client, tmp_path, head):
     assert store.has(NAME)
 
 
-def test_what_is_too_large_for_redis_is_refused_with_the_remedy(client, tmp_path):
+def test_a_file_too_large_for_redis_is_rejected_with_the_remedy(client, tmp_path):
     store = RedisStore(client, "test:", limit=1000)
 
     with pytest.raises(SettingsError, match=r"has 1,001 bytes; Redis takes up to 1,000\. Set MAABO_STORE to"):
@@ -361,7 +361,7 @@ def test_what_is_too_large_for_redis_is_refused_with_the_remedy(client, tmp_path
     assert client.keys() == []
 
 
-def test_a_full_redis_is_said_and_gets_its_memory_back(client, tmp_path):
+def test_a_full_redis_is_reported_and_its_memory_freed(client, tmp_path):
     store = RedisStore(client, "test:")
     client.config_set("maxmemory", client.info("memory")["used_memory"] + (2 << 20))
     try:
@@ -400,14 +400,14 @@ def gone():
     ],
     ids=["has", "put", "get", "delete", "list"],
 )
-def test_a_redis_that_is_gone_is_a_store_error(act, tmp_path):
+def test_an_unreachable_redis_is_a_store_error(act, tmp_path):
     with pytest.raises(StoreError, match="Redis failed as artifact store: Error 111") as error:
         act(gone(), a_file(tmp_path))
 
     assert not isinstance(error.value, MissingArtifactError)
 
 
-def test_what_the_first_lacks_comes_from_the_second(tmp_path):
+def test_artifacts_missing_in_the_first_store_come_from_the_second(tmp_path):
     first, second = MemoryStore(), MemoryStore()
     second.put(NAME, a_file(tmp_path))
     store = FallbackStore(first, second)
@@ -418,7 +418,7 @@ def test_what_the_first_lacks_comes_from_the_second(tmp_path):
     assert (tmp_path / "target").read_bytes() == b"content"
 
 
-def test_a_first_that_fails_is_passed_over_if_the_second_has_it(tmp_path):
+def test_a_failing_first_store_is_skipped_if_the_second_has_the_artifact(tmp_path):
     second = MemoryStore()
     second.put(NAME, a_file(tmp_path))
     store = FallbackStore(gone(), second)
@@ -441,7 +441,7 @@ def test_a_store_that_fails_never_makes_an_artifact_missing(stores, tmp_path):
     assert not (tmp_path / "target").exists()
 
 
-def test_what_is_put_goes_to_the_first_and_is_removed_from_both(tmp_path):
+def test_artifacts_are_put_into_the_first_store_and_deleted_from_both(tmp_path):
     first, second = MemoryStore(), MemoryStore()
     store = FallbackStore(first, second)
     second.put(NAME, a_file(tmp_path))
@@ -457,7 +457,7 @@ def test_what_is_put_goes_to_the_first_and_is_removed_from_both(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["redis", "redis:", "redis://"])
-def test_redis_alone_means_the_clusters_own(client, tmp_path, url):
+def test_redis_without_a_host_means_the_clusters_own(client, tmp_path, url):
     store = open_store(ClusterSettings(store_url=url, prefix="test:"), client)
 
     store.put(NAME, a_file(tmp_path))
@@ -465,7 +465,7 @@ def test_redis_alone_means_the_clusters_own(client, tmp_path, url):
     assert client.ttl(KEY) > LIFETIME - 100
 
 
-def test_another_redis_is_reached_by_its_own_connection(client, server, tmp_path):
+def test_another_redis_has_its_own_connection(client, server, tmp_path):
     other = server.replace("/0", "/1")
     RedisStore(client, "test:").put(OTHER, a_file(tmp_path))
     store = open_store(ClusterSettings(store_url=other, prefix="test:", retention=2 * LIFETIME), client)
@@ -477,7 +477,7 @@ def test_another_redis_is_reached_by_its_own_connection(client, server, tmp_path
     assert (store.has(NAME), store.has(OTHER), client.exists(KEY)) == (True, True, 0)
 
 
-def test_a_directory_is_looked_into_before_redis(client, tmp_path):
+def test_a_directory_is_read_before_redis(client, tmp_path):
     store = open_store(ClusterSettings(store_url=f"file://{tmp_path}/store", prefix="test:"), client)
     RedisStore(client, "test:").put(OTHER, a_file(tmp_path))
 
@@ -488,7 +488,7 @@ def test_a_directory_is_looked_into_before_redis(client, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["rediss://", "redis:///1", "redis://:secret@", "redis://user:sec/ret@host:1/0"])
-def test_an_address_that_is_none_is_refused_without_its_password(client, url):
+def test_an_invalid_store_address_is_rejected_without_its_password(client, url):
     with pytest.raises(SettingsError, match="MAABO_STORE is not the address of a Redis") as error:
         open_store(ClusterSettings(store_url=url), client)
 

@@ -98,10 +98,10 @@ class Source:
         return prepare(frame, settings), settings
 
 
-def _drop_overridden(defaults: TableSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_overridden(defaults: TableSettings, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a bundled table's settings, without its way of cutting the target if the user gives another."""
     settings = defaults.model_dump(exclude_unset=True)
-    if {"target", "target_above", "target_quantiles"} & given.keys():
+    if {"target", "target_above", "target_quantiles"} & overrides.keys():
         settings.pop("target_above", None)
         settings.pop("target_quantiles", None)
     return settings

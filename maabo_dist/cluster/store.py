@@ -103,8 +103,8 @@ class FileStore:
         if self._local:
             self._translate_errors(lambda: _put_in_directory(source, Path(path)))
             return
-        found = self._info(name)
-        if found is None or time.time() - _modified(found) > RENEWAL_SECONDS:
+        info = self._info(name)
+        if info is None or time.time() - _modified(info) > RENEWAL_SECONDS:
             # An object store shows an upload when it is complete.
             self._translate_errors(lambda: self._files.put_file(str(source), path))
 
@@ -126,8 +126,8 @@ class FileStore:
 
     def list(self) -> Iterator[Artifact]:
         """Yield all artifacts; temporary and other files are skipped."""
-        found = self._translate_errors(lambda: self._files.find(self._root, detail=True)) or {}
-        for path, info in found.items():
+        files = self._translate_errors(lambda: self._files.find(self._root, detail=True)) or {}
+        for path, info in files.items():
             name = path[len(self._root) + 1 :]
             if ARTIFACT_NAME.fullmatch(name):
                 yield Artifact(name, int(info["size"]), _modified(info))
@@ -239,5 +239,5 @@ def load_figures(store: ArtifactStore, job: str) -> "FigureData | None":
         except MissingArtifactError:
             return None
         with gzip.open(path) as file:
-            found: FigureData = json.loads(file.read(MAX_FIGURE_BYTES))
-    return found
+            figures: FigureData = json.loads(file.read(MAX_FIGURE_BYTES))
+    return figures

@@ -75,7 +75,7 @@ def options(name):
     return {option for parameter in group.commands[name].params for option in parameter.opts}
 
 
-def test_submit_takes_every_option_of_mine():
+def test_submit_accepts_every_option_of_mine():
     assert options("mine") <= options("submit")
 
 
@@ -89,7 +89,7 @@ def test_with_wait_the_same_json_is_printed_as_by_mine(run, scheduler, table):
 
 
 @pytest.mark.parametrize("form", ["csv", "sql", "table"])
-def test_with_wait_every_format_is_that_of_mine(form, run, scheduler, table):
+def test_with_wait_every_format_is_the_same_as_by_mine(form, run, scheduler, table):
     _, out, _ = run("submit", table, *QUICK, "--wait", "-q", "--format", form)
     _, mined, _ = run("mine", table, *QUICK, "-q", "--format", form)
 
@@ -108,7 +108,7 @@ def test_out_contains_the_files_of_a_job(run, scheduler, table, tmp_path):
     assert record["job"] in scheduler.records
 
 
-def test_without_wait_stdout_is_the_id_alone(run, scheduler, table):
+def test_without_wait_stdout_is_only_the_id(run, scheduler, table):
     code, out, err = run("submit", table, *QUICK, "--name", "my table", "--priority", "high", "--tenant", "us")
 
     record = scheduler.records[out.strip()]
@@ -316,7 +316,7 @@ def test_a_job_is_paused_resumed_and_cancelled(run, scheduler):
 
 
 @pytest.mark.parametrize(("command", "past"), [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")])
-def test_a_job_that_has_ended_stays_as_it_is(command, past, run, scheduler):
+def test_a_job_that_has_ended_cannot_be_changed(command, past, run, scheduler):
     scheduler.add(JOB, JobState.DONE)
 
     assert run(command, JOB) == (2, "", f"maabo: Job 7f3a0000 is done; it cannot be {past}.\n")
@@ -484,7 +484,7 @@ def test_rules_are_printed_as_they_are_found():
     assert list(new_rules.lines(None)) == []
 
 
-def test_every_command_of_the_cluster_takes_its_address():
+def test_every_cluster_command_accepts_an_address():
     for name in {command[0] for command in EVERY_COMMAND}:
         assert "--redis" in options(name)
 
@@ -492,7 +492,7 @@ def test_every_command_of_the_cluster_takes_its_address():
 REPEATS = ("--min-samples", "16", "--repeats", "3", "--consensus", "0.3")
 
 
-def test_repeats_are_jobs_of_their_own_and_the_json_is_that_of_mine(run, scheduler, table):
+def test_repeats_are_separate_jobs_and_the_json_is_the_same_as_by_mine(run, scheduler, table):
     code, out, err = run("submit", table, *QUICK, *REPEATS, "--wait", "--json")
     _, mined, notes = run("mine", table, *QUICK, *REPEATS, "--json")
 
@@ -514,7 +514,7 @@ def test_repeats_without_wait_are_rejected_before_anything_is_sent(run, schedule
     assert not scheduler.records
 
 
-def test_a_repeat_that_fails_is_named_and_the_others_count(run, scheduler, table, monkeypatch):
+def test_a_failed_repeat_is_reported_and_the_others_are_used(run, scheduler, table, monkeypatch):
     mine_one = scheduler.mine
 
     def mine_all_but_the_second(spec):

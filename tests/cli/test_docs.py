@@ -27,7 +27,7 @@ def commands(group, path=""):
 
 
 @pytest.mark.parametrize("name", sorted(dict(commands(maabo))))
-def test_every_command_has_a_section_of_its_own(name):
+def test_every_command_has_its_own_section(name):
     assert f"## `maabo {name}`" in PAGE
 
 

@@ -99,7 +99,7 @@ def test_a_job_is_submitted_listed_watched_and_its_rules_printed(run, table):
     assert 'FROM "t"' in sql
 
 
-def test_the_same_again_is_found_unless_it_is_to_be_fresh(run, table):
+def test_an_equal_job_is_reused_unless_fresh_is_given(run, table):
     mining = (*QUICK, "--seed", "2")
     first, again = run("submit", table, *mining), run("submit", table, *mining)
     fresh = run("submit", table, *mining, "--fresh")
@@ -121,7 +121,7 @@ def test_a_job_is_paused_resumed_and_cancelled(run, table):
     assert ended == (2, "", f"maabo: Job {job[:8]} is cancelled; it cannot be paused.\n")
 
 
-def test_repeats_are_put_together_as_mine_does(run, table):
+def test_repeats_are_combined_as_by_mine(run, table):
     repeats = ("--min-samples", "16", "--repeats", "2", "--consensus", "0.3", "--seed", "5")
     code, out, _ = run("submit", table, *QUICK, *repeats, "--wait", "--json")
     _, mined, _ = run("mine", table, *QUICK, *repeats, "--json")
@@ -252,7 +252,7 @@ def test_without_httpx_the_command_to_install_it_is_shown():
     assert "Traceback" not in finished.stderr
 
 
-def test_a_token_is_made_listed_used_and_revoked(maabo, cluster, monkeypatch):
+def test_a_token_is_created_listed_used_and_revoked(maabo, cluster, monkeypatch):
     address, tokens = cluster
     monkeypatch.setenv("MAABO_SERVER", address)
     monkeypatch.setenv("MAABO_TOKEN", tokens["admin"])
@@ -278,7 +278,7 @@ def test_a_token_is_made_listed_used_and_revoked(maabo, cluster, monkeypatch):
     assert after[0] == 2
 
 
-def test_a_quota_is_set_shown_and_kept(maabo, cluster, monkeypatch, table):
+def test_a_quota_is_set_shown_and_enforced(maabo, cluster, monkeypatch, table):
     address, tokens = cluster
     monkeypatch.setenv("MAABO_SERVER", address)
     admin = ("--token", tokens["admin"])
@@ -345,7 +345,7 @@ def test_ctrl_c_leaves_a_watched_job_alone(cluster, table):
         job.cancel()
 
 
-def test_the_python_client_calls_do_what_they_say(cluster, table):
+def test_the_python_client_works_on_a_real_cluster(cluster, table):
     address, tokens = cluster
     told = []
     with Client(address, tokens["worker"]) as client:
@@ -384,7 +384,7 @@ def test_the_asynchronous_client_does_the_same(cluster, table):
     assert job in ids
 
 
-def test_a_result_is_a_page_and_is_compared_with_another(run, table, tmp_path):
+def test_a_result_becomes_a_report_and_is_compared_with_another(run, table, tmp_path):
     job = run("submit", table, *QUICK, "--seed", "6")[1].strip()
     run("watch", job)
     run("mine", table, *QUICK, "--seed", "6", "--out", tmp_path / "run", "-q")
@@ -407,7 +407,7 @@ def test_a_result_is_a_page_and_is_compared_with_another(run, table, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"rules": []}'])
-def test_a_file_without_rules_is_refused(text, maabo, tmp_path):
+def test_a_file_without_rules_is_rejected(text, maabo, tmp_path):
     file = tmp_path / "rules.json"
     file.write_text(text)
     for arguments in (["report", file], ["diff", tmp_path, file]):

@@ -56,7 +56,7 @@ def bad_tables():
 
 
 @pytest.mark.parametrize("kind", bad_tables())
-def test_a_bad_table_is_refused_with_a_word_on_what_is_wrong(kind, tmp_path, run):
+def test_an_invalid_table_is_rejected_with_the_reason(kind, tmp_path, run):
     content, word = bad_tables()[kind]
     path = tmp_path / "table.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.to_csv(index=False).encode())
@@ -69,7 +69,7 @@ def test_a_bad_table_is_refused_with_a_word_on_what_is_wrong(kind, tmp_path, run
     assert "Traceback" not in err
 
 
-def test_a_broken_parquet_file_is_refused(tmp_path, run):
+def test_a_broken_parquet_file_is_rejected(tmp_path, run):
     path = tmp_path / "table.parquet"
     path.write_bytes(b"PAR1 and then nothing of the kind PAR1")
 
@@ -98,7 +98,7 @@ def test_a_broken_parquet_file_is_refused(tmp_path, run):
         (["--dataset", "wine", "--target", "wein"], "'wein'"),
     ],
 )
-def test_a_bad_option_is_refused_by_name(arguments, word, run):
+def test_an_invalid_option_is_rejected_by_name(arguments, word, run):
     code, out, err = run(*arguments)
 
     assert (code, out) == (2, "")
@@ -106,7 +106,7 @@ def test_a_bad_option_is_refused_by_name(arguments, word, run):
     assert "Traceback" not in err
 
 
-def test_json_follows_the_schema_and_stands_alone_on_stdout(tmp_path, run):
+def test_json_follows_the_schema_and_is_all_of_stdout(tmp_path, run):
     table = numbers().assign(constant=1, **{'"; DROP TABLE <b>': numbers(seed=2)["x3"]})
 
     code, out, err = run(write_csv(tmp_path, table), "--target", "y", "--json", "--holdout", "0.2", *QUICK)
@@ -128,7 +128,7 @@ def test_the_table_shows_rules_and_notes_on_stdout(tmp_path, run):
     assert "'constant'" in out
 
 
-def test_the_same_rules_come_out_of_any_number_of_threads(tmp_path, run):
+def test_the_rules_do_not_depend_on_the_number_of_threads(tmp_path, run):
     path = write_csv(tmp_path, numbers())
     one, two = (json.loads(run(path, "--target", "y", "--json", *QUICK, "--jobs", jobs)[1]) for jobs in (1, 2))
 
@@ -159,14 +159,14 @@ def test_columns_are_listed_by_commas_by_repeating_and_in_quotes(tmp_path, run):
     assert document["space"]["features"] == 3
 
 
-def test_a_bundled_table_is_cut_as_the_user_says(run):
+def test_options_override_the_target_of_a_bundled_table(run):
     _, out, _ = run("--dataset", "diabetes", "--target-quantiles", "3", "--json", *QUICK)
 
     settings = json.loads(out)["dataset"]["settings"]
     assert (settings["target"], settings["target_above"], settings["target_quantiles"]) == ("progression", None, 3)
 
 
-def test_out_holds_everything_to_repeat_the_run(tmp_path, run):
+def test_out_contains_everything_to_repeat_the_run(tmp_path, run):
     folder = tmp_path / "new" / "run"
 
     code, out, _ = run(
@@ -235,14 +235,14 @@ def test_ctrl_c_while_the_table_is_read_ends_in_one_line(tmp_path):
     assert (process.returncode, out) == (130, b"")
 
 
-def test_a_process_of_its_own_ends_with_the_exit_code_and_one_line():
+def test_a_separate_process_exits_with_the_code_and_one_line():
     finished = subprocess.run([*COMMAND, "nowhere.csv", "--target", "y"], capture_output=True, text=True, check=False)
 
     assert (finished.returncode, finished.stdout) == (2, "")
     assert finished.stderr == "maabo: There is no file nowhere.csv. Check the path.\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path):
+def test_a_closed_pipe_is_not_an_error(tmp_path):
     path = write_csv(tmp_path, numbers())
     shell = " ".join(map(str, [*COMMAND, path, "--target", "y", "--json", *QUICK])) + " | head -c 1"
 
@@ -253,7 +253,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 
 
 @pytest.mark.parametrize("more", [(), ("--quiet",)])
-def test_explain_says_what_was_chosen_on_stderr_and_leaves_stdout_alone(more, tmp_path, run):
+def test_explain_prints_the_choices_on_stderr_and_does_not_change_stdout(more, tmp_path, run):
     table = write_csv(tmp_path, numbers(120))
 
     _, plain, _ = run(table, "--target", "y", *QUICK, "--format", "csv", *more)
@@ -265,14 +265,14 @@ def test_explain_says_what_was_chosen_on_stderr_and_leaves_stdout_alone(more, tm
 
 
 @pytest.mark.parametrize(("option", "value"), [("--repeats", "-1"), ("--repeats", "many"), ("--consensus", "1.5")])
-def test_wrong_repeats_are_refused_by_their_option(option, value, tmp_path, run):
+def test_invalid_repeats_are_rejected_by_option(option, value, tmp_path, run):
     code, _, err = run(write_csv(tmp_path, numbers()), "--target", "y", option, value)
 
     assert code == 2
     assert err.startswith(f"maabo: {option} ")
 
 
-def test_repeats_on_too_few_rows_are_refused_before_the_search(tmp_path, run):
+def test_repeats_on_too_few_rows_are_rejected_before_the_search(tmp_path, run):
     table = write_csv(tmp_path, numbers(12).assign(y=["yes"] + ["no"] * 11))
 
     code, _, err = run(table, "--target", "y", "--split-seed", "1", "--repeats", "20", *QUICK)
@@ -281,7 +281,7 @@ def test_repeats_on_too_few_rows_are_refused_before_the_search(tmp_path, run):
     assert err.startswith("maabo: --repeats: half of the rows is too little.")
 
 
-def test_with_repeats_the_folder_holds_what_came_back(tmp_path, run):
+def test_with_repeats_the_directory_contains_their_counts(tmp_path, run):
     table = write_csv(tmp_path, numbers())
     folder = tmp_path / "run"
 

@@ -33,7 +33,7 @@ def test_the_first_example_shows_what_is_printed(maabo, monkeypatch):
     assert without_times(out) == without_times(shown)
 
 
-def test_the_commands_for_a_table_of_ones_own_run_as_they_stand(maabo, tmp_path, monkeypatch):
+def test_the_commands_for_your_own_table_run_as_written(maabo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     customers().to_csv("customers.csv", index=False)
     customers().assign(price=lambda frame: frame["age"] * 1.5 + frame["calls"]).to_parquet("prices.parquet")
@@ -46,7 +46,7 @@ def test_the_commands_for_a_table_of_ones_own_run_as_they_stand(maabo, tmp_path,
     assert 'FROM "customers"' in printed[2][1]
 
 
-def test_the_python_example_runs_as_it_stands():
+def test_the_python_example_runs_as_written():
     code = re.search(r"```python\n(from maabo_dist import RuleMiner.*?)```", README, re.DOTALL)[1]
     place = {"frame": customers()}
     exec(code, place)

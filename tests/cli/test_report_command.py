@@ -14,7 +14,7 @@ def table(tmp_path):
     return write_csv(tmp_path, numbers(200))
 
 
-def test_a_report_is_written_beside_what_is_printed(maabo, table, tmp_path):
+def test_a_report_is_written_in_addition_to_the_output(maabo, table, tmp_path):
     code, out, _ = maabo("mine", table, *QUICK, "--json", "--report", tmp_path / "rules.html")
 
     page = (tmp_path / "rules.html").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_a_report_is_written_beside_what_is_printed(maabo, table, tmp_path):
     assert "figure-history" in page
 
 
-def test_a_kept_run_gives_the_same_page_again(maabo, table, tmp_path):
+def test_a_saved_run_gives_the_same_report_again(maabo, table, tmp_path):
     maabo("mine", table, *QUICK, "--out", tmp_path / "run", "--report", tmp_path / "first.html")
     code, _, err = maabo("report", tmp_path / "run", "--out", tmp_path / "second.html")
 
@@ -31,7 +31,7 @@ def test_a_kept_run_gives_the_same_page_again(maabo, table, tmp_path):
     assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
 
 
-def test_a_document_alone_gives_a_page_with_fewer_pictures(maabo, table, tmp_path):
+def test_a_document_alone_gives_a_report_with_fewer_figures(maabo, table, tmp_path):
     _, out, _ = maabo("mine", table, *QUICK, "--json")
     (tmp_path / "found.json").write_text(out, encoding="utf-8")
 
@@ -57,7 +57,7 @@ def test_a_report_that_cannot_be_written_is_rejected_before_the_search(maabo, ta
         ('{"format": "maabo-rules/1", "dataset": [], "rules": 3}', "damaged"),
     ],
 )
-def test_what_is_not_a_document_is_refused(maabo, tmp_path, content, word):
+def test_an_invalid_document_is_rejected(maabo, tmp_path, content, word):
     (tmp_path / "rules.json").write_text(content, encoding="utf-8")
 
     code, _, err = maabo("report", tmp_path, "--out", tmp_path / "page.html")
@@ -67,7 +67,7 @@ def test_what_is_not_a_document_is_refused(maabo, tmp_path, content, word):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_run_that_is_not_there_is_refused(maabo, tmp_path):
+def test_a_missing_run_is_rejected(maabo, tmp_path):
     code, _, err = maabo("report", tmp_path / "nothing")
 
     assert code == 2

@@ -19,7 +19,7 @@ def test_importing_the_package_or_its_command_line_loads_nothing_heavy(module):
     assert loaded.split() == []
 
 
-def test_asking_a_cluster_loads_no_table_and_no_kernel():
+def test_the_queue_client_loads_no_tables_and_no_kernels():
     program = PROGRAM.format(module="maabo_dist.cluster.queue_client", heavy=("pandas", "numba", "sklearn", "celery"))
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -27,7 +27,7 @@ def test_asking_a_cluster_loads_no_table_and_no_kernel():
     assert loaded.split() == []
 
 
-def test_the_processes_of_a_cluster_start_without_what_only_reading_and_testing_tables_needs():
+def test_the_processes_of_a_cluster_start_without_packages_for_reading_and_testing_tables():
     modules = "scheduler.__main__, scheduler.core.loop, scheduler.api.app, workers.app"
     program = PROGRAM.format(module=modules, heavy=("pandas", "pyarrow", "sklearn", "scipy.special", "rich"))
 

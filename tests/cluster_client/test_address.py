@@ -34,7 +34,7 @@ def test_an_address_is_shown_without_its_secrets(url, shown):
         "",
     ],
 )
-def test_a_wrong_address_is_refused_without_its_secrets(url):
+def test_an_invalid_address_is_rejected_without_its_secrets(url):
     with pytest.raises(UnreachableError, match="Example: redis://") as raised:
         check_url(url)
 

@@ -24,7 +24,7 @@ def settings(tmp_path):
         server.end()
 
 
-def test_celery_and_the_cluster_find_the_same_redis_by_its_socket(settings):
+def test_celery_and_the_cluster_use_the_same_redis_socket(settings):
     celery = make_celery(settings)
     celery.send_task(names.EVALUATE, queue=names.EVALUATE_QUEUE)
 

@@ -31,19 +31,19 @@ def test_a_password_in_a_file_becomes_part_of_the_address(field, variable, addre
     assert getattr(settings, field) == whole
 
 
-def test_the_usual_address_gets_the_password_too(file):
+def test_the_default_address_gets_the_password_too(file):
     settings = ClusterSettings.from_environment({"MAABO_REDIS_PASSWORD_FILE": str(file)})
 
     assert settings.redis_url == f"redis://default:{ESCAPED}@127.0.0.1:6379/0"
 
 
-def test_an_address_given_otherwise_is_taken_as_it_is(file):
+def test_an_address_from_another_source_is_used_unchanged(file):
     given = ClusterSettings.from_environment({"MAABO_REDIS_PASSWORD_FILE": str(file)}, redis_url="redis://other/0")
 
     assert given.redis_url == "redis://other/0"
 
 
-def test_another_process_is_told_the_same_even_if_it_has_the_variable(file):
+def test_the_environment_gives_another_process_the_same_settings(file):
     outside = {"MAABO_REDIS_PASSWORD_FILE": str(file)}
     settings = ClusterSettings.from_environment(outside)
 

@@ -87,7 +87,7 @@ def test_a_table_that_is_stored_is_not_sent_again():
     assert [world.redis.get(key) for key in world.redis.keys("*:0")] == before
 
 
-def test_a_directory_is_the_store_on_its_own_machine(tmp_path):
+def test_a_directory_is_used_as_the_store_on_its_own_machine(tmp_path):
     world = a_world(store=f"file://{tmp_path}", host=socket.gethostname())
 
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_a_directory_is_the_store_on_its_own_machine(tmp_path):
     assert world.notes == ["the table is already stored."]
 
 
-def test_a_directory_of_another_machine_is_left_alone(tmp_path):
+def test_a_directory_of_another_machine_is_not_used(tmp_path):
     world = a_world(store=f"file://{tmp_path}", host="elsewhere")
 
     world.client().submit(a_spec(), COLUMNS)
@@ -107,7 +107,7 @@ def test_a_directory_of_another_machine_is_left_alone(tmp_path):
     assert world.redis.keys("*artifact*")
 
 
-def test_a_store_that_cannot_be_written_is_passed_over(tmp_path):
+def test_a_store_that_cannot_be_written_is_skipped(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     world = a_world(store=f"file://{tmp_path}/file/store", host=socket.gethostname())
 
@@ -117,7 +117,7 @@ def test_a_store_that_cannot_be_written_is_passed_over(tmp_path):
     assert world.notes[0].endswith("The table is sent through Redis instead.")
 
 
-def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypatch):
+def test_missing_permission_to_write_is_not_reported(tmp_path, monkeypatch):
     def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
@@ -130,7 +130,7 @@ def test_not_to_be_permitted_to_write_is_nothing_to_speak_of(tmp_path, monkeypat
     assert world.notes == []
 
 
-def test_the_store_that_the_user_names_comes_first(tmp_path):
+def test_a_store_given_by_the_user_takes_precedence(tmp_path):
     world = a_world(store="file:///nowhere", host=socket.gethostname())
     world.settings = world.settings.model_copy(update={"store_url": f"file://{tmp_path}"})
 
@@ -149,7 +149,7 @@ def test_a_request_that_was_lost_is_sent_again():
     assert record.state is JobState.QUEUED
 
 
-def test_a_refused_job_comes_back_failed_with_the_reason():
+def test_a_rejected_job_is_returned_as_failed_with_the_reason():
     world, spec = a_world(), a_spec()
     refused = JobSpec.model_construct(**dict(spec) | {"tenant": ""})
 
@@ -159,7 +159,7 @@ def test_a_refused_job_comes_back_failed_with_the_reason():
     assert "tenant" in record.reason
 
 
-def test_without_a_scheduler_a_client_says_so_and_the_request_waits():
+def test_without_a_scheduler_the_request_stays_queued_and_an_error_is_raised():
     world, spec = a_world(with_scheduler=False), a_spec()
 
     with pytest.raises(UnansweredError, match=r"No scheduler is running.* is queued at") as raised:
@@ -180,7 +180,7 @@ def test_a_scheduler_that_does_not_answer_is_asked_three_times():
 
 
 @pytest.mark.parametrize(
-    ("before", "wish", "after"),
+    ("before", "command", "after"),
     [
         (JobState.RUNNING, "pause", JobState.PAUSED),
         (JobState.PAUSED, "resume", JobState.RUNNING),
@@ -188,14 +188,14 @@ def test_a_scheduler_that_does_not_answer_is_asked_three_times():
         (JobState.QUEUED, "cancel", JobState.CANCELLED),
     ],
 )
-def test_a_wish_is_granted_when_the_record_shows_it(before, wish, after):
+def test_a_command_succeeds_when_the_record_shows_it(before, command, after):
     world = a_world()
     world.scheduler.add(JOB, before)
 
-    assert world.client().send_command(JOB, wish).state is after
+    assert world.client().send_command(JOB, command).state is after
 
 
-def test_nothing_can_be_asked_of_a_job_that_has_ended():
+def test_commands_for_a_job_that_has_ended_are_rejected():
     world = a_world()
     world.scheduler.add(JOB, JobState.DONE)
 
@@ -205,7 +205,7 @@ def test_nothing_can_be_asked_of_a_job_that_has_ended():
     assert world.waiting() == 0
 
 
-def test_a_job_that_ends_before_the_wish_is_heard_comes_back_as_it_ended():
+def test_a_job_that_ends_before_a_command_is_returned_as_it_ended():
     world = a_world()
     world.scheduler.add(JOB, JobState.MINING)
     world.scheduler.to_drop = 1
@@ -214,7 +214,7 @@ def test_a_job_that_ends_before_the_wish_is_heard_comes_back_as_it_ended():
     assert world.client().send_command(JOB, "cancel").state is JobState.DONE
 
 
-def test_a_wish_that_nobody_hears_is_reported():
+def test_a_command_without_effect_is_reported():
     world = a_world()
     world.scheduler.add(JOB, JobState.RUNNING)
     world.redis.delete(world.settings.key(names.CLUSTER))
@@ -226,7 +226,7 @@ def test_a_wish_that_nobody_hears_is_reported():
     assert world.waiting() == 1
 
 
-def test_a_record_that_redis_lost_is_asked_for():
+def test_a_record_that_redis_lost_is_requested():
     world = a_world()
     world.scheduler.add(JOB)
     world.scheduler.forget_redis()
@@ -235,7 +235,7 @@ def test_a_record_that_redis_lost_is_asked_for():
     assert world.scheduler.requests == ["look"]
 
 
-def test_an_unknown_job_is_said_to_be_unknown_after_a_look():
+def test_an_unknown_job_is_reported_after_the_schedulers_were_asked():
     world = a_world()
 
     with pytest.raises(NoSuchJobError, match=r"no job 7f3a0000 at redis://here:6379/0\.$"):
@@ -250,17 +250,17 @@ def test_an_unknown_job_without_a_scheduler_may_still_exist():
         a_world(with_scheduler=False).client().record(JOB)
 
 
-@pytest.mark.parametrize("given", [JOB, JOB[:8], "7f3a00", "7F3A0", f" {JOB} "])
-def test_a_job_is_found_by_its_id_or_its_first_digits(given):
+@pytest.mark.parametrize("prefix", [JOB, JOB[:8], "7f3a00", "7F3A0", f" {JOB} "])
+def test_a_job_is_found_by_its_id_or_its_first_digits(prefix):
     world = a_world()
     world.scheduler.add(JOB)
     world.scheduler.add(OTHER)
 
-    assert world.client().find(given).id == JOB
+    assert world.client().find(prefix).id == JOB
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("prefix", "words"),
     [
         ("7f3a", "matches 2 jobs"),
         ("aaaa", "There is no job aaaa"),
@@ -271,16 +271,16 @@ def test_a_job_is_found_by_its_id_or_its_first_digits(given):
         ("", "is not a job id"),
     ],
 )
-def test_a_prefix_that_does_not_name_one_job_is_rejected(given, words):
+def test_a_prefix_that_does_not_name_one_job_is_rejected(prefix, words):
     world = a_world()
     world.scheduler.add(JOB)
     world.scheduler.add(OTHER)
 
     with pytest.raises(NoSuchJobError, match=words.replace("*", r"\*")):
-        world.client().find(given)
+        world.client().find(prefix)
 
 
-def test_jobs_are_listed_newest_first_and_expired_records_are_passed_over():
+def test_jobs_are_listed_newest_first_without_expired_records():
     world = a_world()
     for number in range(3):
         world.scheduler.add(f"{number:032x}")
@@ -320,7 +320,7 @@ class Flaky:
         return getattr(self.inner, name)
 
 
-def test_who_follows_a_job_outlives_a_short_outage():
+def test_following_a_job_survives_a_short_outage():
     world = a_world()
     world.scheduler.add(JOB)
     real = world.redis
@@ -337,7 +337,7 @@ def test_who_follows_a_job_outlives_a_short_outage():
     assert next(follow).state is JobState.DONE
 
 
-def test_who_follows_a_job_gives_up_in_a_long_outage():
+def test_following_a_job_fails_in_a_long_outage():
     world = a_world()
     world.scheduler.add(JOB)
     world.redis = Flaky(world.redis, redis.ConnectionError("gone"))
@@ -352,7 +352,7 @@ def test_who_follows_a_job_gives_up_in_a_long_outage():
     assert 60 < world.now < 70
 
 
-def test_the_final_rules_are_waited_for():
+def test_the_client_waits_for_the_final_rules():
     world = a_world()
     partial, final = (document_json(search={"stopped": stopped}) for stopped in ("running", "budget"))
     world.scheduler.add(JOB, JobState.DONE)
@@ -365,7 +365,7 @@ def test_the_final_rules_are_waited_for():
     assert json.loads(client.final_document(JOB)) == final
 
 
-def test_final_rules_that_redis_lost_are_asked_for():
+def test_final_rules_that_redis_lost_are_requested():
     world = a_world()
     world.scheduler.add(JOB, JobState.DONE)
     world.scheduler.change(world.scheduler.records[JOB], json.dumps(document_json()))
@@ -375,7 +375,7 @@ def test_final_rules_that_redis_lost_are_asked_for():
     assert world.client().final_document(JOB)
 
 
-def test_final_rules_that_nobody_has_are_reported():
+def test_missing_final_rules_are_reported():
     world = a_world()
     world.scheduler.add(JOB, JobState.DONE)
 

@@ -19,17 +19,17 @@ def spans(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_tracing_that_is_off_imports_nothing_and_passes_a_trace_on():
-    said = "import sys; from maabo_dist.cluster.tracing import Tracing"
-    said += f"; span = Tracing.from_environment({{}}, 'x').span('job', '{PARENT}', job='1'); span.end()"
-    said += "; print(span.traceparent, 'opentelemetry' in sys.modules)"
+def test_disabled_tracing_imports_nothing_and_passes_the_trace_on():
+    program = "import sys; from maabo_dist.cluster.tracing import Tracing"
+    program += f"; span = Tracing.from_environment({{}}, 'x').span('job', '{PARENT}', job='1'); span.end()"
+    program += "; print(span.traceparent, 'opentelemetry' in sys.modules)"
 
-    done = subprocess.run([sys.executable, "-c", said], cwd=servers.ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=servers.ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == [PARENT, "False"]
 
 
-def test_a_span_goes_on_with_the_trace_it_is_given_and_its_children_with_it(tmp_path):
+def test_a_span_and_its_children_continue_the_given_trace(tmp_path):
     tracing = Tracing.from_environment({"MAABO_TRACES": f"file:{tmp_path}/spans"}, "maabo-test")
     with tracing.span("request", PARENT, "server") as request:
         tracing.span("job", request.traceparent, job="7f3a", correlation=None).end()
@@ -39,7 +39,7 @@ def test_a_span_goes_on_with_the_trace_it_is_given_and_its_children_with_it(tmp_
     assert (job["trace"], job["parent"], job["facts"]) == ("a" * 32, outer["span"], {"maabo.job": "7f3a"})
 
 
-def test_a_span_without_a_parent_begins_a_trace(tmp_path):
+def test_a_span_without_a_parent_starts_a_trace(tmp_path):
     tracing = Tracing.from_environment({"MAABO_TRACES": f"file:{tmp_path}/spans"}, "maabo-test")
     with pytest.raises(ZeroDivisionError), tracing.span("job") as span:
         raise ZeroDivisionError("a fault")
@@ -51,7 +51,7 @@ def test_a_span_without_a_parent_begins_a_trace(tmp_path):
 
 @pytest.mark.parametrize("parent", ["", "nonsense", f"00-{'0' * 32}-{'b' * 16}-01", f"{PARENT}\n", None])
 @pytest.mark.parametrize("on", [True, False])
-def test_what_is_no_traceparent_is_as_good_as_none(tmp_path, parent, on):
+def test_an_invalid_traceparent_is_ignored(tmp_path, parent, on):
     environment = {"MAABO_TRACES": f"file:{tmp_path}/spans"} if on else {}
 
     span = Tracing.from_environment(environment, "maabo-test").span("job", parent)
@@ -62,12 +62,12 @@ def test_what_is_no_traceparent_is_as_good_as_none(tmp_path, parent, on):
 
 
 @pytest.mark.parametrize("value", ["yes", "file:", "file:/nowhere/at/all"])
-def test_a_place_that_cannot_be_is_refused_by_its_name(value):
+def test_an_invalid_exporter_is_rejected_by_variable(value):
     with pytest.raises(SettingsError, match=f"MAABO_TRACES = '?{value}"):
         Tracing.from_environment({"MAABO_TRACES": value}, "maabo-test")
 
 
-def test_spans_go_to_the_collector_that_the_usual_variables_name(monkeypatch):
+def test_spans_are_sent_to_the_collector_of_the_otel_variables(monkeypatch):
     received = []
 
     class Collector(BaseHTTPRequestHandler):

@@ -41,7 +41,7 @@ def test_a_problem_names_field_value_remedy_and_correlation():
     }
 
 
-def test_a_validation_error_is_told_like_the_error_of_a_document():
+def test_a_validation_error_has_the_same_problem_as_a_document_error():
     with pytest.raises(ValidationError) as caught:
         JobSpec.model_validate(a_document(colour="red"))
 
@@ -64,14 +64,14 @@ def test_every_error_has_a_kind(error, kind):
     assert problem.detail == "x"
 
 
-def test_every_kind_of_error_that_the_project_raises_is_known():
+def test_every_error_class_has_a_known_kind():
     def below(kind):
         return [kind, *(found for sub in kind.__subclasses__() for found in below(sub))]
 
     assert {error.kind for error in below(MaaboError)} <= set(KINDS)
 
 
-def test_an_error_that_nobody_raised_on_purpose_tells_nothing():
+def test_an_unexpected_error_is_not_described():
     assert "secret" not in problem_of(ZeroDivisionError("secret")).detail
 
 
@@ -89,11 +89,11 @@ def test_a_callback_is_a_task_or_a_webhook(callback, kind):
     assert spec.to_json()["callback"] == callback
 
 
-def test_a_document_without_what_is_new_reads_to_older_programs():
+def test_a_document_without_new_fields_can_be_read_by_older_programs():
     assert not {"correlation", "dataset_id"} & set(JobSpec.parse(a_document()).to_json())
 
 
-def test_a_secret_is_shown_to_nobody():
+def test_a_secret_is_never_shown():
     spec = JobSpec.parse(a_document(callback={"url": f"{HOOK}/path", "secret": SECRET}))
 
     assert SECRET not in repr(spec) + str(spec) + spec.model_dump_json() + str(spec.model_dump())
@@ -120,7 +120,7 @@ def test_a_secret_is_shown_to_nobody():
         (SECRET, "callback"),
     ],
 )
-def test_a_callback_that_cannot_be_is_refused_without_repeating_it(callback, field):
+def test_an_invalid_callback_is_rejected_without_repeating_it(callback, field):
     problem = refused(callback=callback)
 
     assert problem.field == field
@@ -140,7 +140,7 @@ def test_a_misplaced_secret_is_not_repeated():
         st.none() | st.integers() | st.text(), lambda inner: st.dictionaries(st.text(), inner) | st.lists(inner)
     )
 )
-def test_whatever_comes_as_a_document_is_refused_with_a_problem(document):
+def test_an_arbitrary_document_is_rejected_with_a_problem(document):
     with pytest.raises(DocumentError) as caught:
         JobSpec.parse(document)
 
