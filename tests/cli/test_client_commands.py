@@ -470,7 +470,7 @@ def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
 
 def test_rules_are_printed_as_they_are_found():
     new_rules = NewRules()
-    document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2))
+    document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2)).to_json()
     few = json.dumps(document | {"rules": document["rules"][:1]})
     record = JobRecord(id=JOB, state=JobState.RUNNING, rules=1)
 
