@@ -17,11 +17,11 @@ from kombu.messaging import Producer
 from maabo_dist.cluster.broker import BROKER_ERRORS, broker_address, uses_amqp
 from maabo_dist.cluster.settings import ClusterSettings
 
+# For every request to RabbitMQ, including a publisher's confirm. Well below the duration of a lease.
 TIMEOUT_SECONDS = 3.0
-"""For every request to RabbitMQ, including a publisher's confirm. Well below the duration of a lease."""
 MIN_PAUSE_SECONDS = 0.5
+# The key in which kombu stores messages that workers have taken and not acknowledged.
 UNACKED = "unacked"
-"""The key in which kombu stores messages that workers have taken and not acknowledged."""
 
 
 class BrokerError(Exception):

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from maabo_dist.errors import FormatError
 
+# Upper bounds of buckets, in seconds; one more bucket holds larger values.
 SHORT = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MIDDLE = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
-"""Upper bounds of buckets, in seconds; one more bucket holds larger values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class MetricDefinition:
     name: str
     help: str
     label: str = ""
+    # The label's values; one empty value if there is no label.
     values: tuple[str, ...] = ("",)
-    """The label's values; one empty value if there is no label."""
     bounds: tuple[float, ...] = ()
 
 
@@ -89,8 +89,8 @@ class Timing(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     bounds: tuple[Amount, ...]
+    # One more than there are bounds; not cumulative.
     counts: tuple[Annotated[int, Field(ge=0)], ...]
-    """One more than there are bounds; not cumulative."""
     sum: Amount
 
     @model_validator(mode="after")
@@ -110,8 +110,8 @@ class MetricsSnapshot(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    # Counters and gauges.
     amounts: dict[str, dict[str, Amount]]
-    """Counters and gauges."""
     timings: dict[str, dict[str, Timing]]
 
     @classmethod

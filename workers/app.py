@@ -27,8 +27,8 @@ from workers.tasks import EvaluateTask, RulesTask, ScreenTask, SubmitTask
 
 logger = StructuredLogger("maabo.worker")
 
+# How long results of `maabo.submit` are kept.
 RESULT_SECONDS = 86400
-"""How long results of `maabo.submit` are kept."""
 
 
 def make_app(

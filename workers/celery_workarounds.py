@@ -10,8 +10,8 @@ from celery.concurrency.asynpool import AsynPool
 from celery.worker.consumer.tasks import Tasks
 from kombu.transport import redis
 
+# A tenth of a second each.
 LAST_RESULT_CHECKS = 20
-"""A tenth of a second each."""
 POOL_CHECK_SECONDS = 0.5
 
 

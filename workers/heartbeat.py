@@ -17,8 +17,8 @@ from maabo_dist.contract.record import WorkerRecord
 
 EXPIRE_SECONDS = 15
 REFRESH_SECONDS = 5.0
+# Short: the heartbeat runs in the worker's main loop, which must not wait for a Redis that is gone.
 TIMEOUT_SECONDS = 0.5
-"""Short: the heartbeat runs in the worker's main loop, which must not wait for a Redis that is gone."""
 
 
 class Heartbeat:

@@ -24,10 +24,10 @@ from maabo_dist.errors import FormatError, MaaboError
 
 logger = StructuredLogger("maabo.worker")
 
+# Characters of a value in a log line; no valid value is longer.
 MAX_FIELD = 200
-"""Characters of a value in a log line; no valid value is longer."""
+# A worker that could not begin a task takes no other for this time, so that workers that can get it.
 REST_SECONDS = 1.0
-"""A worker that could not begin a task takes no other for this time, so that workers that can get it."""
 
 
 class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
@@ -67,10 +67,10 @@ class AnsweringTask(ClusterTask):
 
     abstract = True
     answer: ClassVar[type[Any]]
+    # Fields of the message that are copied to the answer.
     key_fields: ClassVar[tuple[str, ...]]
-    """Fields of the message that are copied to the answer."""
+    # A static method that puts an answer on the stream.
     send: ClassVar[Callable[..., None]]
-    """A static method that puts an answer on the stream."""
 
     def decode(self, message: dict[str, Any]) -> Any:
         """Read the message and fetch what the task needs."""

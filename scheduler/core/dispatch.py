@@ -18,14 +18,14 @@ from scheduler.ledger.leases import Lease
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
 
+# Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait.
 MIN_AHEAD, MAX_AHEAD = 2, 2048
-"""Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait."""
+# Seconds that a task counts at least.
 MIN_LOAD = 0.05
-"""Seconds that a task counts at least."""
+# Jobs that run at the same time; others wait in the ledger.
 MAX_JOBS = 50
-"""Jobs that run at the same time; others wait in the ledger."""
+# Additional slots for urgent jobs, and for one job each of tenants with no running job.
 URGENT_SLOTS, IDLE_TENANT_SLOTS = 10, 25
-"""Additional slots for urgent jobs, and for one job each of tenants with no running job."""
 
 
 class TaskQueue:
@@ -35,10 +35,10 @@ class TaskQueue:
         self._publisher = publisher
         self._ahead = MIN_AHEAD
         self._room = self._sent = 0
+        # Messages in the queue when it was last measured.
         self.waiting = 0
-        """Messages in the queue when it was last measured."""
+        # Workers have taken all tasks sent before this time: a later one was answered, or the queue was empty.
         self.taken_before = 0.0
-        """Workers have taken all tasks sent before this time: a later one was answered, or the queue was empty."""
 
     @property
     def is_full(self) -> bool:
@@ -79,8 +79,8 @@ class JobLoad:
 @dataclass(slots=True)
 class _TenantLoad:
     seconds_in_flight: float = 0.0
+    # A heap: seconds in flight per share, id, share.
     jobs: list[tuple[float, str, int]] = field(default_factory=list)
-    """A heap: seconds in flight per share, id, share."""
 
 
 class FairOrder:
@@ -147,8 +147,8 @@ class JobSlots:
 
     def __init__(self, resources: Resources, owner: str) -> None:
         self._leases, self._settings, self._owner = resources.ledger.leases, resources.settings, owner
+        # Held jobs in the slots for tenants with no running job.
         self._extra: set[str] = set()
-        """Held jobs in the slots for tenants with no running job."""
 
     def fill(self, held: set[str], now: float) -> list[Lease]:
         """Take jobs. When all slots are full, urgent jobs and tenants with no running job have additional ones."""

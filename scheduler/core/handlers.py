@@ -27,9 +27,9 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
+# Delay before a task is sent again that a worker could not begin. Random: at a fixed interval, the same worker may be
+# the first in the queue each time.
 RETRY_SECONDS = (0.5, 1.5)
-"""Delay before a task is sent again that a worker could not begin. Random: at a fixed interval, the same worker may be
-the first in the queue each time."""
 
 AnyJob = TypeVar("AnyJob", bound=HeldJob)
 

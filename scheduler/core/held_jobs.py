@@ -23,8 +23,8 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
+# Errors of other services: the scheduler waits and tries again.
 OUTAGES = (redis.RedisError, LedgerError, StoreError, PublishError, OSError)
-"""Errors of other services: the scheduler waits and tries again."""
 
 
 class JobSpans:

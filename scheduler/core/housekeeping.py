@@ -14,8 +14,8 @@ from scheduler.resources import Resources
 logger = StructuredLogger("maabo.scheduler.housekeeping")
 
 PURGE_SECONDS, COLLECT_SECONDS = 60.0, 3600.0
+# Added to the time that a webhook may take: how long no other scheduler calls back for a job.
 CLAIM_SECONDS = 30.0
-"""Added to the time that a webhook may take: how long no other scheduler calls back for a job."""
 
 
 class Housekeeping:

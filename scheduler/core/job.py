@@ -19,12 +19,12 @@ from scheduler.ledger.leases import Lease
 from scheduler.ledger.screens import BlockRow
 from scheduler.ledger.search import ResultRow
 
+# Subsets of a task while it is unknown how long one takes.
 FIRST_TASK_SIZE = 32
-"""Subsets of a task while it is unknown how long one takes."""
 MAX_TASK_SIZE = 16_384
 MAX_FAILURES_LISTED = 5
+# Extra time for the first answer: workers have to fetch the table.
 FIRST_ANSWER_SECONDS = 20.0
-"""Extra time for the first answer: workers have to fetch the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,20 @@ class RulesRequest:
 class HeldJob(ABC):
     """Base of both kinds of jobs."""
 
+    # The kind of its tasks, a label of metrics.
     task: ClassVar[str]
-    """The kind of its tasks, a label of metrics."""
     lease: Lease
     spec: JobSpec
     plan: SearchPlan
+    # The job's row when it was opened.
     row: JobRow
-    """The job's row when it was opened."""
     opened: float
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
+    # Since when every answer has been that the worker could not begin.
     stuck_since: float | None = field(default=None, kw_only=True)
-    """Since when every answer has been that the worker could not begin."""
     speed: Speed = field(default_factory=Speed, kw_only=True)
+    # The job's span, the parent of its tasks' spans.
     trace: str | None = field(default=None, kw_only=True)
-    """The job's span, the parent of its tasks' spans."""
 
     @property
     def log_fields(self) -> dict[str, str | None]:
@@ -168,10 +168,10 @@ class ScreeningJob(HeldJob):
 
     task = "screen"
     screening: Screening
+    # Kept for the search.
     prepared: PreparedTable
-    """Kept for the search."""
+    # Answers that are not in the ledger yet.
     unwritten: list[BlockRow] = field(default_factory=list)
-    """Answers that are not in the ledger yet."""
 
     @property
     def outbox(self) -> Outbox[Any]:
@@ -218,10 +218,10 @@ class SearchingJob(HeldJob):
     task = "evaluate"
     machine: JobMachine
     failed: int = 0
+    # The first failed subsets, in the order of the search.
     failures: dict[TaskKey, Failure] = field(default_factory=dict)
-    """The first failed subsets, in the order of the search."""
+    # Answers that the machine has and the ledger has not yet: an outage may come between the two.
     unwritten: list[ResultRow] = field(default_factory=list)
-    """Answers that the machine has and the ledger has not yet: an outage may come between the two."""
     rules: int | None = None
     segments: list[Segment] = field(default_factory=list)
     stopping: bool = False
@@ -229,10 +229,10 @@ class SearchingJob(HeldJob):
     requests: int = 0
     rules_failures: int = 0
     rules_timeouts: int = 0
+    # The duration of the last rules task.
     rules_seconds: float = 0.0
-    """The duration of the last rules task."""
+    # When rules of the trees so far are due.
     next_partial: float = 0.0
-    """When rules of the trees so far are due."""
 
     @property
     def outbox(self) -> Outbox[Any]:

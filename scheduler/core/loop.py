@@ -57,13 +57,13 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
+# How long to wait for entries of streams, with jobs and without.
 READ_SECONDS, IDLE_READ_SECONDS = 0.05, 0.5
-"""How long to wait for entries of streams, with jobs and without."""
+# How long to let answers accumulate while workers are busy, to handle them together.
 COLLECT_SECONDS = 0.01
-"""How long to let answers accumulate while workers are busy, to handle them together."""
 OUTAGE_SECONDS = 0.5
+# Between two checks for overdue answers, and between two publications of progress.
 CHECK_SECONDS = 1.0
-"""Between two checks for overdue answers, and between two publications of progress."""
 MAX_ENTRIES = 100
 
 

@@ -21,8 +21,8 @@ from maabo_dist.search.space import Subsets
 from maabo_dist.trees.forest import Forest, failed_forest
 from scheduler.core.outbox import Outbox
 
+# Failures after which a single subset is given up: enough that dying machines rarely look like a bad subset.
 MAX_FAILURES = 4
-"""Failures after which a single subset is given up: enough that dying machines rarely look like a bad subset."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,10 +52,10 @@ class Task:
 class _Batch:
     subsets: Subsets
     answered: npt.NDArray[np.bool_]
+    # The answers, by the index of their first subset.
     forests: dict[int, Forest] = field(default_factory=dict)
-    """The answers, by the index of their first subset."""
+    # Tasks that were sent. They are not cut again: their answers may still come.
     cuts: set[TaskKey] = field(default_factory=set)
-    """Tasks that were sent. They are not cut again: their answers may still come."""
 
     @property
     def complete(self) -> bool:
@@ -69,10 +69,10 @@ class JobMachine:
         self.run = run
         self._max_depth, self._classes = max_depth, classes
         self._batches: dict[int, _Batch] = {}
+        # Batches proposed.
         self.proposed = 0
-        """Batches proposed."""
+        # Batches observed.
         self.observed = 0
-        """Batches observed."""
         self._stop: tuple[int, StopReason] | None = None
         self.outbox: Outbox[TaskKey] = Outbox()
 

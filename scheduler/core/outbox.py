@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from maabo_dist._util.backoff import backoff_delay
 
+# The time allowed for an answer doubles after each timeout, up to this multiple of the first.
 MAX_PATIENCE = 64
-"""The time allowed for an answer doubles after each timeout, up to this multiple of the first."""
 
 
 class TaskLike(Hashable, Protocol):
@@ -33,21 +33,21 @@ class SentTask:
 
     attempt: int
     sent_at: float
+    # When it became certain that a worker had taken it from the queue.
     taken_at: float | None = None
-    """When it became certain that a worker had taken it from the queue."""
 
 
 class Outbox(Generic[Key]):
     """The tasks of one owner; each is in one collection only."""
 
     def __init__(self) -> None:
+        # Tasks with their number of failures.
         self.unsent: deque[tuple[Key, int]] = deque()
-        """Tasks with their number of failures."""
+        # Tasks that are not to be sent before a time.
         self.postponed: list[tuple[float, Key, int]] = []
-        """Tasks that are not to be sent before a time."""
         self.sent: dict[Key, SentTask] = {}
+        # The total size of the sent tasks.
         self.in_flight = 0
-        """The total size of the sent tasks."""
         self._timeouts: dict[Key, int] = {}
 
     def take_next(self, now: float) -> tuple[Key, int] | None:

@@ -16,8 +16,8 @@ from scheduler.ledger.leases import Lease
 from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.quotas import QuotaError
 
+# Seconds to wait for the tables of new jobs. Most are small; the loop checks the others later.
 SHORT_WAIT = 0.25
-"""Seconds to wait for the tables of new jobs. Most are small; the loop checks the others later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class PreparedTable:
     """A table, split and laid out for a job."""
 
     study: Study
+    # None if the plan needs none, or if workers are to compute it.
     screen: Screen | None
-    """None if the plan needs none, or if workers are to compute it."""
 
     @property
     def pair_seconds(self) -> float:

@@ -25,10 +25,10 @@ from scheduler.resources import Resources
 logger = StructuredLogger("maabo.scheduler.rules")
 
 MAX_FAILURES = 4
+# A generous estimate for mining, to detect overdue answers.
 SECONDS_PER_TREE = 5e-5
-"""A generous estimate for mining, to detect overdue answers."""
+# Rules so far are mined again after this multiple of the time that it took.
 REST_FACTOR = 10
-"""Rules so far are mined again after this multiple of the time that it took."""
 EARLY_STOPS = {StopReason.TIME, StopReason.PATIENCE}
 
 

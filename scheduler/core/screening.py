@@ -17,10 +17,10 @@ from maabo_dist.screens.blocks import count_pairs, pair_blocks
 from maabo_dist.screens.pairs import Pairs
 from scheduler.core.outbox import Outbox
 
+# Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it.
 MAX_FAILURES = 8
-"""Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it."""
+# Enough that several workers share a short screen, few enough to keep track of in a long one.
 MIN_BLOCKS, MAX_BLOCKS = 16, 4096
-"""Enough that several workers share a short screen, few enough to keep track of in a long one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,8 +29,8 @@ class Block:
 
     start: int
     stop: int
+    # The number of pairs.
     size: int
-    """The number of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Screening:
 
     def __init__(self, features: int, blocks: Sequence[tuple[int, int]], max_pairs: int) -> None:
         self.features, self.max_pairs = features, max_pairs
+        # The strongest pairs of the answered blocks.
         self.best = Pairs.strongest([], max_pairs)
-        """The strongest pairs of the answered blocks."""
+        # The number of pairs in the answered blocks.
         self.screened = 0
-        """The number of pairs in the answered blocks."""
         cut = [Block(start, stop, count_pairs(start, stop, features)) for start, stop in blocks]
         self.pairs = sum(block.size for block in cut)
         self._numbers = {block: number for number, block in enumerate(cut, start=1)}

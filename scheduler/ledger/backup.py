@@ -30,10 +30,10 @@ from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens
 
 SEARCH = (batches, results, screens, blocks)
+# The tables of which rows are kept, by name; jobs first.
 TABLES = {table.name: table for table in (jobs, *SEARCH, datasets)}
-"""The tables of which rows are kept, by name; jobs first."""
+# Rows written at a time.
 CHUNK = 500
-"""Rows written at a time."""
 NO_LEASE = {"owner": None, "lease_until": 0.0}
 
 
@@ -90,8 +90,8 @@ def _is_bytes(table: Table, name: str, value: object) -> bool:
 FORMAT = "maabo-backup/1"
 HEAD, STORE, LEDGER = "backup.json", "store/", "ledger/"
 MAX_HEAD = 1 << 20
+# Rows contain user input, including secrets of webhooks.
 PRIVATE = 0o600
-"""Rows contain user input, including secrets of webhooks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from scheduler.ledger.database import LedgerTopic
 from scheduler.ledger.jobs import JOB_COLUMNS, JobRow, readable_jobs
 from scheduler.ledger.schema import jobs
 
+# Stored instead of the time of a callback that was given up.
 GIVEN_UP = -1.0
-"""Stored instead of the time of a callback that was given up."""
 
 
 class Callbacks(LedgerTopic):

@@ -34,14 +34,14 @@ Row = TypeVar("Row")
 
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
+# Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries; on PostgreSQL, idle
+# connections burden the server.
 POOLED_FILES, POOLED_CONNECTIONS, MAX_CONNECTIONS = 40, 5, 100
-"""Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries; on PostgreSQL,
-idle connections burden the server."""
+# Seconds to wait for another writer.
 SQLITE_TIMEOUT = 10.0
-"""Seconds to wait for another writer."""
+# Seconds after which a server whose host does not respond is given up, and after which the server ends transactions of
+# a client that does not respond. Shorter than a lease, so that a lost scheduler's locks are gone when its leases are.
 NETWORK_TIMEOUT = 10
-"""Seconds after which a server whose host does not respond is given up, and after which the server ends transactions of
-a client that does not respond. Shorter than a lease, so that a lost scheduler's locks are gone when its leases are."""
 _KEEPALIVE = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": NETWORK_TIMEOUT * 1000}
 
 
@@ -59,8 +59,8 @@ class Database:
     """A database engine. Readers never wait for writers."""
 
     def __init__(self, url: str) -> None:
+        # Called after every writing transaction with its duration in seconds.
         self.observe_commit: Callable[[float], None] = lambda _: None
-        """Called after every writing transaction with its duration in seconds."""
         self.engine = _engine(url)
         self._writing = self.engine.execution_options(**{_WRITES: True})
         try:

@@ -19,14 +19,14 @@ class DatasetRow:
     id: str
     tenant: str
     name: str
+    # SHA-256 of the file.
     digest: str
-    """SHA-256 of the file."""
     format: str
     size: int
     rows: int
     columns: int
+    # The description shown to users.
     description: dict[str, Any]
-    """The description shown to users."""
     created: float
 
 

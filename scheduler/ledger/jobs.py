@@ -15,10 +15,10 @@ from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
+# Lower runs first.
 RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
-"""Lower runs first."""
+# Ids in one query.
 MAX_IDS = 500
-"""Ids in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class JobRow:
 
     id: str
     state: JobState
+    # The owner's last command: run, pause or cancel.
     command: str
-    """The owner's last command: run, pause or cancel."""
     spec: JobSpec
     created: float
     started: float | None
@@ -52,8 +52,8 @@ class JobRow:
     reason: str | None
     digest: str | None
     fence: int
+    # When the callback was called; 0 if the job has none, −1 if it was given up, None before.
     called_back: float | None
-    """When the callback was called; 0 if the job has none, −1 if it was given up, None before."""
     callback_attempts: int
 
     @property
@@ -74,12 +74,12 @@ JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
 class OldestJobs:
     """Extremes among the jobs that have not ended; None where there is no such job."""
 
+    # The earliest submission time of a queued job.
     queued: float | None
-    """The earliest submission time of a queued job."""
+    # The earliest expiry of a lease, past if no scheduler has taken the job over.
     lease_until: float | None
-    """The earliest expiry of a lease, past if no scheduler has taken the job over."""
+    # The most often that one job was taken by a scheduler.
     max_takeovers: int = 0
-    """The most often that one job was taken by a scheduler."""
 
 
 class Jobs(LedgerTopic):

@@ -32,13 +32,13 @@ class QuotaRow:
     """A tenant's limits; None for no limit."""
 
     tenant: str
+    # Jobs that wait, paused ones included.
     queued: int | None = None
-    """Jobs that wait, paused ones included."""
+    # Jobs that run at the same time; others wait.
     running: int | None = None
-    """Jobs that run at the same time; others wait."""
     bytes: int | None = None
+    # In one job.
     trees: int | None = None
-    """In one job."""
 
 
 class Quotas(LedgerTopic):

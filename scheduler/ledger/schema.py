@@ -192,5 +192,5 @@ keys = Table(
 )
 
 
+# The step from each version to the next; runs in the transaction that records the new version.
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
-"""The step from each version to the next; runs in the transaction that records the new version."""

@@ -17,10 +17,10 @@ class BlockRow:
 
     start: int
     stop: int
+    # The last attempt sent; None before the first.
     attempt: int | None = None
-    """The last attempt sent; None before the first."""
+    # The answer, packed; None before it arrives.
     pairs: bytes | None = None
-    """The answer, packed; None before it arrives."""
     seconds: float = 0.0
 
 

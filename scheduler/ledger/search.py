@@ -14,8 +14,8 @@ from scheduler.ledger.leases import Lease, fenced
 from scheduler.ledger.schema import batches, results, tasks
 
 END = 2**31 - 1
+# For queries whose rows may not all fit into memory.
 _STREAMED = {"yield_per": 50}
-"""For queries whose rows may not all fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)

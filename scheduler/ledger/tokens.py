@@ -17,8 +17,8 @@ from maabo_dist.errors import SettingsError
 from scheduler.ledger.database import LedgerTopic, of_tenant, read_row
 from scheduler.ledger.schema import tokens
 
+# `submit` includes `read`; `admin` covers tokens and quotas only.
 SCOPES = ("read", "submit", "admin")
-"""`submit` includes `read`; `admin` covers tokens and quotas only."""
 _TOKEN = re.compile(r"maabo_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 
 

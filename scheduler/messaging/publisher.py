@@ -15,12 +15,12 @@ from scheduler.resources import Resources
 
 TaskMessage = EvaluateMessage | ScreenMessage | RulesMessage
 
+# The task name and queue of each message; screens go to the workers that evaluate.
 _ROUTES = {
     EvaluateMessage: (names.EVALUATE, names.EVALUATE_QUEUE),
     ScreenMessage: (names.SCREEN, names.EVALUATE_QUEUE),
     RulesMessage: (names.RULES, names.RULES_QUEUE),
 }
-"""The task name and queue of each message; screens go to the workers that evaluate."""
 
 
 class PublishError(Exception):

@@ -31,33 +31,33 @@ from maabo_dist.errors import FormatError
 from scheduler.resources import Resources
 
 STATE, PROGRESS, RULES = "state", "progress", "rules"
+# Older jobs are treated as new.
 MAX_JOBS_REMEMBERED = 5000
-"""Older jobs are treated as new."""
+# New rules in one event; the document has them all.
 MAX_RULES = 20
-"""New rules in one event; the document has them all."""
 MAX_TEXT = 500
+# Records read in one command.
 MAX_RECORDS = 500
-"""Records read in one command."""
+# Events kept of a job, approximately; a subscriber can resume this far back.
 MAX_EVENTS = 1000
-"""Events kept of a job, approximately; a subscriber can resume this far back."""
 PUBLISH_SECONDS, REFRESH_SECONDS = 1.0, 20.0
+# The metrics of a scheduler that does not write them any more are dropped after this time.
 METRICS_EXPIRE_SECONDS = 60
-"""The metrics of a scheduler that does not write them any more are dropped after this time."""
 
+# The kind, and the data as JSON.
 Event = tuple[str, str]
-"""The kind, and the data as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
     """The last publication of a job."""
 
+    # Without its seconds, which always change.
     record: JobRecord | None = None
-    """Without its seconds, which always change."""
+    # The digest of the rules, and True if they are partial.
     rules: tuple[str, bool] | None = None
-    """The digest of the rules, and True if they are partial."""
+    # Hashes of the rules' texts.
     texts: frozenset[int] = frozenset()
-    """Hashes of the rules' texts."""
 
 
 @dataclass(slots=True)
