@@ -27,8 +27,8 @@ class JobList:
     """The newest jobs."""
 
     records: list[JobRecord]
+    # The number of older jobs; None if there are some that were not counted.
     more: int | None = 0
-    """The number of older jobs; None if there are some that were not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from maabo_dist.cli.cluster import Cluster
     from maabo_dist.client import Client
 
+# The address on which `python -m scheduler serve` listens by default.
 DEFAULT_SERVER = "http://127.0.0.1:8080"
-"""The address on which `python -m scheduler serve` listens by default."""
 
 _redis_option = section_option(
     "--redis",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from maabo_dist.data.preparation import PreparedTable
     from maabo_dist.settings import MiningSettings
 
+# Schedulers read commands every few seconds.
 COMMAND_SECONDS = 20.0
-"""Schedulers read commands every few seconds."""
 POLL_SECONDS = 0.2
 
 
@@ -146,8 +146,8 @@ class HttpSubmission:
     cluster: HttpCluster
     source: Source
     options: SubmitOptions
+    # The settings of the repeats.
     repeats: "tuple[MiningSettings, ...]" = ()
-    """The settings of the repeats."""
 
     @property
     def ids(self) -> tuple[str, ...]:

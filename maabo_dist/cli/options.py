@@ -40,8 +40,8 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(records)
 
 
+# `click.option` with a heading, `section`.
 section_option = partial(click.option, cls=SectionOption)
-"""`click.option` with a heading, `section`."""
 
 
 def settings_options(

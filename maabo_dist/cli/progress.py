@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from maabo_dist.mining.local import Progress
 
+# The time before the first line in a log, and between lines.
 LOG_SECONDS = 10.0
-"""The time before the first line in a log, and between lines."""
+# A search without a report after this time is assumed to be compiling.
 COMPILE_SECONDS = 1.0
-"""A search without a report after this time is assumed to be compiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Snapshot:
     """The progress of a search, local or on a cluster, at one moment."""
 
     done: int
+    # None if it is not known yet.
     planned: int | None
-    """None if it is not known yet."""
     seconds: float
     details: str
+    # What is counted: trees, or pairs while pairs are screened.
     unit: str = "trees"
-    """What is counted: trees, or pairs while pairs are screened."""
 
     @property
     def count(self) -> str:

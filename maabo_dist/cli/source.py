@@ -54,8 +54,8 @@ class Source:
 
     data: str | None
     dataset: str | None
+    # The table settings given by the user.
     table: dict[str, Any]
-    """The table settings given by the user."""
     mining: MiningSettings
     repeating: RepeatSettings
 

@@ -19,8 +19,8 @@ from maabo_dist.contract.result import ResultDocument
 if TYPE_CHECKING:
     from maabo_dist.cli.cluster import Cluster
 
+# New rules that are printed at a time.
 MAX_NEW_RULES = 10
-"""New rules that are printed at a time."""
 _ACTIVITIES = {
     JobState.QUEUED: "queued",
     JobState.RUNNING: "searching",

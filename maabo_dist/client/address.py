@@ -17,8 +17,8 @@ class Address:
 
     url: str
     token: str | None = field(default=None, repr=False)
+    # True if the server is on this machine.
     loopback: bool = False
-    """True if the server is on this machine."""
 
     @classmethod
     def parse(cls, url: str, token: str | None, *, insecure: bool) -> Self:

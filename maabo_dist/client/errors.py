@@ -19,10 +19,10 @@ from maabo_dist.contract.problem import MEDIA_TYPE, TYPE_PREFIX, Problem
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 Model = TypeVar("Model", bound=BaseModel)
+# For callers of this client, who do not write headers.
 _REMEDIES = {
     401: "Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on the command line.",
 }
-"""For callers of this client, who do not write headers."""
 
 
 class ProblemError(MaaboError):

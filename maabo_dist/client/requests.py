@@ -15,22 +15,22 @@ import httpx
 from maabo_dist._util.backoff import backoff_delay, jittered
 from maabo_dist.client.errors import parse_problem
 
+# Timeout of requests for which the server reads a table.
 SLOW_SECONDS = 900.0
-"""Timeout of requests for which the server reads a table."""
 CONNECT_SECONDS = 10.0
 PAGE_SIZE = 200
+# Rows that a server explains in one request.
 MAX_EXPLAINED_ROWS = 1000
-"""Rows that a server explains in one request."""
+# Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.
 MAX_SILENCE = 60.0
-"""Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead."""
+# Event connections in a row without any event, after which the client stops opening them.
 MAX_FAILURES = 5
-"""Event connections in a row without any event, after which the client stops opening them."""
+# Status codes of servers and proxies that do not deliver events.
 NO_EVENTS = frozenset({404, 405, 406, 501})
-"""Status codes of servers and proxies that do not deliver events."""
 FIRST_POLL_PAUSE = 1.0
 MAX_POLL_PAUSE = 10.0
+# Seconds. A caller that waits for hours does not give up because the server restarts.
 MAX_OUTAGE = 60.0
-"""Seconds. A caller that waits for hours does not give up because the server restarts."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _TEMPORARY = frozenset({502, 503, 504})
 _TOO_MANY_REQUESTS = 429
@@ -43,15 +43,15 @@ class Request:
     method: str
     path: str
     params: Mapping[str, str | int] = field(default_factory=dict)
+    # Sent as JSON.
     document: Any = None
-    """Sent as JSON."""
+    # Sent as the body; read again for each attempt.
     file: Path | None = None
-    """Sent as the body; read again for each attempt."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    # True if sending it twice has the same effect as sending it once.
     idempotent: bool = False
-    """True if sending it twice has the same effect as sending it once."""
+    # True if the server may need minutes for its response.
     slow: bool = False
-    """True if the server may need minutes for its response."""
 
     def httpx_arguments(self, timeout: float) -> dict[str, Any]:
         """All arguments of an httpx request except the content of the file."""

@@ -28,15 +28,15 @@ from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
+# All errors that communication with a broker can raise.
 BROKER_ERRORS = (KombuError, OperationalError, RedisError, AMQPError, MessageNacked, OSError)
-"""All errors that communication with a broker can raise."""
 
+# A worker and RabbitMQ detect a lost connection after two missed heartbeats.
 HEARTBEAT_SECONDS = 10
-"""A worker and RabbitMQ detect a lost connection after two missed heartbeats."""
 
 CHECK_SECONDS = 3.0
+# Seconds after which RabbitMQ, by default, takes back a task that a worker has not acknowledged.
 CONSUMER_TIMEOUT = 1800.0
-"""Seconds after which RabbitMQ, by default, takes back a task that a worker has not acknowledged."""
 
 _CERT_REQS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 _SSL_OPTIONS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
@@ -151,8 +151,8 @@ def _ssl_options(url: str, query: str) -> dict[str, Any] | None:
     return options | {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(url).hostname}
 
 
+# A task that ignores its time limit is killed after this multiple of it.
 HARD_LIMIT_FACTOR = 1.25
-"""A task that ignores its time limit is killed after this multiple of it."""
 
 
 def make_celery(settings: ClusterSettings, **more: Any) -> Celery:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 Record = TypeVar("Record", bound=BaseModel)
 
+# Schedulers read requests many times a second. After this time without an answer, the request is sent again.
 ANSWER_SECONDS = 5.0
-"""Schedulers read requests many times a second. After this time without an answer, the request is sent again."""
 ATTEMPTS = 3
+# Schedulers apply commands every few seconds.
 COMMAND_SECONDS = 20.0
-"""Schedulers apply commands every few seconds."""
+# `follow` survives a Redis that is unreachable for up to this long.
 OUTAGE_SECONDS = 60.0
-"""`follow` survives a Redis that is unreachable for up to this long."""
 POLL_SECONDS = 0.05
 FOLLOW_SECONDS = 0.5
 RECORDS_PER_READ = 500

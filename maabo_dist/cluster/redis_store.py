@@ -34,14 +34,14 @@ from maabo_dist.errors import SettingsError
 
 KEY = "maabo:artifact"
 
+# Redis blocks while it transfers a value, so values are small.
 CHUNK_BYTES = 1 << 20
-"""Redis blocks while it transfers a value, so values are small."""
 
+# Artifacts share the memory of Redis with the queues.
 LIMIT_BYTES = 50 << 20
-"""Artifacts share the memory of Redis with the queues."""
 
+# Seconds after the last `put`.
 LIFETIME = 7 * 86400.0
-"""Seconds after the last `put`."""
 
 
 class RedisStore:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from maabo_dist.report import FigureData
 
 
+# The form of a name, for `fullmatch`.
 ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
-"""The form of a name, for `fullmatch`."""
 
+# A bucket cannot touch a file, so `put` uploads an older one again to renew its age.
 RENEWAL_SECONDS = 3600.0
-"""A bucket cannot touch a file, so `put` uploads an older one again to renew its age."""
 
+# A temporary file that was not written for this long belongs to a process that was killed.
 ABANDONED_SECONDS = 86400.0
-"""A temporary file that was not written for this long belongs to a process that was killed."""
 
 
 class StoreError(MaaboError):
@@ -52,8 +52,8 @@ class Artifact:
 
     name: str
     size: int
+    # Seconds since the epoch.
     modified: float
-    """Seconds since the epoch."""
 
 
 class ArtifactStore(Protocol):
@@ -211,8 +211,8 @@ def _modified(info: dict[str, Any]) -> float:
     return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)
 
 
+# The maximum size of decompressed figure data, which is normally far smaller.
 MAX_FIGURE_BYTES = 64 << 20
-"""The maximum size of decompressed figure data, which is normally far smaller."""
 
 
 def figures_name(job: str) -> str:

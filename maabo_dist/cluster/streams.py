@@ -13,13 +13,13 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer
 
+# Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data.
 HEADER, RULES_HEADER, SCREEN_HEADER, BODY = b"header", b"mined", b"screened", b"body"
-"""Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data."""
 
+# Short, because a process has several connections and detects one after another that they are dead.
 SOCKET_SECONDS = 5
-"""Short, because a process has several connections and detects one after another that they are dead."""
+# The lifetime of an unread stream. Lost answers are computed again.
 STREAM_SECONDS = 3600
-"""The lifetime of an unread stream. Lost answers are computed again."""
 
 
 def open_redis(settings: ClusterSettings, timeout: float = SOCKET_SECONDS, retries: int = 1) -> redis.Redis:

@@ -35,8 +35,8 @@ from maabo_dist.trees.wire import file_digest
 
 Table = TypeVar("Table", Columns, TrainingTable, BitTable)
 
+# Tables of each kind that a process keeps mapped.
 OPEN_TABLES = 4
-"""Tables of each kind that a process keeps mapped."""
 
 
 class TableCache:

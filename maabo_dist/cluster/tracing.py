@@ -22,8 +22,8 @@ class Span:
     """An operation from its start to `end`. This base class records nothing."""
 
     def __init__(self, traceparent: str | None) -> None:
+        # The parent of spans in other processes; None if there is no trace.
         self.traceparent = traceparent
-        """The parent of spans in other processes; None if there is no trace."""
 
     def annotate(self, **attributes: object) -> None:
         """Set attributes of the span."""

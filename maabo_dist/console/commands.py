@@ -11,8 +11,8 @@ from maabo_dist.errors import InputError, MaaboError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# The exit code after Ctrl-C.
 INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

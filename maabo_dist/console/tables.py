@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+# The width where stdout is not a terminal: enough for every cell, because programs split the lines.
 PIPE_WIDTH = 160
-"""The width where stdout is not a terminal: enough for every cell, because programs split the lines."""
 NOTHING = "–"
 
+# A text, or a text and its style. Control characters are escaped.
 Cell = str | tuple[str, str]
-"""A text, or a text and its style. Control characters are escaped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from maabo_dist.contract.names import QUEUE_PREFIX
 from maabo_dist.contract.problem import invalid_document
 from maabo_dist.settings import MiningSettings, TableSettings
 
+# A key in the serialization context: include secrets.
 _REVEAL = "secrets"
-"""A key in the serialization context: include secrets."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -36,10 +36,10 @@ def _check_correlation(text: str) -> str:
     return text
 
 
+# A name that a client gives to a request or job; it appears in logs and listings.
 Correlation = Annotated[Name, AfterValidator(_check_correlation)]
-"""A name that a client gives to a request or job; it appears in logs and listings."""
+# A W3C `traceparent`: the parent span of the work on a job.
 Trace = Annotated[str, Field(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
-"""A W3C `traceparent`: the parent span of the work on a job."""
 
 
 class JobState(StrEnum):
@@ -86,8 +86,8 @@ class DatasetRef(_Document):
 
     fingerprint: Fingerprint
     name: Name = "table"
+    # The settings with which the table was prepared, for the report.
     settings: TableSettings | None = None
-    """The settings with which the table was prepared, for the report."""
     notes: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
 
 
@@ -122,8 +122,8 @@ class Webhook(_Document):
     """A URL that receives a POST when the job has ended, signed with the secret (see docs/cluster.md)."""
 
     url: Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
+    # The key for HMAC-SHA256; without it, calls are not signed. Only the ledger and `to_json` contain it.
     secret: Annotated[str, Field(min_length=8, max_length=200)] | None = Field(None, repr=False)
-    """The key for HMAC-SHA256; without it, calls are not signed. Only the ledger and `to_json` contain it."""
 
     @property
     def origin(self) -> str:
@@ -156,13 +156,14 @@ class JobSpec(_Document):
     priority: Priority = Priority.NORMAL
     tenant: Name = "default"
     callback: AnyCallback | None = None
-    # Omitted if they are None, so that older programs can read the document.
+    # The next three are omitted if they are None, so that older programs can read the document.
+
+    # The uploaded dataset that the columns were prepared from, if any.
     dataset_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(None, exclude_if=is_none)
-    """The uploaded dataset that the columns were prepared from, if any."""
+    # The client's name for the job, which logs contain.
     correlation: Correlation | None = Field(None, exclude_if=is_none)
-    """The client's name for the job, which logs contain."""
+    # The span of the client's request, if any.
     trace: Trace | None = Field(None, exclude_if=is_none)
-    """The span of the client's request, if any."""
 
     @classmethod
     def parse(cls, document: object) -> Self:

@@ -21,20 +21,20 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MAX_PROBES, MiningSettings
 
+# The newest version that this release reads.
 VERSION = 2
-"""The newest version that this release reads."""
+# The version that this release writes: the newest that the previous release reads.
 WRITTEN_VERSION = 2
-"""The version that this release writes: the newest that the previous release reads."""
+# The oldest version that this release reads: at most the one that the previous release writes.
 OLDEST_VERSION = 2
-"""The oldest version that this release reads: at most the one that the previous release writes."""
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
 
 MAX_REASON = 2000
 
+# `failed`: the work raised an error. `lost`: its process died or timed out. Both count as failures of the work.
+# `unavailable`: this worker could not start (no table, no disk space, another version); another attempt may succeed.
 Outcome = Literal["done", "failed", "lost", "unavailable"]
-"""`failed`: the work raised an error. `lost`: its process died or timed out. Both count as failures of the work.
-`unavailable`: this worker could not start (no table, no disk space, another version); another attempt may succeed."""
 Count = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
@@ -79,11 +79,12 @@ def _check_version(kind: str, version: object) -> None:
 class _TaskMessage(_Message):
     """A task for a worker."""
 
-    # Omitted if they are None, so that older workers can read the message.
+    # Both are omitted if they are None, so that older workers can read the message.
+
+    # The correlation of the job, for logs and for Flower.
     correlation: Correlation | None = Field(None, exclude_if=is_none)
-    """The correlation of the job, for logs and for Flower."""
+    # The span of the job.
     trace: Trace | None = Field(None, exclude_if=is_none)
-    """The span of the job."""
 
 
 def _with_correlation(line: str, correlation: str | None) -> str:
@@ -100,8 +101,8 @@ class TableSplit(_Message):
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
     probes: Annotated[int, Field(ge=0, le=MAX_PROBES)] = 0
+    # 0 without probes, so that equal tables have equal layouts.
     probe_seed: Seed = 0
-    """0 without probes, so that equal tables have equal layouts."""
 
     @classmethod
     def of(cls, settings: MiningSettings) -> Self:
@@ -129,13 +130,13 @@ class EvaluateMessage(_TaskMessage):
     columns: Fingerprint
     split: TableSplit
     max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
+    # True to return whole trees instead of trees cut at their best depth.
     whole: bool = False
-    """True to return whole trees instead of trees cut at their best depth."""
     subset_size: Annotated[int, Field(ge=1)]
+    # Feature indices, packed by `pack_subsets`.
     subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
-    """Feature indices, packed by `pack_subsets`."""
+    # The smallest size of a space of mixed sizes; for `argsrepr` only, and never sent.
     smallest_size: int | None = Field(None, exclude=True)
-    """The smallest size of a space of mixed sizes; for `argsrepr` only, and never sent."""
 
     @property
     def argsrepr(self) -> str:
@@ -171,16 +172,16 @@ class ScreenMessage(_TaskMessage):
     """Screen all pairs whose first feature is one of `start` … `stop` − 1, and return the strongest."""
 
     job: JobId
+    # The number of the block within the job, for logs; `start` and `stop` identify it.
     number: Annotated[int, Field(ge=1)]
-    """The number of the block within the job, for logs; `start` and `stop` identify it."""
     blocks: Annotated[int, Field(ge=1)]
     start: Count
     stop: Count
     attempt: Count
     columns: Fingerprint
     split: TableSplit
+    # The maximum number of pairs to return.
     most: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
-    """The maximum number of pairs to return."""
 
     @property
     def argsrepr(self) -> str:
@@ -212,12 +213,12 @@ class RulesMessage(_Message):
     spec: JobSpec
     attempt: Count
     final: bool
+    # In the order of the search.
     segments: tuple[Fingerprint, ...]
-    """In the order of the search."""
     seconds: Annotated[float, Field(ge=0)]
     stopped: StopReason
+    # The first failed subsets.
     failures: tuple[Failure, ...] = ()
-    """The first failed subsets."""
 
     @property
     def argsrepr(self) -> str:
@@ -238,11 +239,11 @@ class RulesAnswer(_Answer):
 class Request(_Message):
     """A request of a client to the schedulers."""
 
+    # `look` asks the schedulers to publish the job's record again.
     kind: Literal["submit", "pause", "resume", "cancel", "look"]
-    """`look` asks the schedulers to publish the job's record again."""
     job: JobId
+    # The job document of a `submit`, unchecked.
     document: dict[str, Any] | None = None
-    """The job document of a `submit`, unchecked."""
 
     @property
     def correlation(self) -> str:

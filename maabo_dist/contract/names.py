@@ -1,41 +1,41 @@
 """Names of tasks, queues and Redis keys. Task names are explicit, so that moving a module orphans no message."""
 
+# Task: grow the trees of some subsets.
 EVALUATE = "maabo.evaluate"
-"""Task: grow the trees of some subsets."""
+# Task: find the strongest pairs of a block of features. It uses the queue of evaluations.
 SCREEN = "maabo.screen"
-"""Task: find the strongest pairs of a block of features. It uses the queue of evaluations."""
+# Task: mine the rules from all trees of a job (GS-MRM).
 RULES = "maabo.rules"
-"""Task: mine the rules from all trees of a job (GS-MRM)."""
+# Task: submit a job document.
 SUBMIT = "maabo.submit"
-"""Task: submit a job document."""
 
 EVALUATE_QUEUE = "maabo.evaluate"
 RULES_QUEUE = "maabo.rules"
 JOBS_QUEUE = "maabo.jobs"
+# The prefix of all queue names.
 QUEUE_PREFIX = "maabo."
-"""The prefix of all queue names."""
 
+# Redis streams, one for each job (`maabo:results:<job>`): answers of workers to the scheduler.
 RESULTS_STREAM = "maabo:results"
-"""Redis streams, one for each job (`maabo:results:<job>`): answers of workers to the scheduler."""
+# Redis stream: requests (`messages.Request`) to the schedulers.
 INTAKE_STREAM = "maabo:intake"
-"""Redis stream: requests (`messages.Request`) to the schedulers."""
+# Redis stream of bounded length: rejected requests, each with its reason and problem document.
 REFUSED_STREAM = "maabo:refused"
-"""Redis stream of bounded length: rejected requests, each with its reason and problem document."""
+# Redis keys, one for each job (`maabo:job:<job>`): its public record (`record.JobRecord`) as JSON.
 JOB_RECORD = "maabo:job"
-"""Redis keys, one for each job (`maabo:job:<job>`): its public record (`record.JobRecord`) as JSON."""
+# Redis keys, one for each job (`maabo:document:<job>`): the rules, so far or final, as the JSON of `maabo mine`.
 JOB_DOCUMENT = "maabo:document"
-"""Redis keys, one for each job (`maabo:document:<job>`): the rules, so far or final, as the JSON of `maabo mine`."""
+# Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.status`).
 JOB_EVENTS = "maabo:events"
-"""Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.status`)."""
+# Redis key with a random value. If it is missing or changed, Redis was emptied and events may be missing.
 EVENTS_EPOCH = "maabo:events-epoch"
-"""Redis key with a random value. If it is missing or changed, Redis was emptied and events may be missing."""
+# Prefixes of all keys that are deleted with a job.
 JOB_KEYS = (JOB_RECORD, JOB_DOCUMENT, JOB_EVENTS)
-"""Prefixes of all keys that are deleted with a job."""
+# Redis sorted set: ids of the jobs that have a record, by their time of submission.
 JOB_LIST = "maabo:jobs"
-"""Redis sorted set: ids of the jobs that have a record, by their time of submission."""
+# Redis key: the record of the cluster (`record.ClusterRecord`) as JSON; expires when no scheduler runs.
 CLUSTER = "maabo:cluster"
-"""Redis key: the record of the cluster (`record.ClusterRecord`) as JSON; expires when no scheduler runs."""
+# Redis keys, one for each worker (`maabo:workers:<node>`): its heartbeat (`record.WorkerRecord`) as JSON; expires.
 WORKERS = "maabo:workers"
-"""Redis keys, one for each worker (`maabo:workers:<node>`): its heartbeat (`record.WorkerRecord`) as JSON; expires."""
+# Redis keys, one for each scheduler (`maabo:meters:<host>:<pid>`): its metrics as JSON; expires when it stops.
 METERS = "maabo:meters"
-"""Redis keys, one for each scheduler (`maabo:meters:<host>:<pid>`): its metrics as JSON; expires when it stops."""

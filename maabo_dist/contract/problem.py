@@ -11,6 +11,7 @@ TYPE_PREFIX = "https://maabo.dev/problems/"
 MEDIA_TYPE = "application/problem+json"
 REDACTED = "…"
 
+# The status and title of each kind; its name ends the `type` and never changes.
 KINDS: dict[str, tuple[int, str]] = {
     "invalid-document": (422, "The document is not valid"),
     "invalid-settings": (422, "A setting is out of range or does not fit the table"),
@@ -32,7 +33,6 @@ KINDS: dict[str, tuple[int, str]] = {
     "unavailable": (503, "A component of the cluster cannot be reached"),
     "internal": (500, "Internal error"),
 }
-"""The status and title of each kind; its name ends the `type` and never changes."""
 
 
 class Problem(BaseModel):
@@ -44,11 +44,11 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
+    # The path of the invalid value, such as `settings.trees`.
     field: str | None = None
-    """The path of the invalid value, such as `settings.trees`."""
     remedy: str | None = None
+    # The correlation ID of the request, which logs contain too.
     instance: str | None = None
-    """The correlation ID of the request, which logs contain too."""
 
     @classmethod
     def of(cls, kind: str, detail: str, **more: str | None) -> "Problem":

@@ -7,25 +7,14 @@ from pydantic import Field
 
 from maabo_dist.cluster.settings import EnvironmentSettings
 
-_VARIABLES = {
-    "host": "MAABO_HTTP_HOST",
-    "port": "MAABO_HTTP_PORT",
-    "tables_url": "MAABO_TABLES",
-    "upload_bytes": "MAABO_UPLOAD_BYTES",
-    "upload_columns": "MAABO_UPLOAD_COLUMNS",
-    "read_seconds": "MAABO_READ_SECONDS",
-    "read_bytes": "MAABO_READ_BYTES",
-    "event_streams": "MAABO_EVENT_STREAMS",
-    "open_metrics": "MAABO_OPEN_METRICS",
-    "flower_url": "MAABO_FLOWER_URL",
-    "require_token": "MAABO_REQUIRE_TOKEN",
-}
-
-
 class ApiSettings(EnvironmentSettings):
     """Address and limits of one API process."""
 
-    variables: ClassVar[Mapping[str, str]] = _VARIABLES
+    variables: ClassVar[Mapping[str, str]] = {
+        "host": "MAABO_HTTP_HOST",
+        "port": "MAABO_HTTP_PORT",
+        "flower_url": "MAABO_FLOWER_URL",
+    }
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)

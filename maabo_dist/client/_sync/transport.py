@@ -88,8 +88,8 @@ class EventStream:
     """The events of one job over several connections, each of which continues after the last event received."""
 
     def __init__(self, transport: Transport, path: str, after: str | None, deadline: Deadline) -> None:
+        # False if the server or a proxy does not deliver events.
         self.supported = True
-        """False if the server or a proxy does not deliver events."""
         self._transport, self._path, self._deadline = transport, path, deadline
         self._last_id = after
         self._failures = 0
