@@ -14,7 +14,7 @@ import click
 
 from maabo_dist._version import __version__
 from maabo_dist.cli.access import quota_group, token_group
-from maabo_dist.cli.connection import ClusterAddress, cluster_options
+from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import (
     cancel_command,
@@ -23,12 +23,12 @@ from maabo_dist.cli.jobs import (
     resume_command,
     rules_command,
     status_command,
+    watch_command,
 )
 from maabo_dist.cli.mine import mine_command
 from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.cli.submit import submit_command
-from maabo_dist.cli.watch import watch_command
 from maabo_dist.console.commands import run_command
 
 __all__ = ["maabo", "main"]

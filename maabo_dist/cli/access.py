@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maabo_dist._util.text import parse_duration
-from maabo_dist.cli.connection import DEFAULT_SERVER, ClusterAddress, open_client, server_options
+from maabo_dist.cli.cluster import DEFAULT_SERVER, ClusterAddress, open_client, server_options
 from maabo_dist.console.commands import json_option, print_json
 from maabo_dist.console.tables import print_fields
 from maabo_dist.console.tokens import (

@@ -12,7 +12,7 @@ from maabo_dist.cli.cluster import JobList, SubmitOptions, repeat_settings_of
 from maabo_dist.cli.progress import progress_display
 from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
-from maabo_dist.client.uploads import MAX_NAME_LENGTH
+from maabo_dist.client.payloads import MAX_NAME_LENGTH
 from maabo_dist.contract.ids import DIGITS, match_one, parse_prefix, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord, is_applied

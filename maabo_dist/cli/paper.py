@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist.cli.connection import ClusterAddress, cluster_options
+from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import out_option
 from maabo_dist.cli.progress import Snapshot, progress_display

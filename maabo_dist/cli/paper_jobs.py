@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maabo_dist.cli.cluster import SubmitOptions, check_not_failed, leave_running
-from maabo_dist.cli.connection import ClusterAddress, connect
+from maabo_dist.cli.cluster import ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
 from maabo_dist.cli.source import Source
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.data.preparation import prepare

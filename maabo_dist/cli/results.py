@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from maabo_dist._util.text import printable
-from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
-from maabo_dist.cli.jobs import read_rules
+from maabo_dist.cli.cluster import ClusterAddress, cluster_options, connect
+from maabo_dist.cli.jobs import format_evidence, read_rules
 from maabo_dist.cli.options import SectionedCommand
 from maabo_dist.cli.output import check_writable, write_file
-from maabo_dist.cli.watch import format_evidence
 from maabo_dist.console.commands import json_option, print_json, print_note
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError

@@ -1,16 +1,25 @@
 """`maabo submit`: the same as `maabo mine`, on a cluster."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from maabo_dist.cli.cluster import SubmitOptions, check_not_failed, describe_running, leave_running
-from maabo_dist.cli.connection import ClusterAddress, cluster_options, connect
+from maabo_dist.cli.cluster import (
+    Cluster,
+    ClusterAddress,
+    SubmitOptions,
+    check_not_failed,
+    cluster_option,
+    cluster_options,
+    connect,
+    describe_running,
+    leave_running,
+)
+from maabo_dist.cli.jobs import wait_for_end
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.source import Source, source_options
-from maabo_dist.cli.watch import wait_for_end
 from maabo_dist.console.commands import combine
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState, Priority
@@ -18,9 +27,6 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.settings import RepeatSettings
-
-if TYPE_CHECKING:
-    from maabo_dist.cli.cluster import Cluster
 
 _HELP = """Mine rules from DATA on a cluster, and print the id of the job.
 
@@ -35,24 +41,21 @@ the file is uploaded as it is.
 
 _submit_options = combine(
     cluster_options,
-    section_option("--wait", section="Cluster", is_flag=True, help="Wait for the rules, and print them as mine does."),
-    section_option("--name", section="Cluster", metavar="TEXT", help="Name of the table.  [default: its file name]"),
-    section_option(
+    cluster_option("--wait", is_flag=True, help="Wait for the rules, and print them as mine does."),
+    cluster_option("--name", metavar="TEXT", help="Name of the table.  [default: its file name]"),
+    cluster_option(
         "--priority",
-        section="Cluster",
         type=click.Choice([priority.value for priority in Priority]),
         default=Priority.NORMAL.value,
         help="A job with higher priority gets a larger share of the workers.  [default: normal]",
     ),
-    section_option(
+    cluster_option(
         "--tenant",
-        section="Cluster",
         metavar="TEXT",
         help="Tenant of the job.  [default: default; with --server, the tenant of the token]",
     ),
-    section_option(
+    cluster_option(
         "--fresh",
-        section="Cluster",
         is_flag=True,
         help="With --server: start a new job even if one with the same table and settings exists.",
     ),
@@ -99,7 +102,7 @@ def _check_output(values: dict[str, Any], *, wait: bool) -> Output:
     return Output.from_options(values)
 
 
-def _wait(cluster: "Cluster", jobs: list[JobRecord], repeating: RepeatSettings, output: Output) -> None:
+def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, output: Output) -> None:
     first, *repeats = jobs
     record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
     if record.state is not JobState.DONE and repeats:
@@ -117,7 +120,7 @@ def _wait(cluster: "Cluster", jobs: list[JobRecord], repeating: RepeatSettings, 
     output.print_rules(document)
 
 
-def _repeat_documents(cluster: "Cluster", repeats: list[JobRecord], output: Output) -> list[ResultDocument]:
+def _repeat_documents(cluster: Cluster, repeats: list[JobRecord], output: Output) -> list[ResultDocument]:
     """Return the documents of the repeats that are done, and report the others."""
     for record in repeats:
         try:

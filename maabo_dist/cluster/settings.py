@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from maabo_dist.cluster.address import add_password
 from maabo_dist.errors import SettingsError
 
+
 class EnvironmentSettings(BaseModel):
     """Settings that can be set with MAABO_… variables: `task_seconds` with MAABO_TASK_SECONDS.
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from maabo_dist.cluster.settings import EnvironmentSettings
 
+
 class ApiSettings(EnvironmentSettings):
     """Address and limits of one API process."""
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from maabo_dist.cli import maabo as group
-from maabo_dist.cli.watch import NewRules
+from maabo_dist.cli.jobs import NewRules
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names

@@ -23,7 +23,7 @@ from maabo_dist.client import (
     ServerUnreachableError,
     WaitTimeoutError,
 )
-from maabo_dist.client.address import Address
+from maabo_dist.client.requests import Address
 from maabo_dist.errors import DatasetError, InputError, MaaboError, SettingsError
 from tests.cli.tables import numbers, write_csv
 from tests.client.mock_server import (

@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from maabo_dist.client.uploads import CSV, prepare_upload
+from maabo_dist.client.payloads import CSV, prepare_upload
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table

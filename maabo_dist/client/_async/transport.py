@@ -9,11 +9,19 @@ import httpx
 from httpx_sse import EventSource
 from pydantic import BaseModel
 
-from maabo_dist.client.address import Address
 from maabo_dist.client.blocking import TimedStream, async_read_chunks, async_sleep
 from maabo_dist.client.errors import check_response, parse_json, parse_model, parse_object, unreachable_error
 from maabo_dist.client.models import Event
-from maabo_dist.client.requests import MAX_FAILURES, MAX_SILENCE, NO_EVENTS, PAGE_SIZE, Deadline, Request, Retrying
+from maabo_dist.client.requests import (
+    MAX_FAILURES,
+    MAX_SILENCE,
+    NO_EVENTS,
+    PAGE_SIZE,
+    Address,
+    Deadline,
+    Request,
+    Retrying,
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 

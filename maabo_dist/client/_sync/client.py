@@ -12,13 +12,11 @@ import httpx
 
 from maabo_dist.client._sync.jobs import RemoteJob
 from maabo_dist.client._sync.transport import Transport
-from maabo_dist.client.address import Address
 from maabo_dist.client.blocking import call
 from maabo_dist.client.errors import parse_json, parse_model
 from maabo_dist.client.models import JobStatus
-from maabo_dist.client.payloads import job_document
-from maabo_dist.client.requests import Request, Retrying, get, quote_id
-from maabo_dist.client.uploads import prepare_upload
+from maabo_dist.client.payloads import job_document, prepare_upload
+from maabo_dist.client.requests import Address, Request, Retrying, get, quote_id
 from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Quota, Token
 
 if TYPE_CHECKING:
