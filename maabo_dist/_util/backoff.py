@@ -3,8 +3,8 @@
 from math import inf
 from random import SystemRandom
 
+# Far beyond any maximum; more doublings would overflow a float.
 _MAX_DOUBLINGS = 100
-"""Far beyond any maximum; more doublings would overflow a float."""
 _random = SystemRandom().random
 
 

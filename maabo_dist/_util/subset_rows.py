@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# (subsets, width): feature indices that ascend, the last one repeated to the end of the row.
 Rows = npt.NDArray[np.int32]
-"""(subsets, width): feature indices that ascend, the last one repeated to the end of the row."""
+# Indices of rows, or all of them.
 Selection = npt.NDArray[np.int64] | slice
-"""Indices of rows, or all of them."""
 
 
 def widen(subsets: Rows, width: int) -> Rows:

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 
 from maabo_dist.errors import SettingsError
 
+# Names listed before a message says how many more there are.
 SHOWN = 5
-"""Names listed before a message says how many more there are."""
 
 
 def format_count(number: int, noun: str) -> str:

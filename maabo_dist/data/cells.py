@@ -23,10 +23,10 @@ _NUMBERS = (Real, Decimal)
 class Levels:
     """A column as levels."""
 
+    # Index into `texts`, row by row; −1 where the cell is missing.
     codes: npt.NDArray[np.intp]
-    """Index into `texts`, row by row; −1 where the cell is missing."""
+    # The distinct levels: sorted, or in the order of an ordered categorical.
     texts: tuple[str, ...]
-    """The distinct levels: sorted, or in the order of an ordered categorical."""
 
     @property
     def present(self) -> int:

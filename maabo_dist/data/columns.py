@@ -23,25 +23,25 @@ class FeatureKind(StrEnum):
     PROBE = "probe"  # a permuted copy of another feature, never shown
 
 
+# The kind of features that a table column becomes; `other` can only be left out.
 ColumnKind = Literal["number", "pair", "level", "other"]
-"""The kind of features that a table column becomes; `other` can only be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """One feature of the search."""
 
+    # Unique, as displayed: `age`, `embarked = C`, `age is missing`.
     name: str
-    """Unique, as displayed: `age`, `embarked = C`, `age is missing`."""
+    # The table column it was made from.
     column: str
-    """The table column it was made from."""
     kind: FeatureKind
+    # PAIR: the two levels in code order. LEVEL: the one level.
     levels: tuple[str, ...] = ()
-    """PAIR: the two levels in code order. LEVEL: the one level."""
+    # The encoded value of missing cells; None if none may be missing.
     fill: float | None = None
-    """The encoded value of missing cells; None if none may be missing."""
+    # The number of missing cells in the prepared table.
     missing: int = 0
-    """The number of missing cells in the prepared table."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a header or a document."""

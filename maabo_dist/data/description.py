@@ -26,8 +26,8 @@ from maabo_dist.data.readers import (
 from maabo_dist.errors import DatasetError
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
+# Bytes of a cell of any other type: the number itself, or the offset of a text.
 _WIDTH = 8
-"""Bytes of a cell of any other type: the number itself, or the offset of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Outline:
     """Lower bounds on the size of a table."""
 
     columns: int
+    # Memory that all cells take; 0 if it is unknown before the file is read.
     cells_bytes: int
-    """Memory that all cells take; 0 if it is unknown before the file is read."""
 
 
 def outline(path: Path) -> Outline:

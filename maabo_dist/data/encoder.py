@@ -24,10 +24,10 @@ from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
+# A column with at least this many texts, no two of them equal, is taken for an identifier.
 IDENTIFIER_ROWS = 10
-"""A column with at least this many texts, no two of them equal, is taken for an identifier."""
+# A text column of which this share of the texts read as numbers is taken for a damaged numeric column.
 NUMERIC_SHARE = 0.8
-"""A text column of which this share of the texts read as numbers is taken for a damaged numeric column."""
 
 
 def features_of(cells: pd.Series, settings: TableSettings) -> list[Feature]:
@@ -116,8 +116,8 @@ Values = npt.NDArray[np.float64]
 class TableEncoder:
     """Encodes tables that have the features' source columns as feature values."""
 
+    # In table order: the features of one column are adjacent.
     features: tuple[Feature, ...]
-    """In table order: the features of one column are adjacent."""
 
     @property
     def columns(self) -> tuple[str, ...]:

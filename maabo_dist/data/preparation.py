@@ -30,12 +30,12 @@ class PreparedTable:
     """A table ready for the search, and notes on its preparation."""
 
     columns: Columns
+    # Encodes new rows in the same way as `columns`.
     encoder: TableEncoder
-    """Encodes new rows in the same way as `columns`."""
+    # Sentences for users: what was left out, dropped, filled in or looks unusual.
     notes: tuple[str, ...]
-    """Sentences for users: what was left out, dropped, filled in or looks unusual."""
+    # Positions in the frame of the rows of `columns`, ascending.
     rows_kept: npt.NDArray[np.int64]
-    """Positions in the frame of the rows of `columns`, ascending."""
 
 
 def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:

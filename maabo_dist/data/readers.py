@@ -18,11 +18,11 @@ import pandas as pd
 from maabo_dist._util.text import format_count, format_list, format_names
 from maabo_dist.errors import DatasetError
 
+# Cells of a text file that mean a missing value; the same texts as in pandas.
 MISSING_TEXTS = (
     *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
     *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
-"""Cells of a text file that mean a missing value; the same texts as in pandas."""
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 PARQUET = (".parquet", ".pq")

@@ -12,8 +12,8 @@ from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
+# A numeric target with more distinct values than this is a quantity, not a class.
 MAX_NUMERIC_CLASSES = 20
-"""A numeric target with more distinct values than this is a quantity, not a class."""
 MAX_CLASSES = 100
 
 _CUT_REMEDY = "Make classes of it with --target-above mean or --target-quantiles 3."
@@ -24,11 +24,11 @@ Numbers = npt.NDArray[np.float64]
 class Target(NamedTuple):
     """The class of every row."""
 
+    # Index into `classes`, row by row.
     labels: npt.NDArray[np.int32]
-    """Index into `classes`, row by row."""
     classes: tuple[str, ...]
+    # The predicted quantity, as displayed: `survived`, `progression above 152.133`.
     text: str
-    """The predicted quantity, as displayed: `survived`, `progression above 152.133`."""
 
 
 def encode_target(cells: pd.Series, settings: TableSettings) -> Target:

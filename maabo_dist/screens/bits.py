@@ -28,14 +28,14 @@ CUTS = 2
 class BitTable(NamedTuple):
     """Training rows as bits. A named tuple, which a kernel accepts as one argument."""
 
+    # (D, 2, words).
     bits: npt.NDArray[np.uint64]
-    """(D, 2, words)."""
+    # (C + 1): class c has the words starts[c]:starts[c + 1].
     starts: npt.NDArray[np.int64]
-    """(C + 1): class c has the words starts[c]:starts[c + 1]."""
+    # (C): training rows of each class.
     totals: npt.NDArray[np.int64]
-    """(C): training rows of each class."""
+    # (D, 2, C): rows of each class above each cut.
     above: npt.NDArray[np.int64]
-    """(D, 2, C): rows of each class above each cut."""
 
     @classmethod
     def build(cls, columns: Columns, split: Split) -> "BitTable":

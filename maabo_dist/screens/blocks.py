@@ -2,10 +2,10 @@
 
 import numpy as np
 
+# Rows in a word of bits.
 WORD = 64
-"""Rows in a word of bits."""
+# The cost of a pair on one core: for itself, for each class, and for each word of rows.
 SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
-"""The cost of a pair on one core: for itself, for each class, and for each word of rows."""
 
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:

@@ -31,8 +31,8 @@ TILE = 16
 class Pairs:
     """The strongest pairs, strongest first; equals in the order of their features."""
 
+    # (pairs, 2): ascending.
     features: npt.NDArray[np.int32]
-    """(pairs, 2): ascending."""
     strengths: npt.NDArray[np.float64]
 
     @classmethod
@@ -197,8 +197,8 @@ def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -
 
 
 MAX_PAIRS = 200
+# The number of pairs to try even if they may be chance.
 MIN_PAIRS = 10
-"""The number of pairs to try even if they may be chance."""
 LN_2 = 0.6931471805599453
 
 
@@ -206,10 +206,10 @@ LN_2 = 0.6931471805599453
 class Screen:
     """Features and pairs, the most promising first."""
 
+    # (D): all features, by the best single split of each; equals in their order.
     features: npt.NDArray[np.int32]
-    """(D): all features, by the best single split of each; equals in their order."""
+    # (pairs, 2): those that say more together than apart.
     pairs: npt.NDArray[np.int32]
-    """(pairs, 2): those that say more together than apart."""
 
     @classmethod
     def from_scores(cls, single: npt.NDArray[np.float64], pairs: Pairs, classes: int) -> "Screen":

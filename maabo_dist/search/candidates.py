@@ -29,10 +29,10 @@ from maabo_dist.search.subset_index import ProposedOfSize, ProposedSubsets, dist
 
 BLOCK = 1 << 16
 
+# All features, the top ones first.
 FeatureOrder = npt.NDArray[np.int32]
-"""All features, the top ones first."""
+# Draws so many subsets of one size, or all (None).
 _DrawSize = Callable[[int, int | None], Iterator[Subsets]]
-"""Draws so many subsets of one size, or all (None)."""
 
 
 class CandidateSampler:

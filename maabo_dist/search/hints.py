@@ -19,8 +19,8 @@ from maabo_dist._util.subset_rows import rows_by_size, widen
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
 
+# The parts of a stream of neighbours.
 SAME, MORE, LESS = range(3)
-"""The parts of a stream of neighbours."""
 
 
 class HintSampler:

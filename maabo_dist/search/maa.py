@@ -10,8 +10,8 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+# (candidates, D′ + 1): the number of observed subsets that share 0 … D′ features with each candidate.
 Overlaps = npt.NDArray[np.int64]
-"""(candidates, D′ + 1): the number of observed subsets that share 0 … D′ features with each candidate."""
 
 
 def mismatch_counts(features: int, size: int) -> list[int]:

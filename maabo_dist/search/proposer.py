@@ -23,8 +23,8 @@ from maabo_dist.search.space import Subsets, SubsetSpace
 from maabo_dist.search.subset_index import ProposedSubsets, distinct
 from maabo_dist.settings import MiningSettings
 
+# For each subset of a batch of several, at least this many candidates are compared, even if N_E is smaller.
 CANDIDATES_EACH = 4
-"""For each subset of a batch of several, at least this many candidates are compared, even if N_E is smaller."""
 
 
 class Purpose(IntEnum):
@@ -43,13 +43,13 @@ class Purpose(IntEnum):
 class ProposerState:
     """The state of a proposer, from which it can be restored."""
 
+    # In the order they were suggested.
     subsets: Subsets
-    """In the order they were suggested."""
+    # NaN where the score is pending or the evaluation failed.
     scores: npt.NDArray[np.float64]
-    """NaN where the score is pending or the evaluation failed."""
     pending: npt.NDArray[np.bool_]
+    # The number of calls of `suggest`.
     steps: int
-    """The number of calls of `suggest`."""
 
 
 class SubsetProposer:

@@ -19,8 +19,8 @@ class Batch:
 
     number: int
     size: int
+    # The number of batches that must have been observed when this one is proposed, no more and no fewer.
     needs: int
-    """The number of batches that must have been observed when this one is proposed, no more and no fewer."""
 
 
 def batch_schedule(plan: SearchPlan, *, guided: bool) -> Iterator[Batch]:

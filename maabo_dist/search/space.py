@@ -15,8 +15,8 @@ from maabo_dist._util.jit import kernel
 from maabo_dist._util.subset_rows import widen
 from maabo_dist.errors import SearchError
 
+# Rows of ascending feature indices; those of smaller subsets are filled up as described in `subset_rows`.
 Subsets = npt.NDArray[np.int32]
-"""Rows of ascending feature indices; those of smaller subsets are filled up as described in `subset_rows`."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class SubsetSpace:
     """The subsets of one or several sizes out of `features` features: size by size, the smallest first."""
 
     features: int
+    # Ascending.
     sizes: tuple[int, ...]
-    """Ascending."""
 
     @property
     def width(self) -> int:

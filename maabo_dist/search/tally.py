@@ -36,11 +36,11 @@ from maabo_dist._util.subset_rows import Selection, rows_by_size
 from maabo_dist.search.maa import Overlaps
 from maabo_dist.search.space import Subsets
 
+# Up to this subset size counting is the cheaper way for histories that matter: measured, updates included, it breaks
+# even with a pass over the history at 120 subsets for D′ = 4, 1,600 for 8, 4,700 for 10 and 11,000 for 11.
 MAX_COUNTED_SIZE = 10
-"""Up to this subset size counting is the cheaper way for histories that matter: measured, updates included, it breaks
-even with a pass over the history at 120 subsets for D′ = 4, 1,600 for 8, 4,700 for 10 and 11,000 for 11."""
+# Codes of a subset's moves.
 ENTERS_HIGH, LEAVES_HIGH, ENTERS_LOW, LEAVES_LOW = 1, -1, 2, -2
-"""Codes of a subset's moves."""
 
 
 class ContainmentTally:

@@ -15,10 +15,10 @@ from maabo_dist.trees import growth
 from maabo_dist.trees.forest import Forest, empty_forest
 from maabo_dist.trees.training import TrainingTable
 
+# Nodes that a piece of a block has room for; unused room costs nothing.
 PIECE_NODES = 1 << 18
-"""Nodes that a piece of a block has room for; unused room costs nothing."""
+# Table cells that a piece of a block visits, some tenths of a second of work: Ctrl-C may have to wait that long.
 PIECE_CELLS = 1 << 26
-"""Table cells that a piece of a block visits, some tenths of a second of work: Ctrl-C may have to wait that long."""
 
 
 def depth_search(

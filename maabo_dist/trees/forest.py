@@ -21,14 +21,14 @@ class CompactTree:
     subset: npt.NDArray[np.int32]
     depth: int
     score: float
+    # Feature index of each node's split; -1 at a leaf.
     feature: npt.NDArray[np.int32]
-    """Feature index of each node's split; -1 at a leaf."""
+    # Rows with at most this value go left.
     threshold: npt.NDArray[np.float64]
-    """Rows with at most this value go left."""
+    # The left child; the right one follows it.
     left: npt.NDArray[np.int32]
-    """The left child; the right one follows it."""
+    # (nodes, C): training rows of each class.
     counts: npt.NDArray[np.int32]
-    """(nodes, C): training rows of each class."""
 
     @property
     def leaves(self) -> int:
@@ -40,14 +40,14 @@ class CompactTree:
 class Forest:
     """The trees of a list of subsets, in the order of that list."""
 
+    # (trees, D′): ascending feature indices, as described in `subset_rows`.
     subsets: npt.NDArray[np.int32]
-    """(trees, D′): ascending feature indices, as described in `subset_rows`."""
+    # (trees, p_max): macro F1 on the validation rows at each depth.
     scores: npt.NDArray[np.float64]
-    """(trees, p_max): macro F1 on the validation rows at each depth."""
+    # (trees): the best depth, the smallest of equals.
     depths: npt.NDArray[np.int32]
-    """(trees): the best depth, the smallest of equals."""
+    # (trees + 1): tree t's nodes are offsets[t]:offsets[t + 1] of the arrays below.
     offsets: npt.NDArray[np.int64]
-    """(trees + 1): tree t's nodes are offsets[t]:offsets[t + 1] of the arrays below."""
     feature: npt.NDArray[np.int32]
     threshold: npt.NDArray[np.float64]
     left: npt.NDArray[np.int32]

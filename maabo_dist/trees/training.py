@@ -37,26 +37,26 @@ class Layout(NamedTuple):
 class TrainingTable(NamedTuple):
     """The data that trees are grown and scored on; read-only. A named tuple, which a kernel accepts as one argument."""
 
+    # (D, training rows): packed entries in value order; uint32 where they fit, else int64.
     entries: npt.NDArray[Any]
-    """(D, training rows): packed entries in value order; uint32 where they fit, else int64."""
     layout: Layout
     train_codes: npt.NDArray[Any]
     validation_codes: npt.NDArray[Any]
+    # (validation rows): row and class packed as in `entries`, without a rank.
     validation_entries: npt.NDArray[np.int64]
-    """(validation rows): row and class packed as in `entries`, without a rank."""
     values: npt.NDArray[np.float64]
     offsets: npt.NDArray[np.int64]
+    # (C): training rows of each class.
     totals: npt.NDArray[np.int64]
-    """(C): training rows of each class."""
+    # (C): the weight of one row of each class.
     weights: npt.NDArray[np.float64]
-    """(C): the weight of one row of each class."""
+    # (C): a class's weighted count is its count divided by this; integers, so that a majority is decided exactly.
     shares: npt.NDArray[np.int64]
-    """(C): a class's weighted count is its count divided by this; integers, so that a majority is decided exactly."""
     min_samples_leaf: int
+    # (D): the score of each feature's best split of all training rows, the same in every subset.
     root_scores: npt.NDArray[np.float64]
-    """(D): the score of each feature's best split of all training rows, the same in every subset."""
+    # (D): the number of entries of the feature that this split puts on the left.
     root_cuts: npt.NDArray[np.int64]
-    """(D): the number of entries of the feature that this split puts on the left."""
 
     @classmethod
     def build(

@@ -184,11 +184,11 @@ _SEGMENT_MAGIC = b"MSEG0001"
 _FRAME = struct.Struct("<IIQ")
 _MAX_FRAME_BYTES = 1 << 31
 _READ_BYTES = 1 << 20
+# Frames may have one tree each; larger forests are processed faster.
 MIN_FOREST = 4096
-"""Frames may have one tree each; larger forests are processed faster."""
 
+# Subsets and their packed trees; no bytes if the trees could not be grown.
 Frame = tuple[npt.NDArray[np.int32], bytes]
-"""Subsets and their packed trees; no bytes if the trees could not be grown."""
 
 
 def write_segment(path: Path, frames: Iterable[Frame]) -> str:
