@@ -6,7 +6,7 @@ from bench import printing, tables
 from bench.timing import time_interleaved
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.space import SubsetSpace
-from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.search.subset_index import ProposedSubsets
 from maabo_dist.search.tally import ENTERS_HIGH, ENTERS_LOW, ContainmentTally, direct_overlaps
 
 SHAPES = ((100, 3), (1000, 3), (100, 5))
@@ -66,12 +66,12 @@ def _flatness(features: int, size: int, sizes) -> list[tuple]:
     return rows
 
 
-def _guide(space: SubsetSpace, history) -> tuple[ScoreGuide, SubsetIndex]:
+def _guide(space: SubsetSpace, history) -> tuple[ScoreGuide, ProposedSubsets]:
     """A guide that has learned the history in batches, as in a search."""
-    guide, index, random = ScoreGuide(space, ALPHA, H, B), SubsetIndex(space.width), np.random.default_rng(0)
+    guide, index, random = ScoreGuide(space, ALPHA, H, B), ProposedSubsets(space.sizes), np.random.default_rng(0)
     index.add(history)
     for positions in np.array_split(np.arange(len(history)), max(1, len(history) // 4096)):
-        guide.expect(index, positions)
+        guide.expect(history[positions])
         guide.learn(index, positions, random.random(len(positions)))
     return guide, index
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from maabo_dist.search import maa
 from maabo_dist.search.history import SearchHistory
 from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.search.subset_index import ProposedSubsets
 from maabo_dist.search.tally import ENTERS_LOW, LEAVES_LOW, ContainmentTally, direct_overlaps
 
 
@@ -24,30 +24,29 @@ class ScoreGuide:
         self._history = SearchHistory(alpha)
         counted = ContainmentTally.fits(space.features, space.width)
         self._tally = ContainmentTally(space.features, space.sizes) if counted else None
-        self._pending: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._history)
 
-    def expect(self, proposed: SubsetIndex, positions: npt.NDArray[np.int64]) -> None:
-        """Mark the subsets at these positions of the list of proposals as pending."""
-        self._pending.update(positions.tolist())
+    def expect(self, subsets: Subsets) -> None:
+        """Count subsets that were just proposed among the low ones."""
         if self._tally is not None:
-            self._tally.update(proposed.rows[positions], np.full(len(positions), ENTERS_LOW, np.int8))
+            self._tally.update(subsets, np.full(len(subsets), ENTERS_LOW, np.int8))
 
-    def learn(self, proposed: SubsetIndex, positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> None:
+    def learn(
+        self, proposed: ProposedSubsets, positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]
+    ) -> None:
         """Take in the scores of pending subsets; NaN for one that failed."""
-        self._pending.difference_update(positions.tolist())
         moved, moves = self._history.observe(positions[~np.isnan(scores)], scores[~np.isnan(scores)])
         if self._tally is not None:
             self._tally.update(proposed.rows[positions], np.full(len(positions), LEAVES_LOW, np.int8))
             self._tally.update(proposed.rows[moved], moves)
 
-    def high(self, proposed: SubsetIndex) -> Subsets:
+    def high(self, proposed: ProposedSubsets) -> Subsets:
         """Return the high-scoring subsets (U⁺), in no particular order."""
         return proposed.rows[self._history.high]
 
-    def high_frequencies(self, proposed: SubsetIndex) -> npt.NDArray[np.int64]:
+    def high_frequencies(self, proposed: ProposedSubsets) -> npt.NDArray[np.int64]:
         """(D): the number of high subsets in which each feature occurs."""
         if self._tally is not None:
             return self._tally.high_frequencies
@@ -55,12 +54,12 @@ class ScoreGuide:
         is_first = np.diff(high, axis=1, prepend=-1) > 0  # of a repeated feature
         return np.bincount(high[is_first], minlength=self._space.features)
 
-    def acquisition(self, proposed: SubsetIndex, candidates: Subsets) -> npt.NDArray[np.float64]:
+    def acquisition(self, proposed: ProposedSubsets, candidates: Subsets) -> npt.NDArray[np.float64]:
         """Return K(f, U⁺) / K(f, U⁻) for subsets f that were never proposed."""
         if self._tally is not None:
             high, low = self._tally.overlaps(candidates)
         else:
-            below = np.concatenate([self._history.low, np.array(sorted(self._pending), np.int64)])
+            below = np.concatenate([self._history.low, np.array(sorted(proposed.pending), np.int64)])
             high, low = (
                 direct_overlaps(candidates, proposed.rows[positions], self._space.features, self._space.sizes)
                 for positions in (self._history.high, below)

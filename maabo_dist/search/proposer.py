@@ -6,7 +6,6 @@ suggestions made; two proposers with the same history suggest the same subsets.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -39,19 +38,6 @@ class Purpose(IntEnum):
     COMPLETIONS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ProposerState:
-    """The state of a proposer, from which it can be restored."""
-
-    # In the order they were suggested.
-    subsets: Subsets
-    # NaN where the score is pending or the evaluation failed.
-    scores: npt.NDArray[np.float64]
-    pending: npt.NDArray[np.bool_]
-    # The number of calls of `suggest`.
-    steps: int
-
-
 class SubsetProposer:
     """Suggests subsets and observes their scores."""
 
@@ -61,10 +47,9 @@ class SubsetProposer:
             raise SearchError("A screened search needs its screen, and no other has one.")
         self._settings = settings
         self._plan = plan
+        self._all_features = np.arange(plan.features, dtype=np.int32)
         self._space = SubsetSpace(plan.features, plan.sizes)
         self.proposed = ProposedSubsets(plan.sizes)
-        self._scores = np.empty(0)
-        self._pending = np.empty(0, np.bool_)
         self._steps = 0
         self._whole_space = CandidateSampler(self._space, plan.features)
         self._near_top = (
@@ -77,12 +62,22 @@ class SubsetProposer:
     @property
     def observed(self) -> int:
         """The number of suggested subsets with a score, failed ones included."""
-        return len(self.proposed) - int(self._pending.sum())
+        return len(self.proposed) - len(self.proposed.pending)
 
     def suggest(self, count: int) -> Subsets:
         """Return up to `count` subsets, none of them suggested before; fewer, or none, when the space is used up."""
         start = len(self.proposed)
-        self._propose(count)
+        if self._settings.strategy == "single":
+            self._append(self._all_features[None][start:])
+        elif self._settings.strategy == "exhaustive":
+            self._append(self._space.block(start, count))
+        elif self.guide is None or start < self._plan.initial or not len(self.guide):
+            self._append(self._draw_seeds(count))
+            left = count - len(self.proposed) + start
+            stream = self._stream(Purpose.SUBSETS)
+            self._append(np.concatenate([*self._whole_space.blocks(left, self._all_features, self.proposed, stream)]))
+        else:
+            self._propose_promising(self.guide, count)
         self._steps += 1
         return self.proposed.rows[start:].copy()
 
@@ -93,55 +88,19 @@ class SubsetProposer:
                 f"Subsets of {self._plan.subset_size} features were suggested, not of shape {subsets.shape}."
             )
         positions = self.proposed.positions(subsets)
-        if (positions < 0).any() or not self._pending[positions].all() or len(np.unique(positions)) < len(positions):
+        observed = set(positions.tolist())
+        if len(observed) < len(positions) or not observed <= self.proposed.pending:
             raise SearchError("A score was observed for a subset that is not pending.")
-        self._pending[positions] = False
-        self._scores[positions] = scores
+        self.proposed.pending -= observed
         if self.guide is not None:
             self.guide.learn(self.proposed, positions, scores)
 
-    def state(self) -> ProposerState:
-        """Return a copy of the state."""
-        count = len(self.proposed)
-        return ProposerState(
-            self.proposed.rows.copy(), self._scores[:count].copy(), self._pending[:count].copy(), self._steps
-        )
-
-    @classmethod
-    def restore(
-        cls, settings: MiningSettings, plan: SearchPlan, state: ProposerState, screen: Screen | None = None
-    ) -> "SubsetProposer":
-        """Return a proposer that continues from a saved state."""
-        proposer = cls(settings, plan, screen)
-        proposer._steps = state.steps
-        proposer._append(state.subsets)
-        answered = np.flatnonzero(~state.pending)
-        proposer.observe(state.subsets[answered], state.scores[answered])
-        return proposer
-
     def _append(self, subsets: Subsets) -> None:
         """Add the subsets to the list, as pending."""
-        start, stop = len(self.proposed), len(self.proposed) + len(subsets)
-        self.proposed.add(subsets)
-        if stop > len(self._scores):
-            room = max(stop, 2 * len(self._scores))
-            self._scores = np.concatenate([self._scores, np.empty(room - len(self._scores))])
-            self._pending = np.concatenate([self._pending, np.zeros(room - len(self._pending), np.bool_)])
-        self._scores[start:stop], self._pending[start:stop] = np.nan, True
-        if self.guide is not None:
-            self.guide.expect(self.proposed, np.arange(start, stop))
-
-    def _propose(self, count: int) -> None:
         start = len(self.proposed)
-        if self._settings.strategy == "single":
-            self._append(np.arange(self._plan.features, dtype=np.int32)[None][len(self.proposed) :])
-        elif self._settings.strategy == "exhaustive":
-            self._append(self._space.block(len(self.proposed), count))
-        elif self.guide is None or len(self.proposed) < self._plan.initial or not len(self.guide):
-            self._append(self._draw_seeds(count))
-            self._append(self._draw_random(count - len(self.proposed) + start))
-        else:
-            self._propose_promising(self.guide, count)
+        self.proposed.add(subsets)
+        if self.guide is not None:
+            self.guide.expect(self.proposed.rows[start:])
 
     def _draw_seeds(self, count: int) -> Subsets:
         """Return initial subsets that the screens choose."""
@@ -155,19 +114,13 @@ class SubsetProposer:
         """Return those that were not proposed, each once, in order."""
         return distinct(subsets[~self.proposed.contains(subsets)])
 
-    def _draw_random(self, count: int) -> Subsets:
-        order = np.arange(self._plan.features, dtype=np.int32)
-        return np.concatenate(
-            list(self._whole_space.blocks(count, order, self.proposed, self._stream(Purpose.SUBSETS)))
-        )
-
     def _propose_promising(self, guide: ScoreGuide, count: int) -> None:
         """Propose the candidates of greatest acquisition in H; if H has too few, further ones of the whole space."""
         wanted = self._plan.candidates
         if wanted is not None and count > 1:
             wanted = max(wanted, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
-        hinted = self._draw_hints(guide, wanted) if self._hints is not None and wanted is not None else []
+        hinted = self._draw_hints(self._hints, guide, wanted) if self._hints and wanted is not None else []
         drawn = None if wanted is None else max(1, wanted - sum(map(len, hinted)))
         near_top = self._near_top.blocks(drawn, self._feature_order(guide), self.proposed, stream)
         if hinted:
@@ -175,18 +128,16 @@ class SubsetProposer:
         chosen = self._select_best(guide, near_top, count)
         self._append(chosen)
         if len(chosen) < count and self._near_top is not self._whole_space:
-            order = np.arange(self._plan.features, dtype=np.int32)
-            anywhere = self._whole_space.blocks(wanted, order, self.proposed, stream)
+            anywhere = self._whole_space.blocks(wanted, self._all_features, self.proposed, stream)
             self._append(self._select_best(guide, anywhere, count - len(chosen)))
 
-    def _draw_hints(self, guide: ScoreGuide, wanted: int) -> list[Subsets]:
+    def _draw_hints(self, hints: HintSampler, guide: ScoreGuide, wanted: int) -> list[Subsets]:
         """Return candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
-        hints, settings = self._hints, self._settings
-        if hints is None:
-            return []
-        high = guide.high(self.proposed)
-        near = hints.neighbours(high, round(settings.neighbours * wanted), self._stream(Purpose.NEIGHBOURS))
-        return [near, hints.completions(round(settings.completions * wanted), self._stream(Purpose.COMPLETIONS))]
+        near, completed = round(self._settings.neighbours * wanted), round(self._settings.completions * wanted)
+        return [
+            hints.neighbours(guide.high(self.proposed), near, self._stream(Purpose.NEIGHBOURS)),
+            hints.completions(completed, self._stream(Purpose.COMPLETIONS)),
+        ]
 
     def _select_best(self, guide: ScoreGuide, blocks: Iterable[Subsets], count: int) -> Subsets:
         """Return the `count` of greatest acquisition over all blocks; ties in the order of random keys."""
@@ -203,7 +154,7 @@ class SubsetProposer:
     def _feature_order(self, guide: ScoreGuide) -> npt.NDArray[np.int32]:
         """Return the features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
         if self._near_top is self._whole_space:
-            return np.arange(self._plan.features, dtype=np.int32)
+            return self._all_features
         ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
         return np.lexsort([ties, -guide.high_frequencies(self.proposed)]).astype(np.int32)
 

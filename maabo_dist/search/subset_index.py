@@ -71,15 +71,20 @@ class SubsetIndex:
 
 
 class ProposedSubsets(SubsetIndex):
-    """A growing list of distinct subsets of several sizes, which are also counted by size."""
+    """A growing list of distinct subsets of several sizes, which are also counted by size.
+
+    `pending` has the positions of the subsets without a score.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes[-1])
         self._sizes = sizes
         self._by_size = dict.fromkeys(sizes, 0)
+        self.pending: set[int] = set()
 
     def add(self, subsets: Subsets) -> None:
-        """Append subsets that are not in the list; this is not checked."""
+        """Append subsets that are not in the list, as pending; this is not checked."""
+        self.pending.update(range(len(self), len(self) + len(subsets)))
         super().add(subsets)
         for size, _, rows in rows_by_size(subsets, self._sizes):
             self._by_size[size] += len(rows)

@@ -115,9 +115,12 @@ def undisturbed(bad=NOBODY, stop_after=None):
 
 def outcome(machine):
     """All that a search leaves behind, as plain values."""
-    state, leaves = machine.run.proposer.state(), machine.run.pool.leaves.distinct()
-    arrays = [state.subsets, state.scores, state.pending, leaves.logic, leaves.bounds, leaves.counts, leaves.tree]
-    return [array.tobytes() for array in arrays], machine.run.reason, machine.run.best_score, machine.run.trees
+    proposer, leaves = machine.run.proposer, machine.run.pool.leaves.distinct()
+    arrays = [proposer.proposed.rows, leaves.logic, leaves.bounds, leaves.counts, leaves.tree, leaves.score]
+    high = sorted(proposer.guide.high(proposer.proposed).tolist())
+    pending = sorted(proposer.proposed.pending), len(proposer.guide), high
+    found = machine.run.reason, machine.run.best_score, machine.run.trees
+    return [array.tobytes() for array in arrays], pending, found
 
 
 def in_flight_state(machine):

@@ -10,7 +10,7 @@ from maabo_dist.errors import SearchError
 from maabo_dist.search import tally
 from maabo_dist.search.maa import mismatch_values
 from maabo_dist.search.plan import SearchPlan
-from maabo_dist.search.proposer import ProposerState, SubsetProposer
+from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.settings import MAX_SUBSET_SIZE, MiningSettings
 from tests.reference import maabo
 
@@ -245,46 +245,41 @@ def test_a_full_batch_comes_as_long_as_the_space_holds_one():
 @pytest.mark.parametrize(
     "options", [{}, {"top": 3, "candidates": 8}, {"strategy": "random"}, {"strategy": "exhaustive"}]
 )
-def test_a_restored_proposer_goes_on_identically_from_every_step(options):
+def test_the_order_of_the_scores_of_a_batch_changes_nothing_at_any_step(options):
     rng = np.random.default_rng(6)
     scores = score_table(rng, 7, 3, failing=0.15)
+    mining = MiningSettings(seed=6, **{k: v for k, v in options.items() if k == "strategy"})
+    plan = a_plan(7, 3, **{k: v for k, v in options.items() if k != "strategy"})
 
-    def go_on(proposer, waiting, steps):
-        """Two batches under way: suggest, then observe the older one in a random order of its subsets."""
-        found, states = [], []
-        for _ in range(steps):
-            states.append((proposer.state(), [subsets.copy() for subsets in waiting]))
+    def search(reversed_from):
+        """Two batches under way: suggest, then observe the older one, from some step on in reverse order."""
+        proposer, waiting, found = SubsetProposer(mining, plan), [], []
+        for step in range(16):
             waiting.append(proposer.suggest(2))
             found.append(waiting[-1].tolist())
             if len(waiting) > 2:
                 oldest = waiting.pop(0)
-                tell(proposer, oldest[::-1], scores)
-        return found, states
+                tell(proposer, oldest[::-1] if step >= reversed_from else oldest, scores)
+        return found
 
-    mining = MiningSettings(seed=6, **{k: v for k, v in options.items() if k == "strategy"})
-    plan = a_plan(7, 3, **{k: v for k, v in options.items() if k != "strategy"})
-    found, states = go_on(SubsetProposer(mining, plan), [], 16)
+    expected = search(reversed_from=0)
 
-    for step, (state, waiting) in enumerate(states):
-        again, _ = go_on(SubsetProposer.restore(mining, plan, state), waiting, 16 - step)
-        assert again == found[step:]
+    for step in range(1, 17):
+        assert search(reversed_from=step) == expected
 
 
-def test_a_state_is_a_copy_and_says_what_is_pending():
+def test_a_subset_is_pending_until_its_score_or_failure_is_observed():
     proposer = a_proposer()
     first = proposer.suggest(3)
     proposer.observe(first[:1], np.array([0.5]))
     proposer.observe(first[1:2], np.array([nan]))
 
-    state = proposer.state()
+    assert proposer.proposed.rows.tolist() == first.tolist()
+    assert (proposer.proposed.pending, proposer.observed, len(proposer.guide)) == ({2}, 2, 1)
+
     proposer.observe(first[2:], np.array([0.75]))
 
-    assert isinstance(state, ProposerState)
-    assert state.subsets.tolist() == first.tolist()
-    np.testing.assert_array_equal(state.scores, [0.5, nan, nan])
-    assert (state.pending.tolist(), state.steps) == ([False, False, True], 1)
-    assert proposer.observed == 3
-    assert proposer.state().pending.tolist() == [False] * 3
+    assert (proposer.proposed.pending, proposer.observed, len(proposer.guide)) == (set(), 3, 2)
 
 
 def test_proposers_told_the_same_in_other_pieces_agree():

@@ -283,20 +283,19 @@ def test_every_subset_is_suggested_once_and_then_nothing(strategy, top, candidat
     assert proposer.suggest(4).shape == (0, 3)
 
 
-def test_a_restored_proposer_goes_on_identically():
+def test_a_proposer_with_the_same_history_continues_identically():
     scores = score_table(np.random.default_rng(3), 8, (2, 3, 4))
     plan = a_plan(8, (2, 3, 4), top=3, candidates=12)
-    proposer = SubsetProposer(MiningSettings(seed=3), plan)
-    for _ in range(6):
-        tell(proposer, proposer.suggest(4), scores)
-    pending = proposer.suggest(4)
-
-    restored = SubsetProposer.restore(MiningSettings(seed=3), plan, proposer.state())
+    proposer, replayed = (SubsetProposer(MiningSettings(seed=3), plan) for _ in range(2))
+    for each in (proposer, replayed):
+        for _ in range(6):
+            tell(each, each.suggest(4), scores)
+        pending = each.suggest(4)
 
     for _ in range(4):
-        for each in (proposer, restored):
+        for each in (proposer, replayed):
             tell(each, pending, scores)
-        pending, again = proposer.suggest(4), restored.suggest(4)
+        pending, again = proposer.suggest(4), replayed.suggest(4)
         assert pending.tolist() == again.tolist()
 
 
@@ -347,7 +346,7 @@ def test_a_screened_search_of_several_sizes_repeats_nothing_and_is_the_same_ever
         for _ in range(12):
             rows = proposer.suggest(15)
             proposer.observe(rows, np.random.default_rng(int(rows.sum())).random(len(rows)))
-        runs.append(named(proposer.state().subsets))
+        runs.append(named(proposer.proposed.rows))
 
     assert plan.screened
     assert runs[0] == runs[1]
