@@ -17,8 +17,8 @@ from maabo_dist.trees.training import TrainingTable
 class Study:
     """The inputs that a search and the selection of its rules share."""
 
+    # The table's columns, followed by the probes.
     columns: Columns
-    """The table's columns, followed by the probes."""
     split: Split
     table: TrainingTable
     settings: MiningSettings

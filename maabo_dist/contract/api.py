@@ -19,14 +19,14 @@ class Dataset(_Response):
 
     id: str
     name: str
+    # csv or parquet.
     format: str
-    """csv or parquet."""
+    # Bytes of the file.
     size: int
-    """Bytes of the file."""
     rows: int
     columns: int
+    # SHA-256 of the file.
     fingerprint: str
-    """SHA-256 of the file."""
     created: float
 
 
@@ -34,14 +34,14 @@ class Column(_Response):
     """Summary of one column."""
 
     name: str
+    # `number`; `pair`, two texts and nothing missing; `level`, texts; `other`, which cannot be mined.
     kind: Literal["number", "pair", "level", "other"]
-    """`number`; `pair`, two texts and nothing missing; `level`, texts; `other`, which cannot be mined."""
+    # Number of missing cells.
     missing: int
-    """Number of missing cells."""
+    # Number of different values, without missing ones; null where values cannot be compared.
     distinct: int | None
-    """Number of different values, without missing ones; null where values cannot be compared."""
+    # The first 50 texts, each cut after 100 characters; fewer in a table with very many. Null for numbers.
     levels: tuple[str, ...] | None
-    """The first 50 texts, each cut after 100 characters; fewer in a table with very many. Null for numbers."""
     smallest: float | None
     largest: float | None
 
@@ -49,8 +49,8 @@ class Column(_Response):
 class DatasetDetails(Dataset):
     """A table with a summary of its columns."""
 
+    # In the table's order.
     features: tuple[Column, ...]
-    """In the table's order."""
 
 
 class JobProgress(JobRecord):
@@ -59,30 +59,30 @@ class JobProgress(JobRecord):
     # The service always sends every field.
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
+    # From 0 to 1.
     progress: float | None
-    """From 0 to 1."""
     eta_seconds: float | None
 
 
 class Job(JobProgress):
     """The status of a job."""
 
+    # The last command of its owner: run, pause or cancel.
     wanted: str
-    """The last command of its owner: run, pause or cancel."""
+    # ID of the dataset.
     dataset: str | None
-    """ID of the dataset."""
 
 
 class Tree(_Response):
     """A tree of the search."""
 
+    # Its index in the order of the search, from 0; rules refer to it in `source.tree`.
     number: int
-    """Its index in the order of the search, from 0; rules refer to it in `source.tree`."""
     features: tuple[str, ...]
+    # Null, like `score`, if the tree failed.
     depth: int | None
-    """Null, like `score`, if the tree failed."""
+    # Macro F1 on the validation rows.
     score: float | None
-    """Macro F1 on the validation rows."""
     leaves: int
 
 
@@ -90,8 +90,8 @@ class MatchingRule(_Response):
     """A rule that matches at least one of the rows."""
 
     text: str
+    # The class of the rule.
     predicts: str
-    """The class of the rule."""
     n: int
     gini: float
 
@@ -99,20 +99,20 @@ class MatchingRule(_Response):
 class ExplainedRow(_Response):
     """The rules that match one row, and their prediction."""
 
+    # IDs of the matching rules, in the order of the result document.
     rules: tuple[str, ...]
-    """IDs of the matching rules, in the order of the result document."""
+    # The class that `RuleMiner.predict` returns for these rules; null where none matches.
     predicts: str | None
-    """The class that `RuleMiner.predict` returns for these rules; null where none matches."""
 
 
 class Explanation(_Response):
     """The rules that match each of some rows."""
 
+    # True if the search was still running.
     partial: bool
-    """True if the search was still running."""
     digest: str
+    # Rules that match at least one row, by ID.
     rules: dict[str, MatchingRule]
-    """Rules that match at least one row, by ID."""
     rows: tuple[ExplainedRow, ...]
 
 
@@ -142,12 +142,12 @@ class Quota(_Response):
     """The limits of a tenant (null for no limit) and its current use."""
 
     tenant: str
+    # Jobs that wait, including paused ones.
     queued: int | None
-    """Jobs that wait, including paused ones."""
+    # Jobs that run at the same time; further ones wait.
     running: int | None
-    """Jobs that run at the same time; further ones wait."""
+    # Total size of the tenant's tables.
     bytes: int | None
-    """Total size of the tenant's tables."""
+    # Trees of a single job.
     trees: int | None
-    """Trees of a single job."""
     bytes_stored: int

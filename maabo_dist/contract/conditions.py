@@ -20,13 +20,13 @@ class Op(StrEnum):
 class Condition:
     """One condition on a column of the table."""
 
+    # The table's column.
     feature: str
-    """The table's column."""
     op: Op
+    # A number for <= and >, a level for = and !=, None for missing and not missing.
     value: float | str | None
-    """A number for <= and >, a level for = and !=, None for missing and not missing."""
+    # True if rows where the column is missing satisfy it too (the value filled in does).
     or_missing: bool = False
-    """True if rows where the column is missing satisfy it too (the value filled in does)."""
 
     @property
     def literal(self) -> "Literal":
@@ -34,8 +34,8 @@ class Condition:
         return self.feature, self.op, self.value if isinstance(self.value, str) else None
 
 
+# Column, comparison and, for a level, its text. Neither the threshold nor `or_missing` is part of it.
 Literal = tuple[str, Op, str | None]
-"""Column, comparison and, for a level, its text. Neither the threshold nor `or_missing` is part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class RuleKey:
     threshold that crosses that value would make another rule of the same one.
     """
 
+    # The class that the rule predicts.
     label: str
-    """The class that the rule predicts."""
     literals: frozenset[Literal]
 
     @classmethod

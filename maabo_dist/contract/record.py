@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.job import JobId, JobState, Name, Priority
 
+# A change of state that users can request for a job.
 JobCommand = Literal["pause", "resume", "cancel"]
-"""A change of state that users can request for a job."""
 PAST_TENSE: dict[JobCommand, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
@@ -24,31 +24,31 @@ class JobRecord(_Record):
 
     id: JobId
     state: JobState
+    # The name of the dataset.
     name: Name = "table"
-    """The name of the dataset."""
     tenant: Name = "default"
     priority: Priority = Priority.NORMAL
+    # Seconds since the epoch, like all times here.
     created: float = 0.0
-    """Seconds since the epoch, like all times here."""
     started: float | None = None
     finished: float | None = None
+    # The running time, without pauses.
     seconds: float = 0.0
-    """The running time, without pauses."""
+    # Pairs of features screened so far; None unless the job is screening.
     pairs_screened: int | None = None
-    """Pairs of features screened so far; None unless the job is screening."""
+    # The number of pairs to screen.
     pairs: int | None = None
-    """The number of pairs to screen."""
     trees: int = 0
     planned: int | None = None
+    # Subsets that failed, for example by crashing their worker.
     failed: int = 0
-    """Subsets that failed, for example by crashing their worker."""
     best_score: float | None = None
+    # The number of rules so far; None if they were not mined yet.
     rules: int | None = None
-    """The number of rules so far; None if they were not mined yet."""
+    # The digest of the rules of a job that is done.
     digest: str | None = None
-    """The digest of the rules of a job that is done."""
+    # The reason of a failure, or of an end before the budget.
     reason: str | None = None
-    """The reason of a failure, or of an end before the budget."""
 
 
 def is_applied(record: JobRecord, command: JobCommand) -> bool:
@@ -60,18 +60,18 @@ def is_applied(record: JobRecord, command: JobCommand) -> bool:
 class ClusterRecord(_Record):
     """The information that a client needs to upload a table."""
 
+    # The version of the scheduler that wrote the record.
     version: str
-    """The version of the scheduler that wrote the record."""
+    # URL of the artifact store.
     store: str
-    """URL of the artifact store."""
+    # The host of the scheduler; the directory of a `file:` store is there.
     host: Annotated[str, Field(max_length=300)]
-    """The host of the scheduler; the directory of a `file:` store is there."""
 
 
 class WorkerRecord(_Record):
     """The heartbeat of a worker, written every few seconds."""
 
+    # Tasks that it can run at the same time, in processes or threads.
     processes: Annotated[int, Field(ge=1)]
-    """Tasks that it can run at the same time, in processes or threads."""
+    # Tasks that it is running.
     busy: Annotated[int, Field(ge=0)]
-    """Tasks that it is running."""

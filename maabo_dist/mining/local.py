@@ -19,8 +19,8 @@ from maabo_dist.study import Study
 from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest, empty_forest
 
+# A batch is cut finer than one piece per thread, so that no thread waits long for the last one.
 PIECES_PER_THREAD = 4
-"""A batch is cut finer than one piece per thread, so that no thread waits long for the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from maabo_dist.mining.result import MiningResult
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 
+# Called after every batch with the number of the run, 0 for that of the whole table; True asks to stop.
 RepeatProgress = Callable[[int, Progress], bool | None]
-"""Called after every batch with the number of the run, 0 for that of the whole table; True asks to stop."""
 
 _STREAM = 0x5EED  # keeps the draws of repeats apart from other uses of the seed
 

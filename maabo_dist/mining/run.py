@@ -38,8 +38,8 @@ class SearchRun:
         self._waiting: deque[Subsets] = deque()
         self._observed_batches = 0
         self.pool = pool
+        # Trees observed.
         self.trees = 0
-        """Trees observed."""
         self.best_score: float | None = None
         self._known_rules: set[bytes] = set()
         self._last_new_rule = 0

@@ -16,8 +16,8 @@ from maabo_dist.contract.conditions import Condition, Literal
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import Part, RuleRecord
 
+# Below this, no rule is named as similar.
 MIN_SIMILARITY = 0.5
-"""Below this, no rule is named as similar."""
 
 _EVIDENCE = ("n", "gini", "unique")
 _SUPPORT = ("n", "precision", "lift")

@@ -12,8 +12,8 @@ from maabo_dist.report.summary import two_decimals
 from maabo_dist.report.wording import ALWAYS, class_text, condition_texts, rule_text
 from maabo_dist.rules.rule import Rule
 
+# Rules shown in the table.
 MAX_ROWS = 25
-"""Rules shown in the table."""
 
 _CELL = "text-align:left;vertical-align:top;padding:.3em .9em .3em 0;background:none"
 _LINE = "border:0;border-bottom:1px solid color-mix(in srgb, currentColor 22%, transparent)"

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median_low
 
 from maabo_dist.contract.conditions import RuleKey
-from maabo_dist.contract.result import RepeatsRecord, ResultDocument
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import (
     ConditionRecord,
     ConsensusRecord,
+    RepeatsRecord,
     RuleRecord,
     StabilityRecord,
 )

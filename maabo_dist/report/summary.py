@@ -8,12 +8,11 @@ from maabo_dist.contract.result import (
     DroppingInfo,
     FunnelCounts,
     NoiseInfo,
-    RepeatsRecord,
     ResultDocument,
     SearchInfo,
     SpaceInfo,
 )
-from maabo_dist.contract.rules import StabilityRecord
+from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord
 from maabo_dist.report.wording import large_number
 
 

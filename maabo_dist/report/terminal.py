@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.result import DatasetInfo, RepeatsRecord, ResultDocument
-from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
 from maabo_dist.report.summary import (
     dropping_text,
     funnel_texts,
@@ -32,11 +32,11 @@ from maabo_dist.report.summary import (
 )
 from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 
+# Width of a report that is written to a file or a pipe.
 PIPE_WIDTH = 100
-"""Width of a report that is written to a file or a pipe."""
 MAX_WIDTH = 120
+# Rules in the table; the other formats have them all.
 MAX_RULES = 50
-"""Rules in the table; the other formats have them all."""
 
 MAX_CONSENSUS = 20
 

@@ -17,10 +17,10 @@ from maabo_dist.contract.rules import (
 )
 from maabo_dist.rules.rule import Rule
 
+# The text of a rule without conditions.
 ALWAYS = "always"
-"""The text of a rule without conditions."""
+# Counts above this are written as powers of ten.
 LARGEST_PLAIN = 10**9
-"""Counts above this are written as powers of ten."""
 
 _DIGITS = 6
 _MAX_DIGITS = 17  # enough to distinguish any two doubles

@@ -24,12 +24,12 @@ class LeafFilter:
     """The limits that a reliable leaf meets."""
 
     min_samples: int
+    # A leaf's Gini index must be below this: γ · (1 − 1/C).
     max_gini: float
-    """A leaf's Gini index must be below this: γ · (1 − 1/C)."""
+    # (C): the weight of one row of each class.
     weights: npt.NDArray[np.float64]
-    """(C): the weight of one row of each class."""
+    # True if the inner nodes of a tree count too: each is a leaf of the tree cut at its depth.
     every_depth: bool = False
-    """True if the inner nodes of a tree count too: each is a leaf of the tree cut at its depth."""
 
     @classmethod
     def of(cls, study: Study) -> "LeafFilter":
@@ -47,21 +47,21 @@ class LeafFilter:
 class Leaves:
     """Reliable leaves, one row each."""
 
+    # (leaves, K): ascending literal codes, then NO_LITERAL.
     logic: npt.NDArray[np.int32]
-    """(leaves, K): ascending literal codes, then NO_LITERAL."""
+    # (leaves, K): the threshold of each literal; 0 where there is none.
     bounds: npt.NDArray[np.float64]
-    """(leaves, K): the threshold of each literal; 0 where there is none."""
+    # (leaves, C): training rows of each class.
     counts: npt.NDArray[np.int32]
-    """(leaves, C): training rows of each class."""
     gini: npt.NDArray[np.float64]
+    # The number of the tree, in the order of proposal.
     tree: npt.NDArray[np.int64]
-    """The number of the tree, in the order of proposal."""
+    # The tree's macro F1.
     score: npt.NDArray[np.float64]
-    """The tree's macro F1."""
+    # All leaves examined, reliable or not.
     seen: int
-    """All leaves examined, reliable or not."""
+    # Of these, leaves with enough rows.
     large: int
-    """Of these, leaves with enough rows."""
 
     def __len__(self) -> int:
         return len(self.gini)

@@ -30,8 +30,8 @@ Floats = npt.NDArray[np.float64]
 Cell = bool | int | float | str | None
 Row = Mapping[str, Cell]
 
+# Absent columns that a message names.
 MAX_NAMES = 10
-"""Absent columns that a message names."""
 
 
 def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bounds: Floats) -> Mask:

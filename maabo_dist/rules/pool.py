@@ -10,8 +10,8 @@ from maabo_dist.search.subset_index import SubsetIndex
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 
+# Leaves that may be added before those that can no longer be selected are removed.
 SLACK = 100_000
-"""Leaves that may be added before those that can no longer be selected are removed."""
 
 
 class TreePool:
@@ -25,8 +25,8 @@ class TreePool:
         self._subsets = [np.empty((0, subset_size), np.int32)]
         self._depths = [np.empty(0, np.int32)]
         self._scores = [np.empty(0)]
+        # Trees so far.
         self.count = 0
-        """Trees so far."""
         self.best_score: float | None = None
 
     @property
@@ -62,8 +62,8 @@ class LeafPool:
         self._parts = [_no_leaves(width, classes)]
         self._compact_size = 0
         self._logics = SubsetIndex(width)
+        # Leaves of all trees so far; of these large enough; of these pure enough. Repetitions count.
         self.seen = self.large = self.pure = 0
-        """Leaves of all trees so far; of these large enough; of these pure enough. Repetitions count."""
 
     @property
     def logic_sets(self) -> int:

@@ -41,10 +41,10 @@ Ints = npt.NDArray[np.int64]
 class Multiplicity:
     """How much evidence the number of tests demands."""
 
+    # (D): the false discovery rate at which each feature begins to matter.
     feature_q: Floats
-    """(D): the false discovery rate at which each feature begins to matter."""
+    # The p-value of a condition is multiplied by this before it is compared with the level of significance.
     factor: float
-    """The p-value of a condition is multiplied by this before it is compared with the level of significance."""
 
     def adjust(self, feature: int, p: float) -> float:
         """The p-value of a condition on a feature, made comparable with the level of significance."""
@@ -55,14 +55,14 @@ class Multiplicity:
 class Pruned:
     """Leaves without their unsupported conditions."""
 
+    # Those that are still large and pure.
     leaves: Leaves
-    """Those that are still large and pure."""
+    # (leaves): the index of each among the leaves before pruning.
     source: Ints
-    """(leaves): the index of each among the leaves before pruning."""
+    # Conditions dropped from these.
     dropped: int
-    """Conditions dropped from these."""
+    # Leaves that are no longer reliable.
     lost: int
-    """Leaves that are no longer reliable."""
     multiplicity: Multiplicity
 
 

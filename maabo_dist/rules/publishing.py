@@ -17,8 +17,8 @@ from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_l
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.study import Study
 
+# Displaced leaves that a rule lists.
 MAX_DISPLACED = 5
-"""Displaced leaves that a rule lists."""
 
 
 @dataclass(frozen=True, slots=True)

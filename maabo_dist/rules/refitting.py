@@ -46,13 +46,13 @@ def _refit_distinct(leaves: Leaves, study: Study) -> Leaves:
 class _Rows(NamedTuple):
     """Training rows; a named tuple is what a kernel takes whole."""
 
+    # (D, rows).
     codes: Any
-    """(D, rows)."""
     labels: Any
     values: Any
     offsets: Any
+    # (C): of one row of each class.
     weights: Any
-    """(C): of one row of each class."""
 
 
 @kernel

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.columns import Feature, FeatureKind
 
+# The smallest unit of logic: a feature index, and True if its value is large (above a threshold).
 Literal = tuple[int, bool]
-"""The smallest unit of logic: a feature index, and True if its value is large (above a threshold)."""
+# Fills the end of a row of literal codes (2 · feature + large); sorts behind every literal.
 NO_LITERAL = 2**31 - 1
-"""Fills the end of a row of literal codes (2 · feature + large); sorts behind every literal."""
 
 
 @dataclass(frozen=True, slots=True)

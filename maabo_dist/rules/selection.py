@@ -20,20 +20,20 @@ from maabo_dist._util.jit import kernel
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.rule import NO_LITERAL
 
+# similarity(chosen, others): v between one leaf and each of the others, by their indices.
 Similarity = Callable[[int, npt.NDArray[np.int64]], npt.NDArray[np.float64]]
-"""similarity(chosen, others): v between one leaf and each of the others, by their indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The outcome over a list of distinct leaves."""
 
+    # Indices of the chosen leaves, in the order of choice.
     chosen: npt.NDArray[np.int64]
-    """Indices of the chosen leaves, in the order of choice."""
+    # For each leaf the number (in `chosen`) of the rule that displaced it; −1 for chosen ones.
     displaced_by: npt.NDArray[np.int64]
-    """For each leaf the number (in `chosen`) of the rule that displaced it; −1 for chosen ones."""
+    # For each displaced leaf, its similarity to that rule.
     similarity: npt.NDArray[np.float64]
-    """For each displaced leaf, its similarity to that rule."""
 
 
 def distinct_leaves(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:

@@ -1,8 +1,8 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.result import RepeatsRecord, StopReason
-from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, StabilityRecord
+from maabo_dist.contract.result import StopReason
+from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, StabilityRecord
 from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support

@@ -21,8 +21,8 @@ from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.study import Study
 
 FORMAT = "maabo-figures/1"
+# Rules that have figures, in the order of selection; figures of more rules could not be read.
 MAX_RULES = 200
-"""Rules that have figures, in the order of selection; figures of more rules could not be read."""
 
 FigureData = dict[str, Any]
 

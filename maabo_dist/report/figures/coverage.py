@@ -17,8 +17,8 @@ from maabo_dist.rules.selection import Similarity, by_logic, by_rows
 MAX_ROWS = 5_000
 PARTS = ("train", "validation", "holdout")
 
+# Number of this random stream; those of the search and of the probes are below it.
 _SAMPLE = 200
-"""Number of this random stream; those of the search and of the probes are below it."""
 
 
 class Covering:

@@ -11,16 +11,16 @@ from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.split import Split
 from maabo_dist.rules.rule import Rule
 
+# Classes that a figure distinguishes.
 MAX_CLASSES = 24
-"""Classes that a figure distinguishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassGroups:
     """The classes that are counted together."""
 
+    # (C): the group of each class.
     group: npt.NDArray[np.int64]
-    """(C): the group of each class."""
     count: int
 
     @classmethod
@@ -51,8 +51,8 @@ class ClassGroups:
 MAX_BINS = 40
 MAX_VALUES = 24
 MAX_LEVELS = 24
+# Share of the rows at either end of a range that gets no bars of its own.
 TAIL = 0.005
-"""Share of the rows at either end of a range that gets no bars of its own."""
 
 Histogram = dict[str, Any]
 _Key = tuple[str, bool]

@@ -19,11 +19,11 @@ from maabo_dist.report.html.sections import consensus_section, figures_section, 
 
 __all__ = ["MODULES", "content_policy", "report_page"]
 
+# The modules of the script in `assets`, each after those that it imports.
 MODULES = (
     *("data", "elements", "table", "histograms", "tree", "detail"),
     *("precision", "similarity", "coverage", "search", "page"),
 )
-"""The modules of the script in `assets`, each after those that it imports."""
 
 _MODULE_SYNTAX = re.compile(r"^(import .*\n|export (?=\w))", re.MULTILINE)
 

@@ -52,11 +52,11 @@ def _html(text: str) -> str:
     return text if isinstance(text, Html) else escape_text(text)
 
 
+# Classes that have a colour of their own; with more, a figure highlights one of them.
 COLOURS = 8
-"""Classes that have a colour of their own; with more, a figure highlights one of them."""
 
+# Classes that are named next to a bar.
 MAX_COUNTS = 3
-"""Classes that are named next to a bar."""
 
 _BAR, _STRIP = 104.0, 132.0
 

@@ -28,8 +28,8 @@ class Column:
 
     key: str
     label: str
+    # Below the label.
     hint: str = ""
-    """Below the label."""
     number: bool = True
 
 

@@ -17,8 +17,8 @@ from maabo_dist.report.summary import (
 )
 from maabo_dist.report.wording import large_number, predicted_text, statement_text
 
+# A label, a value and a remark.
 Fact = tuple[str, str, str]
-"""A label, a value and a remark."""
 
 
 def title_text(document: ResultDocument) -> str:
