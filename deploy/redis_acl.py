@@ -29,8 +29,7 @@ from maabo_dist.console.commands import run_command
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 
-NAME = re.compile(r"[A-Za-z0-9_.:-]{1,50}")
-"""Without characters that have a meaning in a Redis pattern."""
+NAME = re.compile(r"[A-Za-z0-9_.:-]{1,50}")  # without characters that have a meaning in a Redis pattern
 
 RECORDS = (f"{names.JOB_RECORD}:*", f"{names.JOB_DOCUMENT}:*")
 EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", f"{names.METERS}:*"
@@ -38,11 +37,11 @@ WORKERS = f"{names.WORKERS}:*"
 ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.QUEUE_PREFIX}*"
+# kombu uses four lists per queue: one with its name, and three with two control characters and a priority added.
 PRIORITIES = "??[369]"
-"""kombu uses four lists per queue: one with its name, and three with two control characters and a priority added."""
 MAILBOXES = tuple(f"{name}{end}" for name in ("*.celery.pidbox", "celeryev.*") for end in ("", PRIORITIES))
+# Commands without keys. Every user may authenticate.
 SESSION = ("ping", "select", "multi", "exec", "discard", "unwatch")
-"""Commands without keys. Every user may authenticate."""
 
 
 @dataclass(frozen=True, slots=True)

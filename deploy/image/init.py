@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 FORWARDED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
-MAX_TEMPORARY_AGE = 86400.0
-"""Seconds. Uploads and other uses of temporary files take far less."""
+MAX_TEMPORARY_AGE = 86400.0  # in seconds; uploads and other uses take far less
 
 
 def run_as_init(command: list[str], environment: Mapping[str, str]) -> int:

@@ -18,8 +18,7 @@ from maabo_dist._util.hosts import is_loopback
 from maabo_dist.errors import SettingsError
 
 INPUT, OUTPUT = Path("/run/secrets"), Path("/run/maabo")
-READERS = 10001
-"""The group that may read passwords; services of other images are members."""
+READERS = 10001  # the group that may read passwords; services of other images are members
 MIN_LENGTH, MAX_LENGTH = 16, 200
 
 

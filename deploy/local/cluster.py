@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from deploy.local.health import HealthChecks
 
 INTERRUPTED = 130
-FIRST_NOTICE_SECONDS = 20.0
-"""After this long, a line names the components that are not ready yet."""
+FIRST_NOTICE_SECONDS = 20.0  # after this long, a line names the components that are not ready yet
 
 
 class StopSignals:

@@ -22,8 +22,7 @@ from deploy.files import write_private
 from maabo_dist.errors import SettingsError
 
 MAX_LOG_BYTES = 10_000_000
-LEFTOVER_SECONDS = 15.0
-"""How long the components of a killed cluster may take to stop."""
+LEFTOVER_SECONDS = 15.0  # how long the components of a killed cluster may take to stop
 
 
 @dataclass(frozen=True, slots=True)

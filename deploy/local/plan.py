@@ -19,11 +19,9 @@ from maabo_dist.errors import SettingsError
 
 Role = Literal["redis", "scheduler", "service", "worker", "flower"]
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-"""The checkout, from which the scheduler and the workers run."""
+ROOT = Path(__file__).resolve().parent.parent.parent  # the checkout, from which the scheduler and the workers run
 LOOPBACK = "127.0.0.1"
-HTTP_PORT = 8080
-"""Default port of the HTTP API, if it is free."""
+HTTP_PORT = 8080  # default port of the HTTP API, if it is free
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +45,10 @@ class Component:
     """One process to run."""
 
     role: Role
-    name: str
-    """Unique, unlike the role: `worker2`."""
+    name: str  # unique, unlike the role: `worker2`
     command: tuple[str, ...]
-    environment: Mapping[str, str]
-    """The complete environment; nothing else is inherited."""
-    orphan_signal: signal.Signals = signal.SIGTERM
-    """Sent to the process when the supervisor was killed."""
+    environment: Mapping[str, str]  # the complete environment; nothing else is inherited
+    orphan_signal: signal.Signals = signal.SIGTERM  # sent to the process when the supervisor was killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +57,9 @@ class Plan:
 
     settings: ClusterSettings
     components: tuple[Component, ...]
-    http_port: int | None
-    """None without the HTTP API."""
+    http_port: int | None  # None without the HTTP API
     flower_host: str
-    flower_port: int | None
-    """None without Flower."""
+    flower_port: int | None  # None without Flower
 
     @property
     def http_url(self) -> str | None:

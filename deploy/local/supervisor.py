@@ -17,15 +17,14 @@ from deploy.local.plan import ROOT, Component, Role
 from maabo_dist._util.backoff import backoff_delay
 from maabo_dist.errors import MaaboError
 
+# A component stops before those that it needs.
 STOP_ORDER: tuple[Role, ...] = ("flower", "service", "worker", "scheduler", "redis")
-"""A component stops before those that it needs."""
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.05
 LOG_LINES = 15
 FIRST_DELAY = 0.5
 MAX_DELAY = 10.0
-STABLE_SECONDS = 30.0
-"""A component that was healthy for this long is restarted after the first delay again."""
+STABLE_SECONDS = 30.0  # a component that was healthy for this long is restarted after the first delay again
 MAX_FAILURES = 5
 FAILURE_WINDOW = 30.0
 _PR_SET_PDEATHSIG = 1
@@ -84,21 +83,18 @@ class Process:
             return file.read().decode(errors="replace")
 
 
+# Returns the names of the healthy ones among running components that were not healthy before.
 HealthCheck = Callable[[Sequence[tuple[Component, Process]]], set[str]]
-"""Returns the names of the healthy ones among running components that were not healthy before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
     """When to restart one component. Times are seconds of one clock, which is not read here."""
 
-    quick_exits: int = 0
-    """Exits in a row without `STABLE_SECONDS` of health before."""
-    healthy_since: float | None = None
-    """None from an exit until it is healthy again."""
+    quick_exits: int = 0  # exits in a row without `STABLE_SECONDS` of health before
+    healthy_since: float | None = None  # None from an exit until it is healthy again
     ever_healthy: bool = False
-    failures: tuple[float, ...] = ()
-    """Times of its exits while it was never healthy."""
+    failures: tuple[float, ...] = ()  # times of its exits while it was never healthy
 
     def after_health(self, now: float) -> Self:
         """Return the policy once the component is healthy."""
@@ -121,10 +117,8 @@ class _State:
     healthy: bool = False
     healthy_pid: int | None = None
     policy: RestartPolicy = field(default_factory=RestartPolicy)
-    start_at: float = 0.0
-    """When to start it, while there is no process."""
-    exit_reason: str = ""
-    """Of its previous process."""
+    start_at: float = 0.0  # when to start it, while there is no process
+    exit_reason: str = ""  # of its previous process
 
 
 class Supervisor:

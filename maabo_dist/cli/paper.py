@@ -91,8 +91,7 @@ class Options:
     dataset: tuple[str, ...]
     seeds: int | None
     jobs: int | None
-    address: ClusterAddress | None
-    """The cluster; None for this machine."""
+    address: ClusterAddress | None  # the cluster; None for this machine
     out: Path | None
     as_json: bool
     quiet: bool

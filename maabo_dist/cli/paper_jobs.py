@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from maabo_dist.cli.cluster import Cluster
     from maabo_dist.data.preparation import PreparedTable
 
-MAX_JOBS = 16
-"""Jobs that run at the same time: enough to keep workers busy, and few to leave behind after Ctrl-C."""
+MAX_JOBS = 16  # jobs that run at the same time: enough to keep workers busy, and few to leave behind after Ctrl-C
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,13 @@ from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of
 from maabo_dist.report.wording import conditions_text, number_text
 
-WIDTH, HEIGHT, MAX_COLUMNS = 3.3, 2.0, 3
-"""Size of one histogram in inches, and how many are side by side."""
+WIDTH, HEIGHT, MAX_COLUMNS = 3.3, 2.0, 3  # size of one histogram in inches, and how many are side by side
 
-_DIMMED = 0.28
-"""Opacity of the values that do not satisfy the conditions."""
+_DIMMED = 0.28  # opacity of the values that do not satisfy the conditions
 
-Stack = Sequence[tuple[int, str]]
-"""Groups of classes with their colours, from the axis upwards."""
+Stack = Sequence[tuple[int, str]]  # groups of classes with their colours, from the axis upwards
 Values = npt.NDArray[np.float64]
-Edges = tuple[Values, Values]
-"""Where bars begin and end."""
+Edges = tuple[Values, Values]  # where bars begin and end
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,9 @@ class Miner(Protocol):
         ...
 
 
+# A fitted miner, a result, a document, figure data, or the last two as `read_run` returns them.
 Plottable = Miner | MiningResult | ResultDocument | Mapping[str, Any] | tuple[ResultDocument, FigureData | None]
-"""A fitted miner, a result, a document, figure data, or the last two as `read_run` returns them."""
-RuleName = Rule | RuleRecord | str | int
-"""A rule, its id, or its index from 0."""
+RuleName = Rule | RuleRecord | str | int  # a rule, its id, or its index from 0
 
 
 def document_of(result: Plottable) -> ResultDocument:

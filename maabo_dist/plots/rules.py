@@ -19,26 +19,20 @@ from maabo_dist.plots.inputs import Plottable, document_of, figures_of
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.summary import funnel_steps
 
-MAX_NAMED_ARROWS = 24
-"""With more rules, names would hide the arrows."""
+MAX_NAMED_ARROWS = 24  # with more rules, names would hide the arrows
 MAX_NAMED_ROWS = 60
+# Columns of the coverage plot; with more rows, several share one, which is as dark as the covered share of them.
 MAX_COLUMNS = 700
-"""Columns of the coverage plot; with more rows, several share one, which is as dark as the covered share of them."""
-MAX_NUMBERS, MAX_LABELS = 12, 40
-"""Rules of the similarity plot up to which it has numbers and labels."""
+MAX_NUMBERS, MAX_LABELS = 12, 40  # rules of the similarity plot up to which it has numbers and labels
 PARTS = {"train": "training", "validation": "validation", "holdout": "held out"}
 
-_GAP = 0.006
-"""Gap between groups, as a share of the width."""
-_MIN_SHADE = 0.15
-"""Shade of a column with any covered row, so that it is visible."""
-_CHARACTER = 0.0105
-"""Approximate width of a character of small text, as a share of that of the axes."""
+_GAP = 0.006  # gap between groups, as a share of the width
+_MIN_SHADE = 0.15  # shade of a column with any covered row, so that it is visible
+_CHARACTER = 0.0105  # approximate width of a character of small text, as a share of that of the axes
 _SIMILARITIES = {"logic": "Conditions that two rules share", "rows": "Rows that two rules both cover"}
 
 Point = tuple[float, float]
-Arrow = tuple[RuleRecord, Point, Point]
-"""A rule, and the start and the end of its arrow."""
+Arrow = tuple[RuleRecord, Point, Point]  # a rule, and the start and the end of its arrow
 
 
 def plot_precision_coverage(result: Plottable, ax: Axes | None = None) -> Axes:

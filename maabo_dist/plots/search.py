@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, figures_of
 
-MAX_NUMBERS = 10
-"""Features of the pair plot up to which it has numbers."""
+MAX_NUMBERS = 10  # features of the pair plot up to which it has numbers
 
 History = Mapping[str, Any]
 

@@ -15,11 +15,10 @@ from matplotlib.ticker import FuncFormatter
 
 from maabo_dist._util.text import printable
 
-SMALL, MEDIUM = 8.0, 9.0
-"""Font sizes in points."""
+SMALL, MEDIUM = 8.0, 9.0  # font sizes in points
 
+# For every text with a name from the table: a dollar sign is not mathematics.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
-"""For every text with a name from the table: a dollar sign is not mathematics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +26,13 @@ class Palette:
     """Colours by their use; safe for colour-blind readers."""
 
     ink: str
-    soft: str
-    """For secondary text."""
+    soft: str  # for secondary text
     faint: str
-    rule: str
-    """For axes and edges."""
+    rule: str  # for axes and edges
     grid: str
-    tint: str
-    """For a region behind bars."""
+    tint: str  # for a region behind bars
     accent: str
-    rest: str
-    """For classes without a colour of their own."""
+    rest: str  # for classes without a colour of their own
     classes: tuple[str, ...]
 
     def class_colour(self, index: int, own: int, count: int) -> str:

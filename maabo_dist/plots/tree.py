@@ -16,15 +16,11 @@ from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of
 
 Node = Mapping[str, Any]
 
-MAX_CHARACTERS = 30
-"""Length of a condition that fits between a node and its children."""
-_STEP = 2.2
-"""Inches from a node to its children: the unit of the plot."""
-_CHARACTER = 0.072 / _STEP
-"""Width of a character of small text."""
+MAX_CHARACTERS = 30  # length of a condition that fits between a node and its children
+_STEP = 2.2  # inches from a node to its children: the unit of the plot
+_CHARACTER = 0.072 / _STEP  # width of a character of small text
 _BAR_WIDTH, _BAR_HEIGHT = 0.22, 0.26
-_KEPT_END = 11
-"""Characters at the end of a long condition that are kept."""
+_KEPT_END = 11  # characters at the end of a long condition that are kept
 
 
 @dataclass(frozen=True, slots=True)

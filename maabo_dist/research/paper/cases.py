@@ -36,11 +36,10 @@ from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.growth import LEAF
 from maabo_dist.trees.training import TrainingTable
 
-MIN_PARALLEL_CASES = 40
-"""Fewer cases are done before other processes have even started."""
+MIN_PARALLEL_CASES = 40  # fewer cases are done before other processes have even started
 
+# The parameters of the paper's first experiment, and Algorithm 1 to the letter: one subset at a time.
 _METHOD = MiningSettings(preset="paper", batch=1, top_features="all", candidates="all")
-"""The parameters of the paper's first experiment, and Algorithm 1 to the letter: one subset at a time."""
 
 Key = TypeVar("Key")
 Tables = Mapping[str, PaperTable]
@@ -52,10 +51,8 @@ class TableKey:
 
     name: str
     impute: str = "median"
-    noise: int = 0
-    """Added noise columns."""
-    seed: int = 0
-    """Seed of the noise."""
+    noise: int = 0  # added noise columns
+    seed: int = 0  # seed of the noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,8 @@ class Case:
     seed: int
     table: TableKey
     settings: MiningSettings
+    # For a single tree: values of `min_samples_leaf`, of which the best on the validation rows is used.
     leaf_sizes: tuple[int, ...] = ()
-    """For a single tree: values of `min_samples_leaf`, of which the best on the validation rows is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,7 @@ class RuleSummary:
     n: int
     gini: float
     text: str
-    features: frozenset[str]
-    """The columns in its conditions."""
+    features: frozenset[str]  # the columns in its conditions
 
     @classmethod
     def from_document(cls, rule: RuleRecord) -> "RuleSummary":
@@ -95,8 +91,7 @@ class TunedTree:
 
     depth: int
     leaf_size: int
-    features: frozenset[str]
-    """The columns that it splits by."""
+    features: frozenset[str]  # the columns that it splits by
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +101,7 @@ class Outcome:
     digest: str
     trees: int
     leaves: int
-    score: float | None
-    """The best macro F1 on the validation rows."""
+    score: float | None  # the best macro F1 on the validation rows
     seconds: float
     rules: tuple[RuleSummary, ...]
     tree: TunedTree | None = None
@@ -144,14 +138,11 @@ class Experiment:
 
     name: str
     title: str
-    seeds: int
-    """The number of seeds in the paper."""
+    seeds: int  # the number of seeds in the paper
     cases: Callable[[Sequence[PaperTable], int], list[Case]]
     findings: Callable[[Sequence[Result]], Findings]
-    tables: tuple[str, ...] = ("titanic",)
-    """The tables on which the paper runs it."""
-    jobs: bool = True
-    """True if its cases can be jobs of a cluster."""
+    tables: tuple[str, ...] = ("titanic",)  # the tables on which the paper runs it
+    jobs: bool = True  # True if its cases can be jobs of a cluster
 
 
 def method(**changes: Any) -> MiningSettings:
@@ -234,8 +225,7 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_process_tables: dict[str, PaperTable] = {}
-"""The tables of a child process, which it gets when it starts."""
+_process_tables: dict[str, PaperTable] = {}  # the tables of a child process, which it gets when it starts
 
 
 def _start_process(tables: dict[str, PaperTable], first: Case) -> None:

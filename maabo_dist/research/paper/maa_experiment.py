@@ -8,8 +8,7 @@ from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.search.maa import mismatch_counts, mismatch_values
 
 FEATURES, SIZE, H = 7, 4, 0.5
-DAMPINGS = (0.1, 0.3, 0.5)
-"""Values of b; the paper names 0.5 and mentions smaller ones."""
+DAMPINGS = (0.1, 0.3, 0.5)  # values of b; the paper names 0.5 and mentions smaller ones
 
 
 def _cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:  # noqa: ARG001 - the signature of all experiments

@@ -73,8 +73,7 @@ def noise_row(case: Case, outcome: Outcome) -> output.Row:
 
 # Experiment 2: robustness of the rules against noise columns
 
-_EXP2_TABLE = (1, 5, 10, 15, 16, 20)
-"""Numbers of noise columns in the table; the plot and the CSV file have all."""
+_EXP2_TABLE = (1, 5, 10, 15, 16, 20)  # numbers of noise columns in the table; the plot and the CSV file have all
 _EXP2_NOTE = (
     "Noise content is the share of noise among the columns that rules use; the paper plots it but prints no figure. "
     "Means are over the seeds that give rules."
@@ -204,8 +203,8 @@ def _tree_noise_shares(outcomes: Sequence[Outcome]) -> list[float]:
 
 # Appendix 3: the time that a sample of the candidates saves, and what it costs
 
+# The arms, which are named after the number of candidates N_E, and their labels.
 _SAMPLES = {"10": "N_E = 10", "100": "N_E = 100", "1000": "N_E = 1000", "all": "N_E → ∞"}
-"""The arms, which are named after the number of candidates N_E, and their labels."""
 _APP3_NOTE = (
     "Time is CPU time, or on a cluster the time from the start of the job to its end. The paper's figure is not for a "
     "particular number of noise features."

@@ -10,13 +10,10 @@ from statistics import fmean, pstdev
 from maabo_dist._util.files import atomic_write
 from maabo_dist.errors import SettingsError
 
-NOT_PRINTED = "not printed"
-"""Stands where the paper shows a figure only as a point of a plot, or not at all."""
-ERROR_SHARE = 0.5
-"""The paper's error bars are half a standard deviation."""
+NOT_PRINTED = "not printed"  # stands where the paper shows a figure only as a point of a plot, or not at all
+ERROR_SHARE = 0.5  # the paper's error bars are half a standard deviation
 
-Row = dict[str, str | int | float | None]
-"""A line of a CSV file."""
+Row = dict[str, str | int | float | None]  # a line of a CSV file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,8 @@ class Series:
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    error: tuple[float, ...] = ()
-    """Half the length of each error bar; empty for no error bars."""
-    level: bool = False
-    """True for one value at all x, drawn as a horizontal line."""
+    error: tuple[float, ...] = ()  # half the length of each error bar; empty for no error bars
+    level: bool = False  # True for one value at all x, drawn as a horizontal line
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +45,8 @@ class Panel:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    bars: bool = False
-    """Draw grouped bars instead of lines."""
-    ticks: tuple[str, ...] = ()
-    """Labels of the positions 0, 1, … on the x axis, where it has no numbers."""
+    bars: bool = False  # draw grouped bars instead of lines
+    ticks: tuple[str, ...] = ()  # labels of the positions 0, 1, … on the x axis, where it has no numbers
     log: bool = False
     percent: bool = False
 
@@ -62,8 +55,7 @@ class Panel:
 class Findings:
     """Everything that an experiment reports."""
 
-    rows: dict[str, list[Row]]
-    """The raw results, by the name of their CSV file."""
+    rows: dict[str, list[Row]]  # the raw results, by the name of their CSV file
     comparisons: tuple[Comparison, ...]
     panels: tuple[Panel, ...]
 

@@ -12,10 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from maabo_dist.plots.style import SMALL, Palette, palette_for, percent_axis, prepare_axes, set_title
 from maabo_dist.research.paper.output import Panel, Series
 
-WIDTH, HEIGHT = 4.2, 3.4
-"""Size of a panel in inches."""
-SINGLE_SCALE = 1.4
-"""Scale of a panel that is the only one."""
+WIDTH, HEIGHT = 4.2, 3.4  # size of a panel in inches
+SINGLE_SCALE = 1.4  # scale of a panel that is the only one
 MARKERS = "osD^v"
 _LEVEL_STYLES = ("--", ":")
 _TICK_STEPS = [1, 2, 5, 10]

@@ -12,8 +12,7 @@ class PrintedRule:
     id: str
     label: str
     n: int
-    gini: float
-    """To two digits."""
+    gini: float  # to two digits
     text: str
 
     @property
@@ -27,13 +26,13 @@ class PrintedRule:
         return self.label == "Survival" or self.label.startswith("High")
 
 
+# Rules on average, by arm; `half` is MAABO-MT with half of the trees.
 EXP1 = {"all": "approximately 6", "single": "approximately 1", "half": "almost all rules"}
-"""Rules on average, by arm; `half` is MAABO-MT with half of the trees."""
 
 EXP2_RANDOM_FROM = 15
-EXP2_RANDOM = "only 1"
-"""The number of rules from random trees with more noise columns than `EXP2_RANDOM_FROM`."""
+EXP2_RANDOM = "only 1"  # the number of rules from random trees with more noise columns than `EXP2_RANDOM_FROM`
 
+# Leaf nodes and extracted rules by table and arm.
 SIZES: dict[tuple[str, str], tuple[int, int]] = {
     ("titanic", "maabo"): (459, 10),
     ("boston", "maabo"): (524, 16),
@@ -42,7 +41,6 @@ SIZES: dict[tuple[str, str], tuple[int, int]] = {
     ("boston", "single"): (4, 2),
     ("diabetes", "single"): (8, 1),
 }
-"""Leaf nodes and extracted rules by table and arm."""
 
 RULES = (
     PrintedRule("titanic", "maabo", "P1", "Survival", 59, 0.00, "Sex/female, Age/high, Fare/large"),
@@ -68,7 +66,5 @@ RULES = (
 )
 
 APP1_DEPTH = "approximately 3"
-APP2_LAST_COUNT = 0
-"""a_4: no two subsets of 4 out of 7 features differ in all four."""
-APP3_TIME = "some 50 %"
-"""The time with 1,000 candidates, relative to the time without sampling."""
+APP2_LAST_COUNT = 0  # a_4: no two subsets of 4 out of 7 features differ in all four
+APP3_TIME = "some 50 %"  # the time with 1,000 candidates, relative to the time without sampling

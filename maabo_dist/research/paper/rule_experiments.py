@@ -21,8 +21,8 @@ from maabo_dist.settings import MiningSettings
 
 ARMS = {"all": "A. All trees", "maabo": "B. MAABO-MT", "random": "C. Randomized trees", "single": "D. Single tree"}
 SUBSET_SIZE = 3
+# Where no tree influences the choice of the next one, many are proposed together: same result, but faster.
 LARGE_BATCH = 256
-"""Where no tree influences the choice of the next one, many are proposed together: same result, but faster."""
 
 Measure = Callable[[Sequence[Outcome]], Sequence[float]]
 
@@ -112,8 +112,7 @@ _EXP3_NOTE = (
     "and columns, n, and Gini to two digits are."
 )
 
-TableOutcomes = Mapping[tuple[str, str], Sequence[Outcome]]
-"""Outcomes by table and arm, in the order of their seeds."""
+TableOutcomes = Mapping[tuple[str, str], Sequence[Outcome]]  # outcomes by table and arm, in the order of their seeds
 
 
 def _exp3_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:

@@ -14,16 +14,16 @@ from maabo_dist.data.readers import read_table
 from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.settings import TableSettings
 
+# Tables that need no file: the first is fetched, the second comes with scikit-learn.
 WITHOUT_FILE = ("titanic", "diabetes")
-"""Tables that need no file: the first is fetched, the second comes with scikit-learn."""
 MAX_NOISE = 20
 _NOISE_PREFIX = "noise "
 _NOISE_STREAM = 0x2017  # separates the noise from other uses of the seed
 
 _TITANIC = ("pclass", "sex", "age", "sibsp", "parch", "fare", "embarked")
 _BOSTON = ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "LSTAT")
+# `max_depth`, `split_seed` and `rows` of the tables, in the paper's order.
 _PAPER = {"titanic": (5, 5, 1309), "boston": (3, 5, 506), "diabetes": (3, 2, 442)}
-"""`max_depth`, `split_seed` and `rows` of the tables, in the paper's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,9 @@ class PaperTable:
     name: str
     frame: pd.DataFrame
     settings: TableSettings
-    max_depth: int
-    """p_max; the paper states 5, but its leaf counts of Boston and diabetes need 3."""
-    split_seed: int
-    """The seed that reproduces the single tree of the rule table."""
-    rows: int
-    """The number of rows in the paper."""
+    max_depth: int  # p_max; the paper states 5, but its leaf counts of Boston and diabetes need 3
+    split_seed: int  # the seed that reproduces the single tree of the rule table
+    rows: int  # the number of rows in the paper
 
     @property
     def features(self) -> int:

@@ -25,13 +25,11 @@ from maabo_dist.rules.matching import Mask
 
 TARGET = "y"
 
+# Rows can be kept out of XOR and parity structures without a cell of their class that cover at most this share.
 MAX_AVOIDABLE = 0.95
-"""Rows can be kept out of XOR and parity structures without a cell of their class that cover at most this share."""
 
-Latents = dict[str, Latent]
-"""Latent variables by column."""
-Rows = npt.NDArray[np.int64]
-"""Row numbers, ascending."""
+Latents = dict[str, Latent]  # latent variables by column
+Rows = npt.NDArray[np.int64]  # row numbers, ascending
 
 _ROWS, _COLUMNS = 1, 2  # streams of random numbers; 0 is that of the layout
 
@@ -39,8 +37,7 @@ _ROWS, _COLUMNS = 1, 2  # streams of random numbers; 0 is that of the layout
 class Generated(NamedTuple):
     """A table and the truth about it."""
 
-    frame: pd.DataFrame
-    """Columns x0, x1, … and the class, `TARGET`."""
+    frame: pd.DataFrame  # columns x0, x1, … and the class, `TARGET`
     truth: Truth
 
 

@@ -50,10 +50,8 @@ class ColumnPlan:
     kind: Kind
     shift: float = 0.0
     scale: float = 1.0
-    cuts: tuple[float, ...] = ()
-    """WHOLE and TEXT: the latents at which the next value begins, ascending."""
-    levels: tuple[str, ...] = ()
-    """TEXT: one more than there are cuts."""
+    cuts: tuple[float, ...] = ()  # WHOLE and TEXT: the latents at which the next value begins, ascending
+    levels: tuple[str, ...] = ()  # TEXT: one more than there are cuts
 
     def cells(self, latent: Latent) -> npt.NDArray[Any]:
         """The cells of the column, none of them missing."""
@@ -130,16 +128,14 @@ def _level_names(rng: np.random.Generator, count: int) -> tuple[str, ...]:
     return tuple("abcdef"[index] for index in rng.permutation(count))
 
 
-UNEVEN = 0.4
-"""The largest deviation of a literal's weight in the selectivity of a conjunction from equal weights."""
+UNEVEN = 0.4  # the largest deviation of a literal's weight in the selectivity of a conjunction from equal weights
 
 
 @dataclass(frozen=True, slots=True)
 class Planting:
     """A rule to plant."""
 
-    structure: str
-    """`conjunction 1`, `xor 1`, `parity 1`, …: rules of one structure share their columns."""
+    structure: str  # `conjunction 1`, `xor 1`, `parity 1`, …: rules of one structure share their columns
     conditions: tuple[Condition, ...]
     label: int
 
@@ -149,15 +145,12 @@ class Layout:
     """The columns of a table and the rules planted in them."""
 
     recipe: Recipe
-    columns: dict[str, ColumnPlan]
-    """By name, in table order."""
-    informative: tuple[str, ...]
-    """In table order."""
-    decoys: dict[str, str]
-    """Each decoy with the column it imitates."""
+    columns: dict[str, ColumnPlan]  # by name, in table order
+    informative: tuple[str, ...]  # in table order
+    decoys: dict[str, str]  # each decoy with the column it imitates
     conjunctions: tuple[Planting, ...]
+    # The rules of XOR and parity structures. They decide the rows that no conjunction covers.
     cells: tuple[Planting, ...]
-    """The rules of XOR and parity structures. They decide the rows that no conjunction covers."""
 
     @property
     def rules(self) -> tuple[Planting, ...]:

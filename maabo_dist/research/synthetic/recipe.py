@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from maabo_dist.settings import SettingsModel
 
+# The largest share of the rows left to it that a conjunction may cover; above it, its conditions say very little.
 MAX_RULE_SHARE = 0.6
-"""The largest share of the rows left to it that a conjunction may cover; above it, its conditions say very little."""
 
 _ROUNDING = 1e-9
 

@@ -23,10 +23,9 @@ from maabo_dist.research.synthetic.layout import lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
 
-MIN_OVERLAP = 0.8
-"""Thresholds are right if the Jaccard similarity of planted and mined rows is at least this."""
+MIN_OVERLAP = 0.8  # thresholds are right if the Jaccard similarity of planted and mined rows is at least this
+# A rule is redundant if its rows have at least this Jaccard similarity with those of an earlier rule of its class.
 REDUNDANT_OVERLAP = 0.9
-"""A rule is redundant if its rows have at least this Jaccard similarity with those of an earlier rule of its class."""
 FRESH_ROWS = 10_000
 
 
@@ -44,8 +43,7 @@ class MinedRule:
 
     id: str
     conditions: tuple[Condition, ...]
-    label: str
-    """The name of its class."""
+    label: str  # the name of its class
 
     @property
     def columns(self) -> list[str]:
@@ -67,18 +65,13 @@ class MinedScore:
     """The score of a mined rule."""
 
     rule: str
-    finds: tuple[str, ...]
-    """The planted rules that it was the first to come closest to."""
-    noise: tuple[str, ...]
-    """Its columns that are neither in planted rules nor decoys."""
-    decoys: tuple[str, ...]
-    """Its columns that imitate others."""
+    finds: tuple[str, ...]  # the planted rules that it was the first to come closest to
+    noise: tuple[str, ...]  # its columns that are neither in planted rules nor decoys
+    decoys: tuple[str, ...]  # its columns that imitate others
+    # The earlier rule that makes it redundant; None if there is none, or no table to compare rows by.
     repeats: str | None
-    """The earlier rule that makes it redundant; None if there is none, or no table to compare rows by."""
-    fresh_n: int | None
-    """The number of fresh rows that it covers; None if no fresh rows were drawn."""
-    fresh_precision: float | None
-    """The share of these rows that have its class."""
+    fresh_n: int | None  # the number of fresh rows that it covers; None if no fresh rows were drawn
+    fresh_precision: float | None  # the share of these rows that have its class
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +80,7 @@ class Score:
 
     planted: tuple[PlantedScore, ...]
     mined: tuple[MinedScore, ...]
-    by_rows: bool
-    """True if there was a table to compare thresholds and find redundancy by."""
+    by_rows: bool  # True if there was a table to compare thresholds and find redundancy by
 
     @property
     def totals(self) -> dict[str, int | float | None]:

@@ -36,19 +36,13 @@ class _Document(BaseModel):
 class PlantedRule(_Document):
     """A rule planted in the table, with its coverage and precision there."""
 
-    id: Name
-    """P1, P2, …: where two rules cover a row, the earlier decided its class."""
-    structure: Name
-    """`conjunction 1`, `xor 1`, `parity 1`, …"""
-    conditions: tuple[Condition, ...] = Field(min_length=1)
-    """A row does not satisfy a condition on a missing cell."""
+    id: Name  # P1, P2, …: where two rules cover a row, the earlier decided its class
+    structure: Name  # `conjunction 1`, `xor 1`, `parity 1`, …
+    conditions: tuple[Condition, ...] = Field(min_length=1)  # a row does not satisfy a condition on a missing cell
     label: str = Field(alias="class")
-    n: Count
-    """The number of rows that it covers."""
-    coverage: Share
-    """The share of the rows that it covers."""
-    precision: Share | None
-    """The share of these rows that have its class; None if it covers none."""
+    n: Count  # the number of rows that it covers
+    coverage: Share  # the share of the rows that it covers
+    precision: Share | None  # the share of these rows that have its class; None if it covers none
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
@@ -67,10 +61,8 @@ class Truth(_Document):
     classes: tuple[str, ...] = Field(min_length=2)
     rows: Annotated[int, Field(ge=1)]
     rules: tuple[PlantedRule, ...]
-    informative: tuple[Name, ...]
-    """The columns of the rules."""
-    decoys: dict[str, str] = {}
-    """Columns that imitate an informative one, and which."""
+    informative: tuple[Name, ...]  # the columns of the rules
+    decoys: dict[str, str] = {}  # columns that imitate an informative one, and which
     recipe: Recipe | None = None
 
     @model_validator(mode="after")
