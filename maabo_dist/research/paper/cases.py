@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from multiprocessing import active_children, get_context
 from threading import current_thread, main_thread
 from time import process_time
@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from maabo_dist.contract.result import ResultDocument, StopReason
-from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import MaaboError
@@ -78,12 +77,6 @@ class RuleSummary:
     text: str
     features: frozenset[str]  # the columns in its conditions
 
-    @classmethod
-    def from_document(cls, rule: RuleRecord) -> "RuleSummary":
-        """Read a rule of a result document."""
-        features = frozenset(condition.feature for condition in rule.conditions)
-        return cls(rule.id, rule.label, rule.n, rule.gini, rule.text, features)
-
 
 @dataclass(frozen=True, slots=True)
 class TunedTree:
@@ -109,9 +102,12 @@ class Outcome:
     @classmethod
     def from_document(cls, document: ResultDocument) -> "Outcome":
         """Read the outcome from a result document."""
-        rules, search = tuple(map(RuleSummary.from_document, document.rules)), document.search
-        leaves = document.funnel.leaves
-        return cls(document.digest, search.trees, leaves, search.best_score, search.seconds, rules)
+        rules = []
+        for rule in document.rules:
+            features = frozenset(condition.feature for condition in rule.conditions)
+            rules.append(RuleSummary(rule.id, rule.label, rule.n, rule.gini, rule.text, features))
+        search, leaves = document.search, document.funnel.leaves
+        return cls(document.digest, search.trees, leaves, search.best_score, search.seconds, tuple(rules))
 
     @property
     def noisy_rules(self) -> int:
@@ -171,34 +167,32 @@ def run_cases(
 
     The outcomes do not depend on the number of processes. `report_progress` gets the number of finished cases.
     """
-    outcomes: dict[int, Outcome] = {}
-    for indices, finished in _run_groups(cases, tables, jobs):
-        outcomes |= dict(zip(indices, finished, strict=True))
-        report_progress(len(outcomes))
-    return [(case, outcomes[index]) for index, case in enumerate(cases)]
+    # Cases that follow each other and share a table and a seed are the work of one process at a time.
+    groups = [list(group) for _, group in groupby(cases, key=lambda case: (case.table, case.seed))]
+    finished: dict[int, list[Outcome]] = {}
+    for index, outcomes in _run_groups(groups, tables, jobs if len(cases) >= MIN_PARALLEL_CASES else 1):
+        finished[index] = outcomes
+        report_progress(sum(map(len, finished.values())))
+    in_order = chain.from_iterable(finished[index] for index in range(len(groups)))
+    return list(zip(cases, in_order, strict=True))
 
 
-def _run_groups(cases: Sequence[Case], tables: Tables, jobs: int) -> Iterator[tuple[list[int], list[Outcome]]]:
-    """Run groups of consecutive cases that share a table and a seed; a group is the work of one process at a time."""
-    by_table = groupby(range(len(cases)), key=lambda index: (cases[index].table, cases[index].seed))
-    groups = [list(indices) for _, indices in by_table]
-    work = [[cases[index] for index in indices] for indices in groups]
-    processes = min(jobs, len(work))
-    if processes < 2 or len(cases) < MIN_PARALLEL_CASES:
-        if cases:
-            run_group(tables, [cases[0]])  # loads the kernels, as `_start_process` does
-        for indices, group in zip(groups, work, strict=True):
-            yield indices, run_group(tables, group)
+def _run_groups(groups: Sequence[list[Case]], tables: Tables, jobs: int) -> Iterator[tuple[int, list[Outcome]]]:
+    """Run groups of cases; return their indices with their outcomes as they finish."""
+    # The first case is run in addition: it loads the kernels, so that no measured case includes that time.
+    processes = min(jobs, len(groups))
+    if processes < 2:
+        for index, group in enumerate(groups):
+            if index == 0:
+                run_group(tables, group[:1])
+            yield index, run_group(tables, group)
         return
     others = active_children()
     # Spawned rather than forked: a process that has threads cannot be forked safely.
-    pool = ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_start_process, initargs=(dict(tables), cases[0])
-    )
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=run_group, initargs=(tables, groups[0][:1]))
     try:
         with _ignored_interrupts():
-            submitted = [pool.submit(_run_in_process, group) for group in work]
-            futures = dict(zip(submitted, groups, strict=True))
+            futures = {pool.submit(run_group, tables, group): index for index, group in enumerate(groups)}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except KeyboardInterrupt:
@@ -225,26 +219,13 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_process_tables: dict[str, PaperTable] = {}  # the tables of a child process, which it gets when it starts
-
-
-def _start_process(tables: dict[str, PaperTable], first: Case) -> None:
-    _process_tables.update(tables)
-    run_group(tables, [first])  # loads the kernels, so that no measured case includes that time
-
-
-def _run_in_process(cases: list[Case]) -> list[Outcome]:
-    return run_group(_process_tables, cases)
-
-
 def run_group(tables: Tables, cases: Sequence[Case]) -> list[Outcome]:
     """Run cases that share a table and return their outcomes."""
     table = case_table(tables, cases[0].table)
     columns = prepare(table.frame, table.settings).columns
     longest: dict[MiningSettings, MiningResult] = {}
-    outcomes: dict[int, Outcome] = {}
-    for index in sorted(range(len(cases)), key=lambda index: -_prefix_trees(cases[index].settings)):
-        outcomes[index] = _run_case(columns, cases[index], longest)
+    by_length = sorted(range(len(cases)), key=lambda index: -_prefix_trees(cases[index].settings))
+    outcomes = {index: _run_case(columns, cases[index], longest) for index in by_length}
     return [outcomes[index] for index in range(len(cases))]
 
 

@@ -15,7 +15,7 @@ from maabo_dist.research.paper.cases import (
     group_outcomes,
     method,
 )
-from maabo_dist.research.paper.rule_experiments import ARMS, LARGE_BATCH, curves, rule_counts
+from maabo_dist.research.paper.rule_experiments import ARMS, LARGE_BATCH, Measure, curves, rule_counts
 from maabo_dist.research.paper.tables import MAX_NOISE, PaperTable, is_noise
 
 NOISE_TREES = 110
@@ -94,12 +94,13 @@ def _exp2_findings(results: Sequence[Result]) -> output.Findings:
         output.Panel("(2) Noise in the rules", NOISE_LABEL, "Noise content rate", content, percent=True),
     )
     table = results[0][0].table.name
+    paper = printed.EXP2_RANDOM if table == "titanic" else output.NOT_PRINTED
     lines = [
         (
             name,
             str(noise),
             output.format_mean(rule_counts(groups[arm, noise])),
-            _exp2_printed(table, arm, noise),
+            paper if arm == "random" and noise > printed.EXP2_RANDOM_FROM else output.NOT_PRINTED,
             output.format_percent(noise_shares(groups[arm, noise])),
             output.format_percent(noisy_rule_shares(groups[arm, noise])),
         )
@@ -114,11 +115,6 @@ def _exp2_findings(results: Sequence[Result]) -> output.Findings:
         (_EXP2_NOTE,),
     )
     return output.Findings({"exp2": [noise_row(*result) for result in results]}, (comparison,), panels)
-
-
-def _exp2_printed(table: str, arm: str, noise: int) -> str:
-    in_paper = table == "titanic" and arm == "random" and noise > printed.EXP2_RANDOM_FROM
-    return printed.EXP2_RANDOM if in_paper else output.NOT_PRINTED
 
 
 # Appendix 1: the noise that a single tree takes in, its depth and leaf size chosen on the validation rows
@@ -139,15 +135,13 @@ def _app1_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:
 def _app1_findings(results: Sequence[Result]) -> output.Findings:
     groups = group_outcomes(results, lambda case, _: case.table.noise)
 
-    def panel(
-        title: str, label: str, measure: Callable[[Sequence[Outcome]], list[float]], *, percent: bool
-    ) -> output.Panel:
+    def panel(title: str, label: str, measure: Measure, *, percent: bool = False) -> output.Panel:
         series = output.mean_series("Single tree", {noise: measure(outcomes) for noise, outcomes in groups.items()})
         return output.Panel(title, NOISE_LABEL, label, (series,), percent=percent)
 
     panels = (
-        panel("(1) Depth", "Maximum depth", _depths, percent=False),
-        panel("(2) Validation score", "Macro F1 score", _scores, percent=False),
+        panel("(1) Depth", "Maximum depth", _depths),
+        panel("(2) Validation score", "Macro F1 score", _scores),
         panel("(3) Noise in the trees", "Rate of noise features", _tree_noise_shares, percent=True),
     )
     table = results[0][0].table.name

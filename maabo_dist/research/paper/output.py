@@ -72,8 +72,12 @@ class Findings:
         files[f"{stem}.md"] = text.encode()
         if plot is not None:
             files[f"{stem}.png"] = plot
-        for name, content in files.items():
-            _write(folder / name, content)
+        try:
+            for name, content in files.items():
+                with atomic_write(folder / name) as file:
+                    file.write(content)
+        except OSError as error:
+            raise SettingsError(f"--out {str(folder)!r}: writing failed ({error.strerror}).") from error
         return [folder / name for name in files]
 
 
@@ -123,11 +127,3 @@ def _markdown_table(comparison: Comparison) -> str:
 
 def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        with atomic_write(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise SettingsError(f"--out {str(path.parent)!r}: writing failed ({error.strerror}).") from error

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from maabo_dist.plots.style import SMALL, Palette, palette_for, percent_axis, prepare_axes, set_title
-from maabo_dist.research.paper.output import Panel, Series
+from maabo_dist.research.paper.output import Panel
 
 WIDTH, HEIGHT = 4.2, 3.4  # size of a panel in inches
 SINGLE_SCALE = 1.4  # scale of a panel that is the only one
@@ -28,7 +28,11 @@ def draw_png(panels: Sequence[Panel]) -> bytes:
     for panel, ax in zip(panels, axes, strict=True):
         palette = prepare_axes(ax)
         (_draw_bars if panel.bars else _draw_lines)(ax, panel, palette)
-        _label(ax, panel, palette)
+        ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
+        if panel.title:
+            set_title(ax, panel.title, palette)
+        if panel.percent:
+            percent_axis(ax.yaxis)
     _draw_legends(figure, panels, axes)
     png = io.BytesIO()
     # Without matplotlib's version in the metadata, the file changes only when the plot does.
@@ -37,29 +41,22 @@ def draw_png(panels: Sequence[Panel]) -> bytes:
 
 
 def _draw_lines(ax: Axes, panel: Panel, palette: Palette) -> None:
+    """Draw a curve for each series; a level is a horizontal line, with its error as a band."""
+    style: dict[str, Any] = {"markersize": 3.5, "linewidth": 1.3, "capsize": 2, "elinewidth": 0.8}
     for index, series in enumerate(panel.series):
         colour = palette.classes[index % len(palette.classes)]
         if series.level:
-            _draw_level(ax, series, colour, _LEVEL_STYLES[index % 2])
+            (y,), half = series.y, series.error[0] if series.error else 0.0
+            ax.axhspan(y - half, y + half, color=colour, alpha=0.1, linewidth=0)
+            ax.axhline(y, color=colour, linestyle=_LEVEL_STYLES[index % 2], linewidth=1.3, label=series.name)
         else:
-            _draw_curve(ax, series, colour, MARKERS[index % len(MARKERS)])
+            style |= {"marker": MARKERS[index % len(MARKERS)], "color": colour, "label": series.name}
+            ax.errorbar(series.x, series.y, yerr=list(series.error) or None, **style)
     if panel.log:
         ax.set_yscale("log")
     else:
         ax.set_ylim(bottom=_lower_limit(panel))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=_TICK_STEPS))
-
-
-def _draw_curve(ax: Axes, series: Series, colour: str, marker: str) -> None:
-    style: dict[str, Any] = {"marker": marker, "markersize": 3.5, "linewidth": 1.3, "capsize": 2, "elinewidth": 0.8}
-    ax.errorbar(series.x, series.y, yerr=list(series.error) or None, color=colour, label=series.name, **style)
-
-
-def _draw_level(ax: Axes, series: Series, colour: str, style: str) -> None:
-    """Draw a horizontal line, with the error as a band."""
-    (y,), half = series.y, series.error[0] if series.error else 0.0
-    ax.axhspan(y - half, y + half, color=colour, alpha=0.1, linewidth=0)
-    ax.axhline(y, color=colour, linestyle=style, linewidth=1.3, label=series.name)
 
 
 def _lower_limit(panel: Panel) -> float | None:
@@ -83,15 +80,6 @@ def _draw_bars(ax: Axes, panel: Panel, palette: Palette) -> None:
         ax.bar_label(bars, labels, fontsize=SMALL - 1.5, color=palette.soft, padding=2)
     ax.set_xticks(range(len(panel.ticks)), panel.ticks)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=_TICK_STEPS))
-
-
-def _label(ax: Axes, panel: Panel, palette: Palette) -> None:
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
-    if panel.title:
-        set_title(ax, panel.title, palette)
-    if panel.percent:
-        percent_axis(ax.yaxis)
 
 
 def _draw_legends(figure: Figure, panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
