@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,23 +95,19 @@ def _check_paths(table: Path, truth: Path) -> None:
 
 def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth") -> None:
     """Write both files or none."""
-    try:
-        with atomic_write(truth_path) as truth_file, atomic_write(table) as table_file:
-            truth_file.write(truth.dump().encode())
-            _write_frame(frame, table_file, table.suffix.lower())
-    except OSError as error:
-        raise SettingsError(f"{table} and {truth_path} cannot be written ({error.strerror}). Give others.") from error
-
-
-def _write_frame(frame: "pd.DataFrame", file: BinaryIO, extension: str) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    rows = pa.Table.from_pandas(frame, preserve_index=False)
-    if extension == ".csv":
-        csv.write_csv(rows, file)
-    else:
-        parquet.write_table(rows, file)
+    try:
+        with atomic_write(truth_path) as truth_file, atomic_write(table) as table_file:
+            truth_file.write(truth.dump().encode())
+            rows = pa.Table.from_pandas(frame, preserve_index=False)
+            if table.suffix.lower() == ".csv":
+                csv.write_csv(rows, table_file)
+            else:
+                parquet.write_table(rows, table_file)
+    except OSError as error:
+        raise SettingsError(f"{table} and {truth_path} cannot be written ({error.strerror}). Give others.") from error
 
 
 def _print(result: "Score", truth: "Truth") -> None:
@@ -133,18 +129,12 @@ def _print(result: "Score", truth: "Truth") -> None:
         for score, rule in zip(result.planted, truth.rules, strict=True)
     ]
     print_table([*columns, Column("class", wrap=True), Column("conditions", wrap=True)], rows)
-    for line in _summary(result):
-        click.echo(line)
-
-
-def _summary(result: "Score") -> list[str]:
     totals = result.totals
     precision, redundant = totals["fresh_precision"], totals["redundant"]
     found = f"{totals['exact']} exactly, {totals['extra']} with an extra literal, {totals['missed']} missed"
     other = f"{totals['with_noise']} with noise columns, {totals['with_decoys']} with decoys"
     repeated = "redundant ones unknown without --data" if redundant is None else f"{redundant} redundant"
-    lines = [
-        f"Of {totals['planted']} planted rules: {found}.",
-        f"Of {totals['mined']} mined rules: {other}, {repeated}.",
-    ]
-    return lines if precision is None else [*lines, f"Their mean precision on fresh rows is {precision:.3f}."]
+    click.echo(f"Of {totals['planted']} planted rules: {found}.")
+    click.echo(f"Of {totals['mined']} mined rules: {other}, {repeated}.")
+    if precision is not None:
+        click.echo(f"Their mean precision on fresh rows is {precision:.3f}.")

@@ -131,7 +131,16 @@ def _run(name: str, options: Options) -> int:
     notes = _table_notes(experiment, tables)
     files = [] if options.out is None else _write(options.out, experiment, tables, findings, notes)
     if options.as_json:
-        click.echo(_json(experiment, findings, notes, files))
+        document = {
+            "experiment": experiment.name,
+            "title": experiment.title,
+            "tables": [asdict(each) for each in findings.comparisons],
+            "rows": findings.rows,
+            "notes": notes,
+            "files": [str(path) for path in files],
+        }
+        # UTF-8 whatever the locale, for programs
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False).encode())
     else:
         _print(findings)
     for line in (*notes, *(f"wrote {path}." for path in files)):
@@ -199,18 +208,6 @@ def _plot(findings: "Findings") -> bytes | None:
         print_note('No plot is written, because matplotlib is not installed: pip install "maabo-dist[plots]"')
         return None
     return draw_png(findings.panels)
-
-
-def _json(experiment: "Experiment", findings: "Findings", notes: list[str], files: list[Path]) -> bytes:
-    document = {
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "tables": [asdict(each) for each in findings.comparisons],
-        "rows": findings.rows,
-        "notes": notes,
-        "files": [str(path) for path in files],
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False).encode()  # UTF-8 whatever the locale, for programs
 
 
 def _print(findings: "Findings") -> None:

@@ -108,7 +108,7 @@ def test_a_table_that_cannot_be_written_leaves_no_truth(tmp_path, maabo, monkeyp
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("maabo_dist.cli.generate._write_frame", full_disk)
+    monkeypatch.setattr("pyarrow.csv.write_csv", full_disk)
 
     code, _, err = maabo("generate", tmp_path / "t.csv", *SMALL)
 

@@ -11,17 +11,16 @@ same rules.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.research.synthetic.layout import ColumnPlan, Kind, Latent, Layout, Planting, lay_out
+from maabo_dist.research.synthetic.layout import Kind, Latent, Layout, Planting, lay_out
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
-from maabo_dist.rules.matching import Mask
 
 TARGET = "y"
 
@@ -45,7 +44,17 @@ def generate(recipe: Recipe) -> Generated:
     """Generate the table of a recipe."""
     layout = lay_out(recipe)
     frame = _draw(layout, recipe.rows, 0, layout.columns.keys())
-    return Generated(frame, _truth(layout, frame))
+    rules = tuple(_planted_rule(number, rule, layout, frame) for number, rule in enumerate(layout.rules, start=1))
+    truth = Truth(
+        target=TARGET,
+        classes=class_names(recipe),
+        rows=len(frame),
+        rules=rules,
+        informative=layout.informative,
+        decoys=layout.decoys,
+        recipe=recipe,
+    )
+    return Generated(frame, truth)
 
 
 def draw(recipe: Recipe, rows: int, batch: int, only: Collection[str] | None = None) -> pd.DataFrame:
@@ -67,8 +76,7 @@ def class_names(recipe: Recipe) -> tuple[str, ...]:
 def _draw(layout: Layout, rows: int, batch: int, columns: Collection[str]) -> pd.DataFrame:
     rng = np.random.default_rng([layout.recipe.seed, _ROWS, batch])
     latents = {name: rng.standard_normal(rows) for name in layout.informative}
-    _separate_conjunctions(rng, layout, latents)
-    _reconcile_cells(rng, layout, latents)
+    _avoid_collisions(rng, layout, latents)
     labels = _labels(rng, layout, _complete(layout, latents))
     table = {name: _column(layout, name, latents, rows, batch) for name in layout.columns if name in columns}
     names = np.array(class_names(layout.recipe), dtype=object)
@@ -80,17 +88,13 @@ def _complete(layout: Layout, latents: Latents) -> pd.DataFrame:
     return pd.DataFrame({name: layout.columns[name].cells(latent) for name, latent in latents.items()})
 
 
-def _separate_conjunctions(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
-    """Redraw rows until none satisfies two conjunctions; the earlier one keeps the row."""
+def _avoid_collisions(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
+    """Redraw rows that satisfy two conjunctions, or a conjunction and a cell of another class."""
     taken = np.empty(0, np.int64)
-    for rule in layout.conjunctions:
+    for rule in layout.conjunctions:  # the earlier one keeps the row
         _avoid(rng, layout, latents, taken, [rule])
         taken = np.union1d(taken, _rows_of(layout, latents, rule))
-
-
-def _reconcile_cells(rng: np.random.Generator, layout: Layout, latents: Latents) -> None:
-    """Redraw rows of conjunctions that are in a cell of another class, where possible; cells would be impure."""
-    for rule in layout.conjunctions:
+    for rule in layout.conjunctions:  # where possible; cells would be impure
         others = [cell for cell in layout.cells if cell.label != rule.label]
         if len(others) < len(layout.cells) or layout.recipe.xor_share <= MAX_AVOIDABLE:
             _avoid(rng, layout, latents, _rows_of(layout, latents, rule), others)
@@ -130,24 +134,9 @@ def _column(layout: Layout, name: str, latents: Latents, rows: int, batch: int) 
     if name in layout.decoys:
         share = recipe.decoy_correlation
         latent = share * latents[layout.decoys[name]] + np.sqrt(1 - share**2) * latent
-    return _remove_cells(plan, plan.cells(latent), rng.random(rows) < recipe.missing)
-
-
-def _remove_cells(plan: ColumnPlan, cells: npt.NDArray[Any], missing: Mask) -> pd.Series:
-    cells[missing] = None if plan.kind is Kind.TEXT else np.nan
+    cells = plan.cells(latent)
+    cells[rng.random(rows) < recipe.missing] = None if plan.kind is Kind.TEXT else np.nan
     return pd.Series(cells, dtype="str" if plan.kind is Kind.TEXT else "float64")
-
-
-def _truth(layout: Layout, frame: pd.DataFrame) -> Truth:
-    return Truth(
-        target=TARGET,
-        classes=class_names(layout.recipe),
-        rows=len(frame),
-        rules=tuple(_planted_rule(number, rule, layout, frame) for number, rule in enumerate(layout.rules, start=1)),
-        informative=layout.informative,
-        decoys=layout.decoys,
-        recipe=layout.recipe,
-    )
 
 
 def _planted_rule(number: int, rule: Planting, layout: Layout, frame: pd.DataFrame) -> PlantedRule:

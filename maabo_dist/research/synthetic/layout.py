@@ -96,7 +96,10 @@ def number_plan(rng: np.random.Generator, quantiles: Sequence[float] = ()) -> Co
     """Plan a column of numbers of a random kind; thresholds will be needed at these `quantiles`."""
     kind = _NUMBERS[rng.integers(len(_NUMBERS))]
     if kind is Kind.WHOLE:
-        return ColumnPlan(kind, shift=float(rng.integers(-3, 10)), cuts=_whole_cuts(rng, quantiles))
+        shift = float(rng.integers(-3, 10))
+        spread = np.arange(1, rng.integers(4, 16)) + rng.uniform(-0.3, 0.3)
+        free = [each for each in spread / (len(spread) + 1) if all(abs(each - fixed) > _MIN_GAP for fixed in quantiles)]
+        return ColumnPlan(kind, shift, cuts=tuple(ndtri(np.sort([*free, *quantiles])).tolist()))
     shift, scale = np.round([rng.normal(0, 10), 1 + rng.exponential(10)], 2).tolist()
     return ColumnPlan(kind, shift, scale)
 
@@ -116,12 +119,6 @@ def decoy_plan(rng: np.random.Generator, original: ColumnPlan) -> ColumnPlan:
     if original.kind is not Kind.TEXT:
         return number_plan(rng)
     return ColumnPlan(Kind.TEXT, cuts=original.cuts, levels=_level_names(rng, len(original.levels)))
-
-
-def _whole_cuts(rng: np.random.Generator, quantiles: Sequence[float]) -> tuple[float, ...]:
-    spread = np.arange(1, rng.integers(4, 16)) + rng.uniform(-0.3, 0.3)
-    free = [each for each in spread / (len(spread) + 1) if all(abs(each - fixed) > _MIN_GAP for fixed in quantiles)]
-    return tuple(ndtri(np.sort([*free, *quantiles])).tolist())
 
 
 def _level_names(rng: np.random.Generator, count: int) -> tuple[str, ...]:
@@ -163,18 +160,12 @@ def lay_out(recipe: Recipe) -> Layout:
     planner = _Planner(recipe)
     conjunctions = planner.conjunctions()
     cells = planner.cells()
-    informative = set(planner.plans)
+    ruled = set(planner.plans)
     decoys = planner.decoys()
     planner.noise()
-    names = [f"x{index}" for index in range(recipe.features)]
-    return Layout(
-        recipe=recipe,
-        columns={name: planner.plans[name] for name in names},
-        informative=tuple(name for name in names if name in informative),
-        decoys=decoys,
-        conjunctions=conjunctions,
-        cells=cells,
-    )
+    columns = {name: planner.plans[name] for name in (f"x{index}" for index in range(recipe.features))}
+    informative = tuple(name for name in columns if name in ruled)
+    return Layout(recipe, columns, informative, decoys, conjunctions, cells)
 
 
 class _Planner:
@@ -185,15 +176,21 @@ class _Planner:
         self.rng = np.random.default_rng([recipe.seed, 0])
         self.names = [f"x{index}" for index in self.rng.permutation(recipe.features)]
         self.plans: dict[str, ColumnPlan] = {}
-        self.texts = self._text_turns()
+        # The turns in which a text column is planned: for a literal of a conjunction, or for noise
+        eligible = [*range(sum(recipe.sizes)), *range(recipe.informative + recipe.decoys, recipe.features)]
+        self.texts = frozenset(self.rng.permutation(eligible)[: recipe.text_columns].tolist())
 
     def conjunctions(self) -> tuple[Planting, ...]:
-        labels, planted, taken = _rare_classes(self.recipe), [], 0.0
-        for number, size in enumerate(self.recipe.sizes):
-            coverage = self.rng.uniform(*self.recipe.coverages)
-            # It cannot cover rows of earlier conjunctions.
-            masses = _masses(self.rng, size, coverage / (1 - taken))
-            conditions = tuple(self._literal(mass) for mass in masses)
+        recipe, planted, taken = self.recipe, [], 0.0
+        # Classes that are at most as frequent as the average outside of the rules, the last first
+        average = 1 / recipe.classes
+        labels = [label for label in reversed(range(recipe.classes)) if recipe.base_shares[label] <= average + 1e-9]
+        for number, size in enumerate(recipe.sizes):
+            coverage = self.rng.uniform(*recipe.coverages)
+            weights = 1 + self.rng.uniform(-UNEVEN, UNEVEN, size)
+            # Shares of the rows, whose product is the coverage. It cannot cover rows of earlier conjunctions.
+            masses = (coverage / (1 - taken)) ** (weights / weights.sum())
+            conditions = tuple(self._literal(mass) for mass in masses.tolist())
             planted.append(Planting(f"conjunction {number + 1}", conditions, labels[number % len(labels)]))
             taken += coverage
         return tuple(planted)
@@ -220,12 +217,6 @@ class _Planner:
     def noise(self) -> None:
         while len(self.plans) < self.recipe.features:
             self._plan(text_plan(self.rng) if len(self.plans) in self.texts else number_plan(self.rng))
-
-    def _text_turns(self) -> frozenset[int]:
-        """The turns in which a text column is planned: for a literal of a conjunction, or for noise."""
-        recipe = self.recipe
-        eligible = [*range(sum(recipe.sizes)), *range(recipe.informative + recipe.decoys, recipe.features)]
-        return frozenset(self.rng.permutation(eligible)[: recipe.text_columns].tolist())
 
     def _plan(self, plan: ColumnPlan) -> str:
         name = self.names[len(self.plans)]
@@ -254,16 +245,3 @@ class _Planner:
         lows = [(Condition(name, Op.ABOVE, plan.threshold(edge)),) if edge > 0 else () for edge in edges]
         highs = [(Condition(name, Op.AT_MOST, plan.threshold(edge)),) if edge < 1 else () for edge in edges]
         return [(*low, *high) for low, high in zip(lows[:-1], highs[1:], strict=True)]
-
-
-def _rare_classes(recipe: Recipe) -> list[int]:
-    """The classes that are at most as frequent as the average outside of the rules, the last first."""
-    average = 1 / recipe.classes
-    return [label for label in reversed(range(recipe.classes)) if recipe.base_shares[label] <= average + 1e-9]
-
-
-def _masses(rng: np.random.Generator, size: int, coverage: float) -> list[float]:
-    """Random shares of the rows, one for each literal, whose product is `coverage`."""
-    weights = 1 + rng.uniform(-UNEVEN, UNEVEN, size)
-    masses: list[float] = (coverage ** (weights / weights.sum())).tolist()
-    return masses

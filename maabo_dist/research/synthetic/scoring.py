@@ -20,7 +20,6 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import DatasetError
 from maabo_dist.research.synthetic.generation import draw
 from maabo_dist.research.synthetic.layout import lay_out
-from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
 
 MIN_OVERLAP = 0.8  # thresholds are right if the Jaccard similarity of planted and mined rows is at least this
@@ -115,31 +114,21 @@ def score(
     `frame` is the table that they were mined from; without it, only literals are compared. `fresh` rows are drawn from
     the truth's recipe, if it has one from which this version of the program generates the same rules.
     """
-    mined = mined_rules(rules) if isinstance(rules, ResultDocument) else tuple(rules)
+    if isinstance(rules, ResultDocument):
+        rules = [MinedRule(rule.id, rule.premise, rule.label) for rule in rules.rules]
+    mined = tuple(rules)
     _check_fit(mined, truth, frame)
     planted = tuple(_score_planted(rule, mined, frame) for rule in truth.rules)
     repeats = _find_repeats(mined, frame) if mined and frame is not None else {}
     precisions = _fresh_precisions(mined, truth, fresh)
     explained, scores = {*truth.informative, *truth.decoys}, []
     for rule in mined:
-        fresh_n, fresh_precision = precisions.get(rule.id, (None, None))
-        scores.append(
-            MinedScore(
-                rule=rule.id,
-                finds=tuple(each.planted for each in planted if each.by == rule.id),
-                noise=tuple(name for name in rule.columns if name not in explained),
-                decoys=tuple(name for name in rule.columns if name in truth.decoys),
-                repeats=repeats.get(rule.id),
-                fresh_n=fresh_n,
-                fresh_precision=fresh_precision,
-            )
-        )
+        finds = tuple(each.planted for each in planted if each.by == rule.id)
+        noise = tuple(name for name in rule.columns if name not in explained)
+        decoys = tuple(name for name in rule.columns if name in truth.decoys)
+        fresh_n, precision = precisions.get(rule.id, (None, None))
+        scores.append(MinedScore(rule.id, finds, noise, decoys, repeats.get(rule.id), fresh_n, precision))
     return Score(planted, tuple(scores), by_rows=frame is not None)
-
-
-def mined_rules(document: ResultDocument) -> tuple[MinedRule, ...]:
-    """Return the rules of a result document."""
-    return tuple(MinedRule(rule.id, rule.premise, rule.label) for rule in document.rules)
 
 
 def _check_fit(mined: Sequence[MinedRule], truth: Truth, frame: pd.DataFrame | None) -> None:
@@ -197,7 +186,10 @@ def _find_repeats(mined: Sequence[MinedRule], frame: pd.DataFrame) -> dict[str, 
 
 def _fresh_precisions(mined: Sequence[MinedRule], truth: Truth, rows: int) -> dict[str, tuple[int, float | None]]:
     """Coverage and precision of each rule on fresh rows; empty if none can be drawn."""
-    if truth.recipe is None or rows == 0 or not _is_reproducible(truth, truth.recipe):
+    if truth.recipe is None or rows == 0:
+        return {}
+    generated = [rule.conditions for rule in lay_out(truth.recipe).rules]
+    if generated != [rule.conditions for rule in truth.rules]:  # another version of the program wrote the truth
         return {}
     frame = draw(truth.recipe, rows, 1, only={name for rule in mined for name in rule.columns})
     precisions = {}
@@ -205,8 +197,3 @@ def _fresh_precisions(mined: Sequence[MinedRule], truth: Truth, rows: int) -> di
         labels = frame[truth.target][match_frame(frame, rule.conditions)].to_numpy()
         precisions[rule.id] = len(labels), float(np.mean(labels == rule.label)) if len(labels) else None
     return precisions
-
-
-def _is_reproducible(truth: Truth, recipe: Recipe) -> bool:
-    """True if the recipe gives the rules of the truth, which another version of the program may have written."""
-    return [rule.conditions for rule in lay_out(recipe).rules] == [rule.conditions for rule in truth.rules]
