@@ -6,7 +6,6 @@ AnsweringTask: decode the message ─► compute (one library call) ─► encod
 import os
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from celery import Task
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import open_redis
+from maabo_dist.cluster.streams import open_redis, send_answer
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract.messages import MAX_REASON, Outcome
@@ -70,7 +69,6 @@ class AnsweringTask(ClusterTask):
     # Fields of the message that are copied to the answer.
     key_fields: ClassVar[tuple[str, ...]]
     # A static method that puts an answer on the stream.
-    send: ClassVar[Callable[..., None]]
 
     def decode(self, message: dict[str, Any]) -> Any:
         """Read the message and fetch what the task needs."""
@@ -124,7 +122,7 @@ class AnsweringTask(ClusterTask):
             facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
             logger.info(f"task {kind}", task=self.name, **facts)
         try:
-            self.send(self.redis, self._settings, answer, body)
+            send_answer(self.redis, self._settings, answer, body)
         except redis.RedisError as error:  # without an answer, the scheduler sends the task again
             logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
         if kind == "unavailable":

@@ -7,7 +7,7 @@ from typing import Any
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError, store_figures
-from maabo_dist.cluster.streams import send_evaluation_answer, send_request, send_rules_answer, send_screen_answer
+from maabo_dist.cluster.streams import send_request
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import (
@@ -46,7 +46,6 @@ class EvaluateTask(AnsweringTask):
     name = names.EVALUATE
     answer = EvaluationAnswer
     key_fields = ("batch", "start", "stop", "attempt")
-    send = staticmethod(send_evaluation_answer)
 
     def decode(self, message: dict[str, Any]) -> tuple[EvaluateMessage, TrainingTable, Subsets]:
         """Read the message, its table and its subsets."""
@@ -73,7 +72,6 @@ class ScreenTask(AnsweringTask):
     name = names.SCREEN
     answer = ScreenAnswer
     key_fields = ("start", "stop", "attempt")
-    send = staticmethod(send_screen_answer)
 
     def decode(self, message: dict[str, Any]) -> tuple[ScreenMessage, BitTable]:
         """Read the message and its table."""
@@ -99,7 +97,6 @@ class RulesTask(AnsweringTask):
     name = names.RULES
     answer = RulesAnswer
     key_fields = ("attempt", "final")
-    send = staticmethod(send_rules_answer)
 
     def decode(self, message: dict[str, Any]) -> RulesMessage:
         """Read the message."""

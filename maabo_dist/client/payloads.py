@@ -8,14 +8,15 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isnan
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from maabo_dist.client.requests import Request
 from maabo_dist.contract.api import Explanation
 from maabo_dist.contract.job import AnyCallback, Priority, dump_with_secrets
 from maabo_dist.contract.problem import document_error
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 
 Rows: TypeAlias = "pd.DataFrame | Iterable[Mapping[str, Any]]"
+# Rows that a server explains in one request.
+MAX_EXPLAINED_ROWS = 1000
 _CALLBACKS: TypeAdapter[Any] = TypeAdapter(AnyCallback)
 
 
@@ -50,10 +53,11 @@ def job_document(
     return document if callback is None else document | {"callback": _check_callback(callback)}
 
 
-def rows_to_json(rows: Rows) -> list[dict[str, Any]]:
-    """Return one JSON object per row; missing cells become null."""
-    records: Any = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
-    return [{str(name): _cell_to_json(value) for name, value in row.items()} for row in records]
+def rows_to_json(rows: Rows) -> list[list[dict[str, Any]]]:
+    """Return one JSON object per row, in chunks for one request each; missing cells become null."""
+    frame: Any = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    records = [{str(name): _cell_to_json(value) for name, value in row.items()} for row in frame]
+    return [records[start : start + MAX_EXPLAINED_ROWS] for start in range(0, max(1, len(records)), MAX_EXPLAINED_ROWS)]
 
 
 def merge_explanations(parts: list[Explanation]) -> Explanation:
@@ -107,26 +111,19 @@ MAX_NAME_LENGTH = 200
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = {".parquet", ".pq"}
 _FEATHER = {".feather", ".arrow"}
-_CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file to send."""
-
-    name: str
-    media_type: str
-    file: Path
-
-
-def prepare_upload(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Upload:
-    """Return what to send for a table; a file that has to be converted first is written to `folder`."""
+def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Request:
+    """Return the request that uploads a table; a file that has to be converted first is written to `folder`."""
     if isinstance(table, str | Path):
         path = _check_file(Path(table))
-        return Upload((name or path.name)[:MAX_NAME_LENGTH], *_convert(path, folder))
-    frame = folder / "table.parquet"
-    _write_frame(table, frame)
-    return Upload((name or "table")[:MAX_NAME_LENGTH], PARQUET, frame)
+        name = name or path.name
+        media_type, path = _convert(path, folder)
+    else:
+        media_type, path = PARQUET, folder / "table.parquet"
+        _write_frame(table, path)
+    params, headers = {"name": (name or "table")[:MAX_NAME_LENGTH]}, {"Content-Type": media_type}
+    return Request("POST", "/v1/datasets", params, file=path, headers=headers, idempotent=True, slow=True)
 
 
 def _check_file(path: Path) -> Path:
@@ -169,8 +166,7 @@ def _file_kind(path: Path) -> tuple[bool, str]:
 def _decompress(path: Path, target: Path) -> Path:
     try:
         with gzip.open(path) as source, target.open("wb") as file:
-            while chunk := source.read(_CHUNK_BYTES):
-                file.write(chunk)
+            copyfileobj(source, file, 1 << 20)
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be decompressed: {error}. It is damaged or truncated; write it again."

@@ -95,19 +95,6 @@ def _check_token(token: str) -> None:
 # Timeout of requests for which the server reads a table.
 SLOW_SECONDS = 900.0
 CONNECT_SECONDS = 10.0
-PAGE_SIZE = 200
-# Rows that a server explains in one request.
-MAX_EXPLAINED_ROWS = 1000
-# Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.
-MAX_SILENCE = 60.0
-# Event connections in a row without any event, after which the client stops opening them.
-MAX_FAILURES = 5
-# Status codes of servers and proxies that do not deliver events.
-NO_EVENTS = frozenset({404, 405, 406, 501})
-FIRST_POLL_PAUSE = 1.0
-MAX_POLL_PAUSE = 10.0
-# Seconds. A caller that waits for hours does not give up because the server restarts.
-MAX_OUTAGE = 60.0
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _TEMPORARY = frozenset({502, 503, 504})
 _TOO_MANY_REQUESTS = 429

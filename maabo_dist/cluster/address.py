@@ -51,19 +51,16 @@ def check_url(url: str) -> None:
     raise UnreachableError(f"The address of the Redis, {redact_url(url)!r}, {problem}. Example: {EXAMPLE_URL}.")
 
 
-def is_permanent(error: redis.RedisError) -> bool:
-    """True if retrying is pointless: the password, the user or a certificate is rejected."""
-    return isinstance(error, redis.AuthenticationError) or "certificate" in str(error).lower()
-
-
 def check_redis(url: str, ping: Callable[[], object]) -> str | None:
     """Return None if the Redis answers, else a description of the problem; permanent problems are raised."""
     try:
         ping()
     except redis.RedisError as error:
-        if is_permanent(error):
-            raise UnreachableError(f"Redis at {redact_url(url)} {_problem(error)}") from error
-        return f"Redis at {redact_url(url)} {_problem(error)}"
+        problem = f"Redis at {redact_url(url)} {_problem(error)}"
+        # Retrying is pointless if the password, the user or a certificate is rejected.
+        if isinstance(error, redis.AuthenticationError) or "certificate" in str(error).lower():
+            raise UnreachableError(problem) from error
+        return problem
     return None
 
 
@@ -117,14 +114,11 @@ def read_secret(path: str, variable: str) -> str:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(MAX_SECRET_LENGTH + 3).rstrip("\r\n")
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{variable} = {path!r} cannot be read: {_describe(error)}.") from None
+        # Decoding errors quote some of the bytes.
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(f"{variable} = {path!r} cannot be read: {reason}.") from None
     if not text or len(text) > MAX_SECRET_LENGTH or not text.isprintable():
         raise SettingsError(
             f"{variable} = {path!r}: the file must contain one line of 1 to {MAX_SECRET_LENGTH:,} characters."
         )
     return text
-
-
-def _describe(error: Exception) -> str:
-    """Describe the error without its details: decoding errors quote some of the bytes."""
-    return str(error.strerror) if isinstance(error, OSError) else "it is not text"

@@ -53,8 +53,22 @@ def broker_address(settings: ClusterSettings) -> str:
 
 
 def celery_options(settings: ClusterSettings) -> dict[str, Any]:
-    """Return the Celery options for the broker."""
-    return _amqp_options(settings) if uses_amqp(settings) else _redis_options(settings)
+    """Return the Celery options for the broker.
+
+    RabbitMQ's queues are declared as Celery clients declare them by default: durable, with the virtual host's queue
+    type. So another service that sends to `maabo.jobs` and a worker declare the same queue, in any order, and the
+    default queue type of the virtual host decides whether queues are replicated (quorum).
+    """
+    if not uses_amqp(settings):
+        return _redis_options(settings)
+    url, _, query = settings.broker_url.partition("?")
+    return {
+        "broker_url": url,
+        "broker_use_ssl": _ssl_options(url, query),
+        "broker_heartbeat": HEARTBEAT_SECONDS,
+        "broker_connection_timeout": SOCKET_SECONDS,
+        "broker_transport_options": {},
+    }
 
 
 def check_broker(settings: ClusterSettings, celery: Celery) -> str | None:
@@ -116,22 +130,6 @@ def _tls_value(name: str, value: str) -> object:
     if value not in _CERT_REQS:
         raise SettingsError(f"MAABO_REDIS: ssl_cert_reqs={value!r} must be one of {', '.join(_CERT_REQS)}.")
     return _CERT_REQS[value]
-
-
-def _amqp_options(settings: ClusterSettings) -> dict[str, Any]:
-    """Queues are declared as Celery clients declare them by default: durable, with the virtual host's queue type.
-
-    So another service that sends to `maabo.jobs` and a worker declare the same queue, in any order, and the default
-    queue type of the virtual host decides whether queues are replicated (quorum).
-    """
-    url, _, query = settings.broker_url.partition("?")
-    return {
-        "broker_url": url,
-        "broker_use_ssl": _ssl_options(url, query),
-        "broker_heartbeat": HEARTBEAT_SECONDS,
-        "broker_connection_timeout": SOCKET_SECONDS,
-        "broker_transport_options": {},
-    }
 
 
 def _ssl_options(url: str, query: str) -> dict[str, Any] | None:

@@ -112,15 +112,12 @@ def _to_json(span: ReadableSpan) -> dict[str, object]:
 
 def _make_exporter(exporter: str) -> SpanExporter:
     if exporter != "otlp":
-        return LineExporter(_check_writable(Path(exporter.removeprefix("file:"))))
+        path = Path(exporter.removeprefix("file:"))
+        try:
+            with path.open("a"):
+                return LineExporter(path)
+        except OSError as error:
+            raise SettingsError(f"MAABO_TRACES = file:{path}: the file cannot be written: {error.strerror}.") from error
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - 0.1 s
 
     return OTLPSpanExporter()
-
-
-def _check_writable(path: Path) -> Path:
-    try:
-        with path.open("a"):
-            return path
-    except OSError as error:
-        raise SettingsError(f"MAABO_TRACES = file:{path}: the file cannot be written: {error.strerror}.") from error

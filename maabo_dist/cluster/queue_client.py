@@ -129,7 +129,13 @@ class QueueClient:
     def find(self, prefix: str) -> JobRecord:
         """Return the only job whose id starts with this prefix."""
         digits = parse_prefix(prefix)
-        return self.record(digits if len(digits) == DIGITS else match_one(digits, self._ids(digits)))
+        if len(digits) == DIGITS:
+            return self.record(digits)
+        key = self._settings.key(names.JOB_LIST)
+        with redis_errors(self._settings.redis_url):
+            # A scan may return an id twice.
+            ids = {name.decode() for name, _ in self._redis.zscan_iter(key, match=f"{digits}*", count=1000)}
+        return self.record(match_one(digits, sorted(ids)))
 
     def jobs(self) -> list[JobRecord]:
         """Return all jobs that have a record, newest first."""
@@ -207,12 +213,6 @@ class QueueClient:
 
     def _open_store(self, url: str) -> ArtifactStore:
         return open_store(self._settings.model_copy(update={"store_url": url}), self._redis)
-
-    def _ids(self, prefix: str) -> list[str]:
-        key = self._settings.key(names.JOB_LIST)
-        with redis_errors(self._settings.redis_url):
-            # A scan may return an id twice.
-            return sorted({name.decode() for name, _ in self._redis.zscan_iter(key, match=f"{prefix}*", count=1000)})
 
     def _read_applied(self, job: str, command: JobCommand) -> JobRecord | None:
         record = self._read(job)

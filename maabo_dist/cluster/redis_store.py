@@ -62,9 +62,18 @@ class RedisStore:
         """Store a local file; one that is complete is only renewed."""
         key = self._key(name)
         with _translate_errors():
-            if not self._renew(key):
-                self._check_size(name, source)
-                self._write(key, source)
+            head = self._head(key)
+            if head is not None:
+                renewed = head.model_copy(update={"modified": self._now()})
+                if self._write_head(key, renewed, existing=True):
+                    return
+            size = source.stat().st_size
+            if size > self._limit:
+                raise SettingsError(
+                    f"{name} has {size:,} bytes; Redis takes up to {self._limit:,}. "
+                    "Set MAABO_STORE to a directory that all machines share or to an s3:// bucket."
+                )
+            self._write(key, source)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file and verify its size and SHA-256."""
@@ -86,8 +95,12 @@ class RedisStore:
 
     def list(self) -> Iterator[Artifact]:
         """Yield all artifacts that have a head."""
+        start = f"{self._prefix}{KEY}:"
         with _translate_errors():
-            heads = {name: self._head(self._key(name)) for name in sorted(self._names())}
+            keys = self._client.scan_iter(match=f"{start}*", count=1000)
+            names = {key.decode(errors="replace")[len(start) :] for key in keys}
+            # The names of chunks do not match.
+            heads = {name: self._head(self._key(name)) for name in sorted(names) if ARTIFACT_NAME.fullmatch(name)}
         for name, head in heads.items():
             if head is not None:
                 yield Artifact(name, head.size, head.modified)
@@ -101,26 +114,6 @@ class RedisStore:
             return _Head.model_validate_json(text) if text else None
         except ValidationError:  # treated as missing: the next `put` writes it again
             return None
-
-    def _names(self) -> set[str]:
-        start = f"{self._prefix}{KEY}:"
-        keys = self._client.scan_iter(match=f"{start}*", count=1000)
-        names = {key.decode(errors="replace")[len(start) :] for key in keys}
-        return {name for name in names if ARTIFACT_NAME.fullmatch(name)}  # chunks are not names
-
-    def _renew(self, key: str) -> bool:
-        head = self._head(key)
-        if head is None:
-            return False
-        return self._write_head(key, head.model_copy(update={"modified": self._now()}), existing=True)
-
-    def _check_size(self, name: str, source: Path) -> None:
-        size = source.stat().st_size
-        if size > self._limit:
-            raise SettingsError(
-                f"{name} has {size:,} bytes; Redis takes up to {self._limit:,}. "
-                "Set MAABO_STORE to a directory that all machines share or to an s3:// bucket."
-            )
 
     def _write(self, key: str, source: Path) -> None:
         written: list[str] = []

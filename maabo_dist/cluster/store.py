@@ -10,8 +10,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,33 +100,31 @@ class FileStore:
     def put(self, name: str, source: Path) -> None:
         """Store a local file: copied under a temporary name, flushed, renamed."""
         path = self._path(name)
-        if self._local:
-            self._translate_errors(lambda: _put_in_directory(source, Path(path)))
-            return
-        info = self._info(name)
-        if info is None or time.time() - _modified(info) > RENEWAL_SECONDS:
-            # An object store shows an upload when it is complete.
-            self._translate_errors(lambda: self._files.put_file(str(source), path))
+        info = None if self._local else self._info(name)
+        with self._translate_errors():
+            if self._local:
+                _put_in_directory(source, Path(path))
+            elif info is None or time.time() - _modified(info) > RENEWAL_SECONDS:
+                # An object store shows an upload when it is complete.
+                self._files.put_file(str(source), path)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
         if not self.has(name):
             raise MissingArtifactError(f"The artifact store holds no {name}.")
-        self._translate_errors(lambda: self._copy_to(target, self._path(name)))
+        with self._translate_errors(), atomic_write(target) as file:
+            self._files.get_file(self._path(name), file.name)
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
         path = self._path(name)
-
-        def remove() -> None:
-            with suppress(FileNotFoundError):
-                self._files.rm_file(path)
-
-        self._translate_errors(remove)
+        with self._translate_errors(), suppress(FileNotFoundError):
+            self._files.rm_file(path)
 
     def list(self) -> Iterator[Artifact]:
         """Yield all artifacts; temporary and other files are skipped."""
-        files = self._translate_errors(lambda: self._files.find(self._root, detail=True)) or {}
+        with self._translate_errors():
+            files = self._files.find(self._root, detail=True)
         for path, info in files.items():
             name = path[len(self._root) + 1 :]
             if ARTIFACT_NAME.fullmatch(name):
@@ -160,22 +158,14 @@ class FileStore:
     def _info(self, name: str) -> Any:
         """Return the file system's information on an artifact; None if it does not exist."""
         path = self._path(name)
+        with self._translate_errors(), suppress(FileNotFoundError):
+            return self._files.info(path)
+        return None
 
-        def look() -> Any:
-            try:
-                return self._files.info(path)
-            except FileNotFoundError:
-                return None
-
-        return self._translate_errors(look)
-
-    def _copy_to(self, target: Path, path: str) -> None:
-        with atomic_write(target) as file:
-            self._files.get_file(path, file.name)
-
-    def _translate_errors(self, action: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
         try:
-            return action()
+            yield
         except self._errors as error:
             raise StoreError(f"The artifact store at {self._root} failed: {error}.") from error
 
@@ -193,16 +183,12 @@ def _put_in_directory(source: Path, target: Path) -> None:
         os.utime(target)
     except (FileNotFoundError, PermissionError):  # missing, or owned by another user and replaced
         make_directory(target.parent)
-        _remove_abandoned(target.parent)
+        for path in target.parent.glob(".*.tmp"):
+            with suppress(OSError):  # owned by another user, or already removed
+                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    path.unlink()
         with source.open("rb") as reading, atomic_write(target) as writing:
             shutil.copyfileobj(reading, writing, 1 << 20)
-
-
-def _remove_abandoned(directory: Path) -> None:
-    for path in directory.glob(".*.tmp"):
-        with suppress(OSError):  # owned by another user, or already removed
-            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                path.unlink()
 
 
 def _modified(info: dict[str, Any]) -> float:

@@ -16,6 +16,9 @@ from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer,
 # Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data.
 HEADER, RULES_HEADER, SCREEN_HEADER, BODY = b"header", b"mined", b"screened", b"body"
 
+_HEADERS = {EvaluationAnswer: HEADER, RulesAnswer: RULES_HEADER, ScreenAnswer: SCREEN_HEADER}
+Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer
+
 # Short, because a process has several connections and detects one after another that they are dead.
 SOCKET_SECONDS = 5
 # The lifetime of an unread stream. Lost answers are computed again.
@@ -37,26 +40,14 @@ def open_redis(settings: ClusterSettings, timeout: float = SOCKET_SECONDS, retri
     )
 
 
-def send_evaluation_answer(
-    client: Any, settings: ClusterSettings, answer: EvaluationAnswer, trees: bytes = b""
-) -> None:
-    """Add an answer to the job's stream. It may be added twice; the scheduler drops the second."""
-    _add(client, results_stream(settings, answer.job), {HEADER: answer.model_dump_json(), BODY: trees})
+def send_answer(client: Any, settings: ClusterSettings, answer: Answer, body: bytes = b"") -> None:
+    """Add an answer to the job's stream: its header, and packed trees, pairs or a result document.
 
-
-def send_rules_answer(client: Any, settings: ClusterSettings, answer: RulesAnswer, document: bytes = b"") -> None:
-    """Add the answer to a request for rules to the job's stream."""
-    _add(client, results_stream(settings, answer.job), {RULES_HEADER: answer.model_dump_json(), BODY: document})
-
-
-def send_screen_answer(client: Any, settings: ClusterSettings, answer: ScreenAnswer, pairs: bytes = b"") -> None:
-    """Add the answer to a block of a screen to the job's stream."""
-    _add(client, results_stream(settings, answer.job), {SCREEN_HEADER: answer.model_dump_json(), BODY: pairs})
-
-
-def _add(client: Any, stream: str, fields: dict[bytes, Any]) -> None:
+    It may be added twice; the scheduler drops the second.
+    """
+    stream = results_stream(settings, answer.job)
     with client.pipeline(transaction=False) as pipe:
-        pipe.xadd(stream, fields)
+        pipe.xadd(stream, {_HEADERS[type(answer)]: answer.model_dump_json(), BODY: body})
         pipe.expire(stream, STREAM_SECONDS)
         pipe.execute()
 

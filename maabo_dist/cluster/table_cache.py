@@ -43,16 +43,12 @@ class TableCache:
     """The tables of one host, by fingerprint. `limit` is the maximum size of all files, in bytes."""
 
     def __init__(self, directory: Path, store: ArtifactStore, limit: int) -> None:
-        self._directory, self._store, self._limit = directory, store, limit
+        self.store = store
+        self._directory, self._limit = directory, limit
         self._columns: OrderedDict[str, Columns] = OrderedDict()
         self._training: OrderedDict[str, TrainingTable] = OrderedDict()
         self._bits: OrderedDict[str, BitTable] = OrderedDict()
         self._lock = RLock()
-
-    @property
-    def store(self) -> ArtifactStore:
-        """The store that tables are fetched from."""
-        return self._store
 
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
         """Return a table, with the probes of `split` if it has any."""
@@ -73,21 +69,23 @@ class TableCache:
 
     def training(self, fingerprint: str, split: TableSplit) -> TrainingTable:
         """Return a table laid out for the kernels."""
-        return self._open(
-            self._training,
-            f"{_layout_key(fingerprint, split)}.training",
-            lambda target: _training_table(self.columns(fingerprint, split), split).save(target),
-            TrainingTable.load,
-        )
+
+        def make(target: Path) -> None:
+            columns = self.columns(fingerprint, split)
+            weight, min_leaf = split.class_weight, split.min_samples_leaf
+            parts = make_split(columns, split)
+            TrainingTable.build(columns, parts, class_weight=weight, min_samples_leaf=min_leaf).save(target)
+
+        return self._open(self._training, f"{_layout_key(fingerprint, split)}.training", make, TrainingTable.load)
 
     def bits(self, fingerprint: str, split: TableSplit) -> BitTable:
         """Return a table laid out for screens."""
-        return self._open(
-            self._bits,
-            f"{_layout_key(fingerprint, split)}.bits",
-            lambda target: _bit_table(self.columns(fingerprint, split), split).save(target),
-            BitTable.load,
-        )
+
+        def make(target: Path) -> None:
+            columns = self.columns(fingerprint, split)
+            BitTable.build(columns, make_split(columns, split)).save(target)
+
+        return self._open(self._bits, f"{_layout_key(fingerprint, split)}.bits", make, BitTable.load)
 
     def study(self, fingerprint: str, settings: MiningSettings) -> Study:
         """Return a table prepared for mining with these settings."""
@@ -123,17 +121,17 @@ class TableCache:
 
     def _fetch_columns(self, fingerprint: str, target: Path) -> None:
         name = f"columns/{fingerprint}"
-        self._store.get(name, target)
+        self.store.get(name, target)
         try:
             _load_columns(target, fingerprint)
         except FormatError as error:  # removed, so that a client or scheduler can upload it again
-            self._store.delete(name)
+            self.store.delete(name)
             raise StoreError(f"The table {fingerprint[:12]}… in the store is damaged: {error}") from error
 
     def _fetch_segment(self, digest: str, target: Path) -> None:
-        self._store.get(f"trees/{digest}", target)
+        self.store.get(f"trees/{digest}", target)
         if file_digest(target) != digest:
-            self._store.delete(f"trees/{digest}")
+            self.store.delete(f"trees/{digest}")
             raise StoreError(f"The segment {digest[:12]}… of trees in the store is damaged.")
 
     def _file(self, name: str, make: Callable[[Path], None]) -> Path:
@@ -141,7 +139,9 @@ class TableCache:
         path = self._directory / name
         if not path.exists():
             self._directory.mkdir(parents=True, exist_ok=True)
-            with _lock_file(self._directory / _lock_name(name)):
+            # One of 256 locks of each kind of file, so that their number is bounded. Kinds have locks of their own
+            # because making one may need another.
+            with _lock_file(self._directory / f".{name[:2]}{Path(name).suffix}.lock"):
                 if not path.exists():
                     temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
                     try:
@@ -181,32 +181,11 @@ def _layout_key(fingerprint: str, split: TableSplit) -> str:
     return f"{fingerprint}-{sha256(split.model_dump_json().encode()).hexdigest()[:16]}"
 
 
-def _bit_table(columns: Columns, split: TableSplit) -> BitTable:
-    return BitTable.build(columns, make_split(columns, split))
-
-
-def _training_table(columns: Columns, split: TableSplit) -> TrainingTable:
-    return TrainingTable.build(
-        columns,
-        make_split(columns, split),
-        class_weight=split.class_weight,
-        min_samples_leaf=split.min_samples_leaf,
-    )
-
-
 def _load_columns(path: Path, fingerprint: str) -> Columns:
     columns = Columns.load(path)
     if columns.fingerprint != fingerprint:
         raise FormatError(f"{path.name} contains table {columns.fingerprint[:12]}…, not {fingerprint[:12]}….")
     return columns
-
-
-def _lock_name(name: str) -> str:
-    """Return one of 256 locks of each kind of file, so that their number is bounded.
-
-    Kinds have locks of their own because making one may need another.
-    """
-    return f".{name[:2]}{Path(name).suffix}.lock"
 
 
 @contextmanager

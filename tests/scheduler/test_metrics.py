@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import HEADER, results_stream, send_evaluation_answer
+from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import EvaluationAnswer
@@ -248,7 +248,7 @@ class OneTask:
         ((key, sent),) = self.sent.items()
         where = {"job": self.job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
         answer = EvaluationAnswer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
-        send_evaluation_answer(self._resources.redis, self._resources.settings, answer)
+        send_answer(self._resources.redis, self._resources.settings, answer)
         self.scheduler.turn()
         return answer
 
@@ -267,7 +267,7 @@ def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_ar
     for _ in range(MAX_FAILURES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
-    send_evaluation_answer(resources.redis, resources.settings, last)  # once more, and too late
+    send_answer(resources.redis, resources.settings, last)  # once more, and too late
     world.turn_until(lambda: resources.metrics.amount(metrics.LOST, "evaluate") == MAX_FAILURES + 1)
 
     assert resources.metrics.amount(metrics.RESENT, "lost") == MAX_FAILURES - 1

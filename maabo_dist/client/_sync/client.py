@@ -15,7 +15,7 @@ from maabo_dist.client._sync.transport import Transport
 from maabo_dist.client.blocking import call
 from maabo_dist.client.errors import parse_json, parse_model
 from maabo_dist.client.models import JobStatus
-from maabo_dist.client.payloads import job_document, prepare_upload
+from maabo_dist.client.payloads import job_document, upload_request
 from maabo_dist.client.requests import Address, Request, Retrying, get, quote_id
 from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Quota, Token
 
@@ -101,11 +101,7 @@ class Client:
             Name of the dataset. The default is the name of the file.
         """
         with TemporaryDirectory(prefix="maabo-") as folder:
-            upload = call(lambda: prepare_upload(table, name, Path(folder)))
-            headers = {"Content-Type": upload.media_type}
-            request = Request(
-                "POST", "/v1/datasets", {"name": upload.name}, None, upload.file, headers, idempotent=True, slow=True
-            )
+            request = call(lambda: upload_request(table, name, Path(folder)))
             return self._transport.fetch(Dataset, request)
 
     def dataset(self, dataset: str) -> DatasetDetails:

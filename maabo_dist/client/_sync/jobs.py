@@ -10,20 +10,16 @@ from maabo_dist.client.blocking import sleep
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
 from maabo_dist.client.models import Event, JobStatus
 from maabo_dist.client.payloads import Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import (
-    FIRST_POLL_PAUSE,
-    MAX_EXPLAINED_ROWS,
-    MAX_OUTAGE,
-    MAX_POLL_PAUSE,
-    Deadline,
-    Request,
-    get,
-    quote_id,
-)
+from maabo_dist.client.requests import Deadline, Request, get, quote_id
 from maabo_dist.contract.api import Explanation, Tree
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
+
+FIRST_POLL_PAUSE = 1.0
+MAX_POLL_PAUSE = 10.0
+# Seconds. A caller that waits for hours does not give up because the server restarts.
+MAX_OUTAGE = 60.0
 
 
 class RemoteJob:
@@ -162,11 +158,9 @@ class RemoteJob:
         rows : DataFrame or iterable of dict
             Rows with the columns of the mined table.
         """
-        records = rows_to_json(rows)
         parts: list[Explanation] = []
-        for start in range(0, max(1, len(records)), MAX_EXPLAINED_ROWS):
-            body = {"rows": records[start : start + MAX_EXPLAINED_ROWS]}
-            request = Request("POST", f"{self._path}/explain", document=body, idempotent=True)
+        for chunk in rows_to_json(rows):
+            request = Request("POST", f"{self._path}/explain", document={"rows": chunk}, idempotent=True)
             parts.append(self._transport.fetch(Explanation, request))
         return merge_explanations(parts)
 

@@ -13,16 +13,15 @@ from pydantic import BaseModel
 from maabo_dist.client.blocking import TimedStream, read_chunks, sleep
 from maabo_dist.client.errors import check_response, parse_json, parse_model, parse_object, unreachable_error
 from maabo_dist.client.models import Event
-from maabo_dist.client.requests import (
-    MAX_FAILURES,
-    MAX_SILENCE,
-    NO_EVENTS,
-    PAGE_SIZE,
-    Address,
-    Deadline,
-    Request,
-    Retrying,
-)
+from maabo_dist.client.requests import Address, Deadline, Request, Retrying
+
+PAGE_SIZE = 200
+# Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.
+MAX_SILENCE = 60.0
+# Event connections in a row without any event, after which the client stops opening them.
+MAX_FAILURES = 5
+# Status codes of servers and proxies that do not deliver events.
+NO_EVENTS = frozenset({404, 405, 406, 501})
 
 Model = TypeVar("Model", bound=BaseModel)
 
