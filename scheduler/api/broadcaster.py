@@ -192,7 +192,7 @@ class EventBroadcaster:
                     next_jobs = loop.time() + JOB_SECONDS
                     await self._check_jobs()
             except (MaaboError, OSError) as error:
-                logger.warning("event subscribers could not be updated", reason=error)
+                logger.warning("event subscribers could not be checked", reason=error)
 
     async def _check_tokens(self) -> None:
         authorizations = {subscriber.authorization for subscriber in self.subscribers}
