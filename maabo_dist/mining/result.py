@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from maabo_dist.contract.result import StopReason
-from maabo_dist.rules.noise import NoiseEstimate, estimate_noise, leaves_without_probes
+from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo, StopReason
+from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.pruning import prune, with_condition_tests
 from maabo_dist.rules.publishing import TreeRecords, publish, rules_digest, select_leaves
@@ -14,50 +14,6 @@ from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
-
-
-@dataclass(frozen=True, slots=True)
-class Funnel:
-    """The number of leaves left after each filter.
-
-    Attributes
-    ----------
-    leaves : int
-        Leaves of all trees.
-    large : int
-        Of these, leaves with at least `min_samples` training rows.
-    pure : int
-        Of these, leaves with a Gini index below the limit.
-    distinct : int
-        Of these, distinct logic sets.
-    supported : int
-        Of these, distinct leaves that are reliable without their unsupported conditions.
-    rules : int
-        Of these, published rules: dissimilar, and without probes.
-    """
-
-    leaves: int
-    large: int
-    pure: int
-    distinct: int
-    supported: int
-    rules: int
-
-
-@dataclass(frozen=True, slots=True)
-class PruningSummary:
-    """The effect of pruning.
-
-    Attributes
-    ----------
-    conditions : int
-        Unsupported conditions dropped from leaves that are reliable without them.
-    leaves : int
-        Leaves dropped because they are not.
-    """
-
-    conditions: int
-    leaves: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +57,7 @@ class MiningResult:
         The settings' open values, settled for the table.
     search : SearchSummary
         The extent of the search.
-    funnel : Funnel
+    funnel : FunnelCounts
         The number of leaves left after each filter.
     classes : tuple of str
         Names of the classes; `Rule.label` is an index into them.
@@ -119,9 +75,9 @@ class MiningResult:
         All trees, if `mine` was to keep them.
     records : TreeRecords or None
         Subset, depth and score of every tree, if `mine` was to keep them.
-    pruning : PruningSummary or None
+    pruning : DroppingInfo or None
         The effect of pruning; None if all conditions stay, as in the paper.
-    noise : NoiseEstimate or None
+    noise : NoiseInfo or None
         The share of rules that are due to chance, by the probes; None without probes.
 
     Examples
@@ -142,7 +98,7 @@ class MiningResult:
     settings: MiningSettings
     plan: SearchPlan
     search: SearchSummary
-    funnel: Funnel
+    funnel: FunnelCounts
     classes: tuple[str, ...]
     target: str
     rows: dict[str, int]
@@ -151,8 +107,8 @@ class MiningResult:
     notes: tuple[str, ...]
     forest: Forest | None
     records: TreeRecords | None = None
-    pruning: PruningSummary | None = None
-    noise: NoiseEstimate | None = None
+    pruning: DroppingInfo | None = None
+    noise: NoiseInfo | None = None
 
 
 def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) -> MiningResult:
@@ -184,7 +140,14 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         settings=settings,
         plan=plan,
         search=search,
-        funnel=Funnel(leaves.seen, leaves.large, leaves.pure, len(distinct), len(supported), len(rules)),
+        funnel=FunnelCounts(
+            leaves=leaves.seen,
+            large=leaves.large,
+            pure=leaves.pure,
+            distinct=len(distinct),
+            supported=len(supported),
+            rules=len(rules),
+        ),
         classes=own.classes,
         target=own.target,
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
@@ -193,7 +156,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         notes=(*plan.notes, *_notes(search, plan)),
         forest=None,
         records=records,
-        pruning=None if pruned is None else PruningSummary(pruned.dropped, pruned.lost),
+        pruning=None if pruned is None else DroppingInfo(conditions=pruned.dropped, leaves=pruned.lost),
         noise=noise,
     )
 

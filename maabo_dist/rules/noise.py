@@ -20,42 +20,16 @@ are all in rules, all of them may be useful.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil, floor
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.contract.result import NoiseInfo
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.rule import NO_LITERAL
 
 TAIL = 0.025
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseEstimate:
-    """An estimate, by probes, of the published rules that are due to chance.
-
-    Attributes
-    ----------
-    probes : int
-        Probes in the table.
-    rules : int
-        Rules there would be if those that use a probe were published.
-    with_probe : int
-        Of these, rules that use a probe.
-    share : float or None
-        Estimated share of the published rules that use a useless feature, at most 1; None if nothing is published.
-    low, high : float or None
-        Its 95 % interval.
-    """
-
-    probes: int
-    rules: int
-    with_probe: int
-    share: float | None
-    low: float | None
-    high: float | None
 
 
 def leaves_without_probes(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> Leaves:
@@ -73,12 +47,12 @@ def probes_used(leaves: Leaves, probes: npt.NDArray[np.bool_]) -> npt.NDArray[np
     return used
 
 
-def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.bool_]) -> NoiseEstimate:
+def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.bool_]) -> NoiseInfo:
     """Estimate from the leaves selected when those with probes take part, and from the leaves published."""
     used = probes_used(selected, probes)
     with_probe, count = int((used > 0).sum()), int(probes.sum())
     if not len(published):
-        return NoiseEstimate(count, len(selected), with_probe, None, None, None)
+        return NoiseInfo(probes=count, rules=len(selected), with_probe=with_probe, share=None, low=None, high=None)
     ones, twos = int((used == 1).sum()), int((used == 2).sum())
     features = len(probes) - count
     ratio, unused = features / count, (features - _features_used(published)) / count
@@ -88,7 +62,7 @@ def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.b
         largest_plausible_count(ones, ratio),
     )
     share, low, high = (min(1.0, number / len(published)) for number in numbers)
-    return NoiseEstimate(count, len(selected), with_probe, share, low, high)
+    return NoiseInfo(probes=count, rules=len(selected), with_probe=with_probe, share=share, low=low, high=high)
 
 
 def largest_plausible_count(seen: float, ratio: float) -> int:

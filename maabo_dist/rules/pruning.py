@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
-from maabo_dist.rules.rule import NO_LITERAL, ConditionTest, Rule, conditions_of
+from maabo_dist.rules.rule import NO_LITERAL, Rule, conditions_of
 from maabo_dist.rules.statistics import (
     benjamini_hochberg,
     combine_p_values,
@@ -111,7 +112,10 @@ def condition_tests(
     p_values = combine_p_values(training * validation).tolist()
     features = (logic >> 1).tolist()
     adjusted = [multiplicity.adjust(feature, p) for feature, p in zip(features, p_values, strict=True)]
-    return tuple(map(ConditionTest, training.tolist(), validation.tolist(), adjusted))
+    return tuple(
+        ConditionTest(training=on_training, validation=on_validation, p=p)
+        for on_training, on_validation, p in zip(training.tolist(), validation.tolist(), adjusted, strict=True)
+    )
 
 
 def _with_tests(rule: Rule, leaf: Leaves, before: Leaves, pruned: Pruned, study: Study) -> Rule:

@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
+from maabo_dist.contract.rules import SourceRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.rules.leaves import Leaves, heaviest_classes
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support, conditions_of
+from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Support, conditions_of
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.study import Study
@@ -133,9 +134,9 @@ def _supports(columns: Columns, rows: npt.NDArray[np.int64], kept: Leaves, label
     return [measure_support(mask, part, label, classes) for mask, label in zip(covered, labels, strict=True)]
 
 
-def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -> Source:
+def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -> SourceRecord:
     tree = int(kept.tree[number])
-    return Source(
+    return SourceRecord(
         tree=tree,
         # Features beyond the table's columns are probes.
         subset=tuple(columns.features[f].name for f in members(records.subsets[tree]) if f < columns.count),

@@ -4,31 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.rules import ConditionTest, SourceRecord
 from maabo_dist.data.columns import Feature, FeatureKind
 
 # The smallest unit of logic: a feature index, and True if its value is large (above a threshold).
 Literal = tuple[int, bool]
 # Fills the end of a row of literal codes (2 · feature + large); sorts behind every literal.
 NO_LITERAL = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionTest:
-    """P-values of a condition, given the other conditions of its rule.
-
-    Attributes
-    ----------
-    training : float
-        On the rows that chose its threshold, corrected for all thresholds that could have been chosen.
-    validation : float
-        On the validation rows.
-    p : float
-        Both combined, adjusted for the number of features and of conditions tested.
-    """
-
-    training: float
-    validation: float
-    p: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +59,6 @@ class HeldOut(Support):
     precision_high: float | None
     p: float
     q: float
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The tree that a rule was read from.
-
-    Attributes
-    ----------
-    tree : int
-        Number of the tree in the order of proposal, from 0.
-    subset : tuple of str
-        Names of its features.
-    depth : int
-        Its depth.
-    score : float
-        Macro F1 on the validation rows.
-    """
-
-    tree: int
-    subset: tuple[str, ...]
-    depth: int
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +118,7 @@ class Rule:
         Id of the published rule most similar to it.
     most_similar_by : float
         The similarity of that rule.
-    source : Source
+    source : SourceRecord
         The tree that it was read from.
     displaced : tuple of DisplacedLeaf
         The purest of the leaves that it displaced.
@@ -196,7 +156,7 @@ class Rule:
     unique: int
     most_similar: str | None
     most_similar_by: float
-    source: Source
+    source: SourceRecord
     displaced: tuple[DisplacedLeaf, ...]
     displaced_total: int
     dropped: tuple[Condition, ...] = ()

@@ -1,15 +1,20 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.result import StopReason
-from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, StabilityRecord
-from maabo_dist.mining.result import Funnel, MiningResult, SearchSummary
+from maabo_dist.contract.result import FunnelCounts, StopReason
+from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, SourceRecord, StabilityRecord
+from maabo_dist.mining.result import MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
-from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Source, Support
+from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Support
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 
 AGE = Condition("age", Op.AT_MOST, 27.5)
+
+
+def make_record(kind, *values):
+    """A record with these values, in the order of its fields."""
+    return kind(**dict(zip(kind.model_fields, values, strict=True)))
 
 
 def make_support(counts=(2, 8), label=1, rows=100):
@@ -38,7 +43,7 @@ def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displ
         unique=3,
         most_similar=None if number == 1 else "R1",
         most_similar_by=0.0 if number == 1 else 1 / 3,
-        source=Source(tree=7, subset=tuple(condition.feature for condition in conditions), depth=2, score=0.75),
+        source=SourceRecord(tree=7, subset=tuple(condition.feature for condition in conditions), depth=2, score=0.75),
         displaced=displaced,
         displaced_total=len(displaced),
         **more,
@@ -68,7 +73,7 @@ def make_result(
         settings=chosen,
         plan=SearchPlan.settle(chosen, features),
         search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET),
-        funnel=funnel or Funnel(400, 120, 44, 31, 31, len(rules)),
+        funnel=funnel or make_record(FunnelCounts, 400, 120, 44, 31, 31, len(rules)),
         classes=tuple(classes),
         target=target,
         rows={"train": 70, "validation": 30, "holdout": holdout},

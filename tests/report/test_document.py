@@ -1,20 +1,29 @@
 import json
 
 import pytest
-from handmade import AGE, make_displaced, make_document, make_held_out, make_repeated, make_result, make_rule
+from handmade import (
+    AGE,
+    make_displaced,
+    make_document,
+    make_held_out,
+    make_record,
+    make_repeated,
+    make_result,
+    make_rule,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import ResultDocument, load_schema
+from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import SearchSummary
 from maabo_dist.report import result_document
-from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
 
 VALIDATOR = Draft202012Validator(load_schema())
@@ -132,7 +141,7 @@ def test_a_damaged_document_is_refused(damage):
 
 
 def test_a_document_reads_back_as_it_was_written():
-    tested = {"tests": (ConditionTest(0.01, 0.02, 0.001),)}
+    tested = {"tests": (make_record(ConditionTest, 0.01, 0.02, 0.001),)}
     rule = make_rule(AGE, holdout=make_held_out(), displaced=[make_displaced(AGE)], **tested)
     document = make_repeated(make_document(rule, holdout=20), 9, consensus=("R1", None))
 

@@ -5,13 +5,13 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import AGE, make_document, make_held_out, make_repeated, make_rule
+from handmade import AGE, make_document, make_held_out, make_record, make_repeated, make_rule
 
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report import result_document, to_csv, to_markdown, to_pandas, to_sql
-from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings, TableSettings
 
 HOSTILE = (
@@ -185,8 +185,10 @@ def test_without_rules_every_export_is_still_well_formed():
 
 
 def test_csv_and_markdown_say_what_a_rule_lost_and_why():
-    test = ConditionTest(1.0, 0.2, 0.4)
-    rule = make_rule(AGE, tests=(ConditionTest(0.01, 0.001, 0.00012),), dropped=(AGE, AGE), dropped_tests=(test, test))
+    test = make_record(ConditionTest, 1.0, 0.2, 0.4)
+    rule = make_rule(
+        AGE, tests=(make_record(ConditionTest, 0.01, 0.001, 0.00012),), dropped=(AGE, AGE), dropped_tests=(test, test)
+    )
     document = make_document(rule)
 
     (row,) = csv.DictReader(io.StringIO(to_csv(document)))

@@ -9,16 +9,16 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from handmade import AGE, make_displaced, make_document, make_held_out, make_repeated, make_rule
+from handmade import AGE, make_displaced, make_document, make_held_out, make_record, make_repeated, make_rule
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.mining.local import mine
 from maabo_dist.report import dump_figures, figures_of, report_page, result_document
 from maabo_dist.report.html import MODULES
 from maabo_dist.report.html.markup import counts_text
-from maabo_dist.rules.rule import ConditionTest
 from maabo_dist.settings import MiningSettings
 from tests import factories
 
@@ -212,7 +212,7 @@ def test_what_repeats_say_is_shown():
 
 
 def test_what_was_dropped_and_displaced_is_there_to_be_opened():
-    test = ConditionTest(0.5, 0.5, 0.4)
+    test = make_record(ConditionTest, 0.5, 0.5, 0.4)
     lost = Condition("noise", Op.ABOVE, 0.31)
     rule = make_rule(AGE, dropped=(lost,), tests=(test,), dropped_tests=(test,), displaced=(make_displaced(lost),))
 

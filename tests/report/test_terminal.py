@@ -2,16 +2,15 @@ import io
 import re
 
 import pytest
-from handmade import AGE, make_document, make_held_out, make_repeated, make_rule
+from handmade import AGE, make_document, make_held_out, make_record, make_repeated, make_rule
 from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.mining.result import Funnel, PruningSummary
+from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
+from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.report.terminal import print_report, report_console
 from maabo_dist.report.wording import large_number
-from maabo_dist.rules.noise import NoiseEstimate
-from maabo_dist.rules.rule import ConditionTest
 
 LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
 
@@ -112,10 +111,10 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
 @pytest.mark.parametrize(
     ("funnel", "hint"),
     [
-        (Funnel(0, 0, 0, 0, 0, 0), "No tree was grown."),
-        (Funnel(400, 0, 0, 0, 0, 0), "--min-samples"),
-        (Funnel(400, 120, 0, 0, 0, 0), "--gini"),
-        (Funnel(400, 120, 44, 31, 0, 0), "--significance"),
+        (make_record(FunnelCounts, 0, 0, 0, 0, 0, 0), "No tree was grown."),
+        (make_record(FunnelCounts, 400, 0, 0, 0, 0, 0), "--min-samples"),
+        (make_record(FunnelCounts, 400, 120, 0, 0, 0, 0), "--gini"),
+        (make_record(FunnelCounts, 400, 120, 44, 31, 0, 0), "--significance"),
     ],
 )
 def test_an_empty_result_says_which_sieve_to_open(funnel, hint):
@@ -143,14 +142,14 @@ def test_large_numbers_stay_readable(number, text):
     ("noise", "line"),
     [
         (
-            NoiseEstimate(50, 7, 0, 0.0, 0.0, 0.124),
+            make_record(NoiseInfo, 50, 7, 0, 0.0, 0.0, 0.124),
             "0–12 % of these rules are chance, estimated from 50 probes (0 of 7 ",
         ),
         (
-            NoiseEstimate(1000, 9, 1, 1.0, 1.0, 1.0),
+            make_record(NoiseInfo, 1000, 9, 1, 1.0, 1.0, 1.0),
             "100 % of these rules are chance, estimated from 1,000 probes (1 of 9",
         ),
-        (NoiseEstimate(50, 3, 3, None, None, None), "50 probes (3 of 3 use one)"),
+        (make_record(NoiseInfo, 50, 3, 3, None, None, None), "50 probes (3 of 3 use one)"),
     ],
 )
 def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
@@ -161,15 +160,20 @@ def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
 
 
 def test_where_nothing_but_probes_makes_rules_it_is_said():
-    noise = NoiseEstimate(50, 3, 3, None, None, None)
+    noise = make_record(NoiseInfo, 50, 3, 3, None, None, None)
 
     assert "nothing but chance" in shown(make_document(noise=noise, features=57, probes=50))
 
 
 def test_a_rule_says_what_it_lost_and_why():
-    lost = {"dropped": tuple(LONG[:2]), "dropped_tests": (ConditionTest(1.0, 0.3, 0.4), ConditionTest(1.0, 1.0, 1.0))}
+    lost = {
+        "dropped": tuple(LONG[:2]),
+        "dropped_tests": (make_record(ConditionTest, 1.0, 0.3, 0.4), make_record(ConditionTest, 1.0, 1.0, 1.0)),
+    }
 
-    text = shown(make_document(make_rule(AGE, **lost), dropping=PruningSummary(1234, 1), literals="supported"))
+    text = shown(
+        make_document(make_rule(AGE, **lost), dropping=make_record(DroppingInfo, 1234, 1), literals="supported")
+    )
 
     assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
     assert "a rather long column name 1 > 1.5 (p = 1)" in text

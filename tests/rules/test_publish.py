@@ -229,7 +229,7 @@ def test_the_digest_does_not_change_with_the_evidence():
             unique=0,
             most_similar=None,
             most_similar_by=0.0,
-            source=replace(rule.source, tree=0, score=0.0),
+            source=rule.source.model_copy(update={"tree": 0, "score": 0.0}),
             displaced=(),
             displaced_total=0,
         )
