@@ -16,7 +16,9 @@ import numpy as np
 from bench import printing
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import figures_of, report_page, result_document
+from maabo_dist.report.document import result_document
+from maabo_dist.report.figures import figures_of
+from maabo_dist.report.html import report_page
 from maabo_dist.settings import MiningSettings, TableSettings
 
 RULES, FEATURES, ROWS, ROUNDS = 200, 1000, 5000, 7

@@ -18,8 +18,8 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings
-from maabo_dist.report import result_document
 from maabo_dist.report.diff import diff_documents
+from maabo_dist.report.document import result_document
 from maabo_dist.report.stability import mine_with_repeats, with_repeats
 from maabo_dist.rules.rule import conditions_of
 from maabo_dist.settings import MiningSettings, RepeatSettings

@@ -24,7 +24,8 @@ from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining.result import conclude
-from maabo_dist.report import FigureData, make_figures, result_document
+from maabo_dist.report.document import result_document
+from maabo_dist.report.figures import FigureData, make_figures
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import count_pairs

@@ -18,7 +18,7 @@ from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.mining.result import MiningResult
-    from maabo_dist.report import FigureData
+    from maabo_dist.report.figures import FigureData
 
 _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 
@@ -61,7 +61,8 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
         from maabo_dist.mining.repeats import mine_repeats  # noqa: PLC0415
-        from maabo_dist.report import figures_of, result_document  # noqa: PLC0415
+        from maabo_dist.report.document import result_document  # noqa: PLC0415
+        from maabo_dist.report.figures import figures_of  # noqa: PLC0415
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
 
         table, table_settings = source.prepare()

@@ -17,7 +17,7 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings
 
 if TYPE_CHECKING:
-    from maabo_dist.report import FigureData
+    from maabo_dist.report.figures import FigureData
     from maabo_dist.trees.forest import Forest
 
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
@@ -96,7 +96,7 @@ class Output:
     def explain(self, settings: MiningSettings, columns: int) -> None:
         """With `--explain`, print how a table with this many columns will be mined."""
         if self.explains:
-            from maabo_dist.report import explain_plan  # noqa: PLC0415 - see write_files
+            from maabo_dist.report.plan_summary import explain_plan  # noqa: PLC0415 - see write_files
             from maabo_dist.search.plan import SearchPlan  # noqa: PLC0415 - see write_files
 
             for line in explain_plan(SearchPlan.settle(settings, columns + settings.probes), settings):
@@ -111,7 +111,8 @@ class Output:
     ) -> None:
         """Write the directory of `--out` and the report of `--report`."""
         # pandas and numba take half a second to import; `--help` and input errors must not wait for them.
-        from maabo_dist.report import report_page, write_folder  # noqa: PLC0415
+        from maabo_dist.report.html import report_page  # noqa: PLC0415
+        from maabo_dist.report.run_folder import write_folder  # noqa: PLC0415
 
         if self.out is not None:
             write_folder(self.out, document, forest, run, figures)
@@ -120,11 +121,11 @@ class Output:
 
     def print_rules(self, document: ResultDocument) -> None:
         """Print the rules on stdout."""
-        from maabo_dist import report  # noqa: PLC0415 - see write_files
-        from maabo_dist.report.exports import export_rules  # noqa: PLC0415
+        from maabo_dist.report.exports import export_rules  # noqa: PLC0415 - see write_files
+        from maabo_dist.report.terminal import print_report, report_console  # noqa: PLC0415
 
         if self.format == "table":
-            report.print_report(document, report.report_console(sys.stdout), only_rules=self.quiet)
+            print_report(document, report_console(sys.stdout), only_rules=self.quiet)
             return
         text = export_rules(document, self.format, self.table_name)
         click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system

@@ -50,7 +50,8 @@ def report_command(result: str, out: Path, address: ClusterAddress) -> int:
 
 def _make_report(result: str, address: ClusterAddress) -> str:
     # pandas and numba take half a second to import.
-    from maabo_dist.report import read_run, report_page  # noqa: PLC0415
+    from maabo_dist.report.html import report_page  # noqa: PLC0415
+    from maabo_dist.report.run_folder import read_run  # noqa: PLC0415
 
     if _is_job(result):
         cluster = connect(address)
@@ -70,7 +71,7 @@ def _make_report(result: str, address: ClusterAddress) -> str:
 @cluster_options
 def diff_command(one: str, other: str, as_json: bool, address: ClusterAddress) -> int:
     """Compare the rules of ONE and OTHER: jobs, or directories or rules.json files of runs."""
-    from maabo_dist.report import diff_documents  # noqa: PLC0415 - see _make_report
+    from maabo_dist.report.diff import diff_documents  # noqa: PLC0415 - see _make_report
 
     diff = diff_documents(_read_document(one, address), _read_document(other, address))
     if as_json:
@@ -83,7 +84,7 @@ def diff_command(one: str, other: str, as_json: bool, address: ClusterAddress) -
 def _read_document(result: str, address: ClusterAddress) -> ResultDocument:
     """Read the document of a file or directory with this name, or of the job with this id."""
     if not _is_job(result):
-        from maabo_dist.report import read_run  # noqa: PLC0415 - see _make_report
+        from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - see _make_report
 
         return read_run(Path(result))[0]
     cluster = connect(address)

@@ -23,7 +23,7 @@ from maabo_dist._util.files import atomic_write, make_directory
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.report import FigureData
+    from maabo_dist.report.figures import FigureData
 
 
 # The form of a name, for `fullmatch`.
@@ -208,7 +208,7 @@ def figures_name(job: str) -> str:
 
 def store_figures(store: ArtifactStore, job: str, figures: "FigureData") -> None:
     """Store the figure data of a job's final rules."""
-    from maabo_dist.report import dump_figures  # noqa: PLC0415 - pandas, which schedulers do not need
+    from maabo_dist.report.figures import dump_figures  # noqa: PLC0415 - pandas, which schedulers do not need
 
     with TemporaryDirectory(prefix="maabo-") as folder:
         path = Path(folder) / "figures"

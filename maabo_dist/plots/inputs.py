@@ -54,7 +54,9 @@ def figures_of(result: Plottable) -> FigureData:
         case (ResultDocument(), Mapping() as figures):
             return figures_of(figures)
         case MiningResult():
-            raise SettingsError("A result alone has no figures. Pass maabo_dist.report.figures_of(result, columns).")
+            raise SettingsError(
+                "A result alone has no figures. Pass maabo_dist.report.figures.figures_of(result, columns)."
+            )
         case _ if hasattr(result, "figures"):
             return result.figures()
     raise SettingsError(f"This plot needs figures, not {_describe(result)}. {_REMEDY}")

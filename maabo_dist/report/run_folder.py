@@ -14,8 +14,7 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, SettingsError
 from maabo_dist.report.exports import to_csv
 from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
-from maabo_dist.report.figures import FigureData, dump_figures
-from maabo_dist.report.versions import versions
+from maabo_dist.report.figures import FigureData, dump_figures, versions
 from maabo_dist.trees.forest import Forest
 
 FORMAT = "maabo-run/1"

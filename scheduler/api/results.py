@@ -10,8 +10,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
-from maabo_dist.report import diff_documents, report_page, to_csv, to_markdown, to_sql
-from maabo_dist.report.html import content_policy
+from maabo_dist.report.diff import diff_documents
+from maabo_dist.report.exports import to_csv, to_markdown, to_sql
+from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result

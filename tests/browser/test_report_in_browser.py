@@ -6,7 +6,10 @@ import pytest
 
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import figures_of, report_page, result_document, to_sql
+from maabo_dist.report.document import result_document
+from maabo_dist.report.exports import to_sql
+from maabo_dist.report.figures import figures_of
+from maabo_dist.report.html import report_page
 from maabo_dist.settings import MiningSettings, TableSettings
 
 pytestmark = pytest.mark.xdist_group("browser")

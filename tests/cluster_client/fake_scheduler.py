@@ -15,7 +15,7 @@ from maabo_dist.contract.record import ClusterRecord, JobRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import MaaboError
 from maabo_dist.mining.local import mine
-from maabo_dist.report import result_document
+from maabo_dist.report.document import result_document
 
 _STATES = {"pause": JobState.PAUSED, "resume": JobState.RUNNING, "cancel": JobState.CANCELLED}
 

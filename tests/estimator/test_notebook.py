@@ -11,7 +11,7 @@ from sklearn.utils import estimator_html_repr
 
 from maabo_dist import RuleMiner
 from maabo_dist.errors import SettingsError
-from maabo_dist.report import report_page
+from maabo_dist.report.html import report_page
 from maabo_dist.report.notebook import MAX_ROWS, rules_html
 
 HOSTILE = "<script>alert('$')</script>\n&\"_"

@@ -21,7 +21,7 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.plots.rules import MAX_COLUMNS, read_coverage, read_similarity
 from maabo_dist.plots.style import DARK, LIGHT
 from maabo_dist.plots.tree import place_nodes
-from maabo_dist.report import result_document
+from maabo_dist.report.document import result_document
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("error")

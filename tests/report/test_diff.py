@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.report import diff_documents
-from maabo_dist.report.diff import simpson
+from maabo_dist.report.diff import diff_documents, simpson
 
 OLD, NEW = Condition("age", Op.AT_MOST, 27.5), Condition("age", Op.AT_MOST, 30.0)
 PORT, SEX = Condition("port", Op.IS, "C"), Condition("sex", Op.IS, "female")

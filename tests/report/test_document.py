@@ -23,7 +23,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import SearchSummary
-from maabo_dist.report import result_document
+from maabo_dist.report.document import result_document
 from maabo_dist.settings import MiningSettings
 
 VALIDATOR = Draft202012Validator(load_schema())

@@ -11,7 +11,8 @@ from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
-from maabo_dist.report import result_document, to_csv, to_markdown, to_pandas, to_sql
+from maabo_dist.report.document import result_document
+from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
 from maabo_dist.settings import MiningSettings, TableSettings
 
 HOSTILE = (

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.rules import ConditionTest
 from maabo_dist.mining.local import mine
-from maabo_dist.report import dump_figures, figures_of, report_page, result_document
-from maabo_dist.report.html import MODULES
+from maabo_dist.report.document import result_document
+from maabo_dist.report.figures import dump_figures, figures_of
+from maabo_dist.report.html import MODULES, report_page
 from maabo_dist.report.html.markup import counts_text
 from maabo_dist.settings import MiningSettings
 from tests import factories

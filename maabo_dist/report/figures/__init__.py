@@ -7,8 +7,11 @@ only on the columns, the settings, the rules and the versions that it names.
 """
 
 import json
+import platform
+from importlib.metadata import version
 from typing import Any
 
+from maabo_dist._version import __version__
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
@@ -16,13 +19,14 @@ from maabo_dist.report.figures.coverage import Covering
 from maabo_dist.report.figures.histograms import ClassGroups, draw_histograms
 from maabo_dist.report.figures.search import feature_use, search_history
 from maabo_dist.report.figures.trees import draw_trees
-from maabo_dist.report.versions import versions
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.study import Study
 
 FORMAT = "maabo-figures/1"
 # Rules that have figures, in the order of selection; figures of more rules could not be read.
 MAX_RULES = 200
+
+_PACKAGES = ("numba", "numpy", "pandas", "scikit-learn")
 
 FigureData = dict[str, Any]
 
@@ -65,6 +69,12 @@ def figures_of(result: MiningResult, columns: Columns, *, random: MiningResult |
 def dump_figures(figures: FigureData) -> str:
     """Return the figure data as JSON text on one line."""
     return json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, this program and the packages that can change a result."""
+    packages = {name: version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), "maabo-dist": __version__, **packages}
 
 
 def _records(result: MiningResult) -> TreeRecords:
