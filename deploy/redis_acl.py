@@ -44,12 +44,12 @@ MAILBOXES = tuple(f"{name}{end}" for name in ("*.celery.pidbox", "celeryev.*") f
 SESSION = ("ping", "select", "multi", "exec", "discard", "unwatch")
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Commands on keys; no keys for commands that have none."""
+Grant = tuple[list[str], tuple[str, ...]]  # commands and their keys; no keys for commands that have none
 
-    commands: tuple[str, ...]
-    keys: tuple[str, ...] = ()
+
+def grant(commands: str, *keys: str) -> Grant:
+    """Return a grant; the commands are separated by spaces."""
+    return commands.split(), keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,6 @@ class User:
     name: str
     grants: tuple[Grant, ...]
     channels: tuple[str, ...] = ()
-
-
-def grant(commands: str, *keys: str) -> Grant:
-    """Return a grant; the commands are separated by spaces."""
-    return Grant(tuple(commands.split()), keys)
 
 
 def check_names(candidates: Iterable[str]) -> None:
@@ -206,20 +201,13 @@ def lines(
     for user in users(database, own_queues):
         secret = sha256(passwords[user.name].encode()).hexdigest() if passwords else "<SHA-256 of the password, in hex>"
         channels = " ".join(["resetchannels", *(f"&{prefix}{channel}" for channel in user.channels)])
-        rules = _exact(user, prefix) if selectors else _coarse(user, prefix)
+        selected = [each for each in user.grants if selectors and each[1]]
+        others = [each for each in user.grants if each not in selected]
+        commands = [*SESSION, *(command for words, _ in others for command in words)]
+        common = _rules(commands, [key for _, keys in others for key in keys], prefix)
+        rules = " ".join([common, *(f"({_rules(*each, prefix)})" for each in selected)])
         result.append(f"user {user.name} on #{secret} {channels} -@all {rules}")
     return result
-
-
-def _exact(user: User, prefix: str) -> str:
-    keyless = [command for grant in user.grants if not grant.keys for command in grant.commands]
-    selectors = [f"({_rules(grant.commands, grant.keys, prefix)})" for grant in user.grants if grant.keys]
-    return " ".join([_rules((*SESSION, *keyless), (), prefix), *selectors])
-
-
-def _coarse(user: User, prefix: str) -> str:
-    commands = [*SESSION, *(command for grant in user.grants for command in grant.commands)]
-    return _rules(commands, [key for grant in user.grants for key in grant.keys], prefix)
 
 
 def _rules(commands: Iterable[str], keys: Iterable[str], prefix: str) -> str:

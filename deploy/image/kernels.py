@@ -18,17 +18,15 @@ from maabo_dist.errors import SettingsError
 
 IMAGE_KERNELS = "/opt/maabo/kernels"
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
-_LEVELS = {"x86_64": "x86-64-v3"}
-_V3 = ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt", "sse4_1", "sse4_2", "ssse3")
-_REQUIRED_FLAGS = {"x86-64-v3": frozenset(_V3)}
+_V3_FLAGS = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt", "sse4_1", "sse4_2", "ssse3"}
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def numba_target(machine: str, cpu_info: str) -> dict[str, str]:
     """Return the variables that make numba compile for the level; empty if the processor does not support it."""
-    level = _LEVELS.get(machine, "generic")
+    level = "x86-64-v3" if machine == "x86_64" else "generic"
     flags = {word for line in cpu_info.splitlines() if line.startswith("flags") for word in line.split()}
-    supported = _REQUIRED_FLAGS.get(level, frozenset()) <= flags
+    supported = level == "generic" or flags >= _V3_FLAGS
     return {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""} if supported else {}
 
 

@@ -53,18 +53,26 @@ def role_file(environment: Mapping[str, str]) -> Path:
 
 def check_health(role: str | None, environment: Mapping[str, str]) -> int:
     """Return 0 if the role is healthy; otherwise print a line and return 1."""
-    role = role or _stored_role(environment)
+    if role is None:
+        try:
+            role = role_file(environment).read_text()
+        except OSError:
+            raise SettingsError("No role has been started in this container. Name the role to check.") from None
     match role:
         case "api":
-            return _check_http(int(environment.get("MAABO_HTTP_PORT", "8080")), "/healthz")
+            port, path = int(environment.get("MAABO_HTTP_PORT", "8080")), "/healthz"
         case "flower":
-            return _check_http(FLOWER_PORT, "/healthcheck")
-        case "scheduler":
-            return _check_command(["-m", "scheduler", "health"])
-        case "worker":
-            return _check_command(["-m", "workers.health"])
+            port, path = FLOWER_PORT, "/healthcheck"
+        case "scheduler" | "worker":
+            module = ["scheduler", "health"] if role == "scheduler" else ["workers.health"]
+            result = subprocess.run([sys.executable, "-m", *module], env=os.environ, check=False)  # noqa: S603
+            return 1 if result.returncode else 0
         case _:
             raise SettingsError(f"There is no role {role!r}. Roles are {', '.join(ROLES)}.")
+    problem = http_problem("127.0.0.1", port, path, HEALTH_TIMEOUT)
+    if problem:
+        sys.stderr.write(f"{problem}\n")
+    return 1 if problem else 0
 
 
 def _worker_command(environment: Mapping[str, str]) -> list[str]:
@@ -79,21 +87,3 @@ def _flower_command(environment: Mapping[str, str]) -> list[str]:
         raise SettingsError("Flower needs a password. Set MAABO_FLOWER_PASSWORD_FILE to a file that contains it.")
     command = ["python", "-m", "celery", "-A", "deploy.local.flower_app", "flower", f"--address={_ALL_ADDRESSES}"]
     return [*command, f"--port={FLOWER_PORT}", f"--conf={_FLOWER_CONFIG}"]
-
-
-def _stored_role(environment: Mapping[str, str]) -> str:
-    try:
-        return role_file(environment).read_text()
-    except OSError:
-        raise SettingsError("No role has been started in this container. Name the role to check.") from None
-
-
-def _check_http(port: int, path: str) -> int:
-    problem = http_problem("127.0.0.1", port, path, HEALTH_TIMEOUT)
-    if problem:
-        sys.stderr.write(f"{problem}\n")
-    return 1 if problem else 0
-
-
-def _check_command(arguments: list[str]) -> int:
-    return 1 if subprocess.run([sys.executable, *arguments], env=os.environ, check=False).returncode else 0  # noqa: S603

@@ -20,30 +20,6 @@ INTERRUPTED = 130
 FIRST_NOTICE_SECONDS = 20.0  # after this long, a line names the components that are not ready yet
 
 
-class StopSignals:
-    """Counts Ctrl-C and similar signals: the first asks for an orderly stop, the second for an immediate one."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._handle)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
-            signal.signal(signal.SIGHUP, self._handle)
-
-    @property
-    def stop(self) -> bool:
-        """True after the first signal."""
-        return self._count > 0
-
-    @property
-    def stop_immediately(self) -> bool:
-        """True after the second signal."""
-        return self._count > 1
-
-    def _handle(self, _signal: int, _frame: object) -> None:
-        self._count += 1
-
-
 def run_cluster(
     options: Options,
     data_dir: Path,
@@ -70,10 +46,13 @@ class _Cluster:
     ) -> None:
         self._plan, self._directory, self._lock = plan, directory, lock
         self._printer, self._ready_file = printer, ready_file
-        self._signals = StopSignals()
         self._supervisor = Supervisor(plan.components, self._start_process, self._check_health, printer.problem)
         self._health: HealthChecks | None = None
         self._client_exited = False
+        self._signals = 0  # Ctrl-C and similar: the first asks for an orderly stop, the second for an immediate one
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup
+                signal.signal(number, self._count_signal)
 
     def run(self, command: Sequence[str] | None) -> int:
         self._printer.info(f"starting {describe_components(self._plan)} in {self._directory.root}…")
@@ -81,12 +60,17 @@ class _Cluster:
             self._wait_until_ready()
             code = self._run_until_signal() if command is None else self._run_client(command)
         finally:
-            self._shut_down()
-        return INTERRUPTED if self._signals.stop_immediately else code
+            self._ready_file.remove()
+            if self._signals and not self._client_exited:
+                self._printer.info("stopping… (Ctrl-C again stops immediately)")
+            killed = self._supervisor.stop(self._stop_immediately)
+            if killed and not self._stop_immediately():
+                self._printer.problem(f"killed because they did not stop in time: {', '.join(killed)}.")
+        return INTERRUPTED if self._signals > 1 else code
 
     def _wait_until_ready(self) -> None:
         started, notice_after = time.monotonic(), FIRST_NOTICE_SECONDS
-        while not self._signals.stop:
+        while not self._signals:
             self._supervisor.step()
             seconds = time.monotonic() - started
             if self._supervisor.healthy:
@@ -99,40 +83,41 @@ class _Cluster:
             time.sleep(POLL_SECONDS)
 
     def _run_until_signal(self) -> int:
-        if not self._signals.stop:
+        if not self._signals:
             self._printer.addresses(self._plan, self._supervisor.processes, self._directory.root / "logs")
-        while not self._signals.stop:
+        while not self._signals:
             self._supervise()
         return 0
 
     def _run_client(self, command: Sequence[str]) -> int:
-        """Run the client, which also gets the terminal's Ctrl-C and handles it itself."""
-        if self._signals.stop:
+        """Run the client, which also gets the terminal's Ctrl-C and handles it itself, and return its exit code."""
+        if self._signals:
             return INTERRUPTED
         if self._plan.flower_url is not None:
             self._printer.info(f"Flower is at {self._plan.flower_url}")
         environment = os.environ | {"MAABO_REDIS": self._plan.settings.redis_url}
         client = subprocess.Popen(command, env=environment)  # noqa: S603 - our own command
-        while not self._signals.stop and client.poll() is None:
+        while not self._signals and client.poll() is None:
             self._supervise()
         self._client_exited = True
-        return _stop_client(client)
+        client.terminate()  # does nothing if it has exited
+        try:
+            code = client.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            code = client.wait()
+        return code if code >= 0 else INTERRUPTED
 
     def _supervise(self) -> None:
         self._supervisor.step()
         self._ready_file.write(self._supervisor.processes)
         time.sleep(POLL_SECONDS)
 
-    def _shut_down(self) -> None:
-        self._ready_file.remove()
-        if self._signals.stop and not self._client_exited:
-            self._printer.info("stopping… (Ctrl-C again stops immediately)")
-        killed = self._supervisor.stop(self._stop_immediately)
-        if killed and not self._stop_immediately():
-            self._printer.problem(f"killed because they did not stop in time: {', '.join(killed)}.")
-
     def _stop_immediately(self) -> bool:
-        return self._signals.stop_immediately or self._client_exited
+        return self._signals > 1 or self._client_exited
+
+    def _count_signal(self, _signal: int, _frame: object) -> None:
+        self._signals += 1
 
     def _start_process(self, component: Component) -> Process:
         return Process(component, self._directory.log(component.name), self._lock)
@@ -144,15 +129,3 @@ class _Cluster:
 
             self._health = HealthChecks(self._plan)
         return self._health(components)
-
-
-def _stop_client(client: "subprocess.Popen[bytes]") -> int:
-    """Return the client's exit code; stop it first if it still runs."""
-    if client.poll() is None:
-        client.terminate()
-    try:
-        code = client.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        client.kill()
-        code = client.wait()
-    return code if code >= 0 else INTERRUPTED

@@ -103,9 +103,8 @@ def rotate(log: Path) -> None:
 def _is_running(pid: str) -> bool:
     """True if the process exists. A cluster that has not written its process ID yet counts as ended."""
     try:
-        os.kill(int(pid), 0)
+        with suppress(PermissionError):  # a process of another user
+            os.kill(int(pid), 0)
     except (ProcessLookupError, ValueError):
         return False
-    except PermissionError:
-        return True
     return True

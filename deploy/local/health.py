@@ -13,7 +13,6 @@ from maabo_dist.contract import names
 
 PING_SECONDS = 0.25
 HTTP_SECONDS = 0.5
-_HTTP = frozenset({"service", "flower"})
 _REACHABLE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - addresses to connect to, not to listen on
 
 
@@ -29,29 +28,23 @@ class HealthChecks:
 
     def __call__(self, components: Sequence[tuple[Component, Process]]) -> set[str]:
         """Return the names of the healthy ones among these components."""
-        healthy = {c.name for c, process in components if c.role in _HTTP and self._is_healthy(c, process)}
+        healthy = {component.name for component, process in components if self._answers_http(component, process)}
         with suppress(*BROKER_ERRORS):
             self._redis.ping()  # all others need Redis
-            healthy |= {c.name for c, process in components if c.role not in _HTTP and self._is_healthy(c, process)}
+            for component, process in components:
+                if component.role == "redis" or (component.role == "scheduler" and self._scheduler_ready(process)):
+                    healthy.add(component.name)
             healthy |= self._answering_workers([c.name for c, _ in components if c.role == "worker"])
         return healthy
 
-    def _is_healthy(self, component: Component, process: Process) -> bool:
-        match component.role:
-            case "redis":
-                return True
-            case "scheduler":
-                return self._scheduler_ready(process)
-            case "service":
-                # Another program may answer at this port.
-                return "listening on" in process.output() and not http_problem(
-                    LOOPBACK, self._plan.http_port, "/healthz", HTTP_SECONDS
-                )
-            case "flower":
-                host = _REACHABLE.get(self._plan.flower_host, self._plan.flower_host)
-                return not http_problem(host, self._plan.flower_port, "/healthcheck", HTTP_SECONDS)
-            case _:
-                return False
+    def _answers_http(self, component: Component, process: Process) -> bool:
+        host, port, path = LOOPBACK, self._plan.http_port, "/healthz"
+        if component.role == "flower":
+            host = _REACHABLE.get(self._plan.flower_host, self._plan.flower_host)
+            port, path = self._plan.flower_port, "/healthcheck"
+        elif component.role != "service" or "listening on" not in process.output():
+            return False  # without that line in the log, another program may answer at this port
+        return not http_problem(host, port, path, HTTP_SECONDS)
 
     def _scheduler_ready(self, process: Process) -> bool:
         """True once its record is in Redis, or its log says so. The record of an earlier process is deleted first."""

@@ -87,13 +87,15 @@ def make_plan(options: Options, directory: DataDirectory, environment: Mapping[s
     components = [
         _redis(directory, redis_port, environment),
         Component("scheduler", "scheduler", (sys.executable, "-m", "scheduler"), shared),
-        *(_worker(number, options.pool, shared) for number in range(1, options.workers + 1)),
+        *(_worker(f"worker{number}", options.pool, shared) for number in range(1, options.workers + 1)),
     ]
     http_port = _choose_http_port(options.http_port) if options.http else None
     flower_port = _choose_port(options.host, options.flower_port, "--flower-port") if options.flower else None
     if http_port is not None:
         link = {} if flower_port is None else {"MAABO_FLOWER_URL": _url(options.host, flower_port)}
-        components.append(_service(http_port, link | shared))
+        # On loopback only; for other addresses there is `python -m scheduler serve`.
+        command = (sys.executable, "-m", "scheduler", "serve", "--host", LOOPBACK, "--port", str(http_port))
+        components.append(Component("service", "service", command, link | shared))
     if flower_port is not None:
         components.append(_flower(options, flower_port, shared))
     return Plan(settings, tuple(components), http_port, options.host, flower_port)
@@ -155,20 +157,13 @@ save ""
     return Component("redis", "redis", (redis_binary(), str(path)), environment)
 
 
-def _worker(number: int, pool: str, environment: Mapping[str, str]) -> Component:
-    name = f"worker{number}"
+def _worker(name: str, pool: str, environment: Mapping[str, str]) -> Component:
     command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-n", worker_node(name), "-c", "1"]
     # Mingling would delay the start by a second, and these workers have no state to synchronize.
     command += ["--pool", pool, "-E", "-l", "INFO", "--without-mingle", "--without-gossip"]
     # Redis ends at the same moment, and a worker cannot shut down cleanly without it. Nothing is lost: the scheduler
     # sends unanswered tasks again.
     return Component("worker", name, tuple(command), environment, orphan_signal=signal.SIGKILL)
-
-
-def _service(port: int, environment: Mapping[str, str]) -> Component:
-    """Listen on loopback only; for other addresses there is `python -m scheduler serve`."""
-    command = (sys.executable, "-m", "scheduler", "serve", "--host", LOOPBACK, "--port", str(port))
-    return Component("service", "service", command, environment)
 
 
 def _flower(options: Options, port: int, environment: Mapping[str, str]) -> Component:

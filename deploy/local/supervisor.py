@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -144,7 +144,10 @@ class Supervisor:
             if state.process is not None and (reason := state.process.exit_reason()) is not None:
                 self._handle_exit(state, state.process, reason, now)
             if state.process is None and now >= state.start_at:
-                self._start_process(state)
+                state.process = self._start(state.component)
+                if state.exit_reason:
+                    name, pid = state.component.name, state.process.pid
+                    self._report(f"{name} exited ({state.exit_reason}) and was restarted as process {pid}.")
         self._update_health()
 
     @property
@@ -166,8 +169,10 @@ class Supervisor:
         """Stop all in `STOP_ORDER`, those of one role together. Returns the names of those that had to be killed."""
         killed = []
         for role in STOP_ORDER:
-            states = [state for state in self._states if state.component.role == role and state.process is not None]
-            killed += self._stop_together(states, immediately)
+            processes = {s.component.name: s.process for s in self._states if s.component.role == role and s.process}
+            killed += self._stop_together(processes, immediately)
+        for state in self._states:
+            state.process, state.healthy = None, False
         return killed
 
     def _handle_exit(self, state: _State, process: Process, reason: str, now: float) -> None:
@@ -182,12 +187,6 @@ class Supervisor:
             )
         state.start_at = now + delay
 
-    def _start_process(self, state: _State) -> None:
-        state.process = self._start(state.component)
-        if state.exit_reason:
-            name, pid = state.component.name, state.process.pid
-            self._report(f"{name} exited ({state.exit_reason}) and was restarted as process {pid}.")
-
     def _update_health(self) -> None:
         unknown = [(state.component, state.process) for state in self._states if state.process and not state.healthy]
         names = self._check_health(unknown) if unknown else set()
@@ -196,8 +195,7 @@ class Supervisor:
                 state.healthy, state.healthy_pid = True, state.process.pid
                 state.policy = state.policy.after_health(self._clock())
 
-    def _stop_together(self, states: Sequence[_State], immediately: Callable[[], bool]) -> list[str]:
-        processes = {state.component.name: state.process for state in states if state.process is not None}
+    def _stop_together(self, processes: Mapping[str, Process], immediately: Callable[[], bool]) -> list[str]:
         for process in processes.values():
             process.terminate()
         end = self._clock() + GRACE_SECONDS
@@ -205,9 +203,8 @@ class Supervisor:
             if immediately():
                 break
             self._sleep(POLL_SECONDS)
-        for state in states:
-            processes[state.component.name].kill()
-            state.process, state.healthy = None, False
+        for process in processes.values():
+            process.kill()
         return running
 
 

@@ -1,10 +1,9 @@
 """The histograms of a rule: one by class for each of its columns, with the values that satisfy the rule highlighted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +26,11 @@ Values = npt.NDArray[np.float64]
 Edges = tuple[Values, Values]  # where bars begin and end
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnHistogram:
+class ColumnHistogram(NamedTuple):
     """A histogram, and the conditions of a rule on its column."""
 
     data: Mapping[str, Any]
-    conditions: tuple[Condition, ...]
+    conditions: list[Condition]
 
 
 def plot_rule(result: Plottable, rule: RuleName, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
@@ -55,7 +53,10 @@ def plot_rule(result: Plottable, rule: RuleName, ax: Axes | Sequence[Axes] | Non
     record, entry = rule_of(result, rule)
     figures = figures_of(result)
     classes = figures["classes"]
-    histograms = _histograms(record, entry, figures["histograms"])
+    conditions: dict[int, list[Condition]] = {}
+    for condition, index in zip(record.premise, entry["histograms"], strict=True):
+        conditions.setdefault(index, []).append(condition)
+    histograms = [ColumnHistogram(figures["histograms"][index], each) for index, each in conditions.items()]
     axes = _new_axes(histograms, record, classes) if ax is None else _check_axes(ax, len(histograms), record.id)
     for each, histogram in zip(axes, histograms, strict=True):
         is_levels = histogram.data["kind"] == "levels"
@@ -74,16 +75,6 @@ def class_stack(rule: RuleRecord, classes: Sequence[str | None], palette: style.
     return [(group, palette.class_colour(group, own, count)) for group in order]
 
 
-def _histograms(
-    rule: RuleRecord, entry: Mapping[str, Any], histograms: Sequence[Mapping[str, Any]]
-) -> list[ColumnHistogram]:
-    """One histogram for all conditions on a column."""
-    conditions: dict[int, list[Condition]] = {}
-    for condition, index in zip(rule.premise, entry["histograms"], strict=True):
-        conditions.setdefault(index, []).append(condition)
-    return [ColumnHistogram(histograms[index], tuple(each)) for index, each in conditions.items()]
-
-
 def _new_axes(histograms: Sequence[ColumnHistogram], rule: RuleRecord, classes: Sequence[str | None]) -> list[Axes]:
     levels = max((len(each.data.get("levels", ())) for each in histograms), default=0)
     axes = style.new_grid(len(histograms), WIDTH, max(HEIGHT, 0.7 + 0.2 * levels), MAX_COLUMNS)
@@ -91,7 +82,7 @@ def _new_axes(histograms: Sequence[ColumnHistogram], rule: RuleRecord, classes: 
         text = fill(printable(rule.text), 46 * min(MAX_COLUMNS, len(axes)), max_lines=3, placeholder=" …")
         figure, palette = axes[0].figure.figure, style.palette_for(axes[0])
         names = [name or "others" for name in classes]
-        style.class_legend(figure, names, palette, loc="outside lower left", ncols=len(names))
+        style.class_legend(figure, names, palette, loc="outside lower left")
         figure.suptitle(
             f"{rule.id}: {text}", x=0.01, ha="left", fontsize=style.MEDIUM, color=palette.ink, **style.LITERAL
         )
@@ -106,7 +97,9 @@ def _check_axes(ax: Axes | Sequence[Axes], count: int, name: str) -> list[Axes]:
 
 
 def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: style.Palette) -> None:
-    low, high = _bounds(histogram.conditions)
+    conditions = histogram.conditions
+    low = max((float(each.value or 0) for each in conditions if each.op is Op.ABOVE), default=-inf)
+    high = min((float(each.value or 0) for each in conditions if each.op is Op.AT_MOST), default=inf)
     counts = np.array(histogram.data["counts"])
     edges, pieces = _bars(histogram.data, counts.shape[1], low, high)
     left, right = float(edges[0].min()), float(edges[1].max())
@@ -149,12 +142,6 @@ def _bars(
         (np.maximum(starts, low), np.minimum(ends, high), True),
         (np.maximum(starts, high), ends, False),
     ]
-
-
-def _bounds(conditions: Sequence[Condition]) -> tuple[float, float]:
-    low = max((float(each.value or 0) for each in conditions if each.op is Op.ABOVE), default=-inf)
-    high = min((float(each.value or 0) for each in conditions if each.op is Op.AT_MOST), default=inf)
-    return low, high
 
 
 def _draw_thresholds(ax: Axes, bounds: Sequence[float], palette: style.Palette) -> None:

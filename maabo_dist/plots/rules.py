@@ -73,7 +73,7 @@ def plot_precision_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
     _set_limits(ax, document, [point for _, *ends in arrows for point in ends], palette)
     ax.set_xlabel("rows covered")
     ax.set_ylabel(f"precision, training → {'held out' if document.dataset.parts.holdout else 'validation'}")
-    style.legend_above(ax, classes, palette)
+    style.class_legend(ax, classes, palette, **style.ABOVE_RIGHT)
     return ax
 
 
@@ -254,9 +254,7 @@ def _label_rows_shown(ax: Axes, figures: FigureData, palette: style.Palette) -> 
     ax.xaxis.set_label_coords(0, 0)
     ax.xaxis.label.set(ha="left", va="top", fontsize=style.SMALL)
     names = [name or "others" for name in figures["classes"]]
-    style.class_legend(
-        ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), ncols=max(1, len(names)), borderaxespad=0.2
-    )
+    style.class_legend(ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), borderaxespad=0.2)
 
 
 def plot_similarity(result: Plottable, ax: Axes | None = None, *, by: Literal["logic", "rows"] = "logic") -> Axes:

@@ -41,7 +41,8 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     below = _split_axes(above)
     palette = style.prepare_axes(above)
     style.prepare_axes(below)
-    above.scatter(_tree_numbers(history), history["scores"], s=9, color=palette.faint, alpha=0.6, linewidths=0)
+    numbers = [index + 1 for index in history["shown"]]
+    above.scatter(numbers, history["scores"], s=9, color=palette.faint, alpha=0.6, linewidths=0)
     if other is not None:
         dashed = {"color": palette.classes[1], "linewidth": 1.4, "linestyle": (0, (4, 2)), "label": "random"}
         _draw_history(above, below, other, dashed)
@@ -54,15 +55,13 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     above.set_xlim(0, max(1, history["trees"], other["trees"] if other else 0))
     above.set_ylabel("macro F1")
     above.tick_params(labelbottom=False)
-    below.set_ylabel("rules found")
-    below.set_xlabel("trees")
+    below.set(xlabel="trees", ylabel="rules found")
     below.set_ylim(bottom=0)
     below.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     style.draw_grid(above, palette)
     style.draw_grid(below, palette)
     if other is not None:
-        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "borderaxespad": 0}
-        above.legend(frameon=False, fontsize=style.SMALL, labelcolor=palette.soft, **place)
+        above.legend(frameon=False, fontsize=style.SMALL, labelcolor=palette.soft, ncols=2, **style.ABOVE_RIGHT)
     return above, below
 
 
@@ -82,11 +81,6 @@ def _split_axes(ax: Axes) -> Axes:
         below = figure.add_subplot(parts[1], sharex=ax)
     root.sca(current)
     return below
-
-
-def _tree_numbers(history: History) -> list[int]:
-    """The numbers of the trees whose scores are shown, from 1."""
-    return [index + 1 for index in history["shown"]]
 
 
 def _draw_history(above: Axes, below: Axes, history: History, options: Mapping[str, Any]) -> None:

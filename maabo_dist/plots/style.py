@@ -19,6 +19,8 @@ SMALL, MEDIUM = 8.0, 9.0  # font sizes in points
 
 # For every text with a name from the table: a dollar sign is not mathematics.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
+# The position of a legend: on the line of the title, at the right.
+ABOVE_RIGHT: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +137,14 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def legend_above(ax: Axes, names: Sequence[str], palette: Palette) -> None:
-    """Draw a legend of the classes on the line of the title, at the right."""
-    options = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": max(1, len(names)), "borderaxespad": 0}
-    class_legend(ax, names, palette, **options)
-
-
 def class_legend(parent: Axes | FigureBase, names: Sequence[str], palette: Palette, **options: Any) -> None:
     """Draw a legend of the classes, unless there are more classes than colours."""
     if len(names) > len(palette.classes):
         return
     handles = [Patch(color=colour) for colour in palette.classes[: len(names)]]
+    options |= {"ncols": max(1, len(names)), "handlelength": 0.8, "handleheight": 0.8}
     # matplotlib omits labels that begin with an underscore, so the names are set afterwards.
-    legend = parent.legend(
-        handles, ["x"] * len(names), frameon=False, fontsize=SMALL, handlelength=0.8, handleheight=0.8, **options
-    )
+    legend = parent.legend(handles, ["x"] * len(names), frameon=False, fontsize=SMALL, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set(text=shorten(name, 24), color=palette.soft, **LITERAL)
 

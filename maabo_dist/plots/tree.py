@@ -73,7 +73,7 @@ def plot_tree(result: Plottable, rule: RuleName, ax: Axes | None = None) -> Axes
         _draw_node(ax, node, stack, palette)
     ax.set(xticks=[], yticks=[], xlim=(-0.05, depth + 0.6), ylim=(rows + 0.5, -0.75))
     style.set_title(ax, f"{record.id}, from tree {record.source.tree + 1:,}", palette)
-    style.legend_above(ax, [name or "others" for name in classes], palette)
+    style.class_legend(ax, [name or "others" for name in classes], palette, **style.ABOVE_RIGHT)
     return ax
 
 
@@ -97,13 +97,12 @@ def _draw_edge(ax: Axes, parent: PlacedNode, child: PlacedNode, palette: style.P
     start = parent.depth + _BAR_WIDTH + 0.05 + _CHARACTER * len(_count_text(parent.node))
     end = child.depth - 0.03
     middle = start + 0.3 * (end - start)
-    on_path = parent.node.get("way") == side
     path = Path(
         [(start, parent.row), (middle + 0.1, parent.row), (middle, child.row), (end, child.row)],
         [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
     )
     options: dict[str, Any] = {"edgecolor": palette.rule, "linewidth": 1.0, "zorder": 1, "gid": "edge"}
-    if on_path:
+    if parent.node.get("way") == side:
         options = {"edgecolor": palette.accent, "linewidth": 2.4, "zorder": 2, "gid": "path"}
         options["linestyle"] = "solid" if parent.node["kept"] else (0, (2, 1.5))
     ax.add_patch(PathPatch(path, fill=False, **options))
@@ -131,12 +130,7 @@ def _draw_node(ax: Axes, placed: PlacedNode, stack: Stack, palette: style.Palett
         weight = "bold" if "way" in node else "normal"
         above = top - (0.14 if is_leaf else 0.08)
         text |= {"va": "bottom", "fontweight": weight, "color": palette.ink, "bbox": background}
-        ax.text(placed.depth, above, _shorten_condition(node["text"]), **text, **style.LITERAL)
-
-
-def _shorten_condition(text: str) -> str:
-    """Cut the middle out of a long condition, because the end has the threshold."""
-    text = printable(text)
-    if len(text) <= MAX_CHARACTERS:
-        return text
-    return f"{text[: MAX_CHARACTERS - _KEPT_END - 1]}…{text[-_KEPT_END:]}"
+        condition = printable(node["text"])
+        if len(condition) > MAX_CHARACTERS:  # the middle is cut out, because the end has the threshold
+            condition = f"{condition[: MAX_CHARACTERS - _KEPT_END - 1]}…{condition[-_KEPT_END:]}"
+        ax.text(placed.depth, above, condition, **text, **style.LITERAL)
