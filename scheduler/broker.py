@@ -54,7 +54,7 @@ def open_broker(settings: ClusterSettings, redis: Any, celery: Celery) -> Broker
 
 
 class RedisBroker:
-    """The cluster's Redis. It raises the errors of Redis."""
+    """The cluster's Redis. It raises the errors of Redis, except while sending."""
 
     apart = False
 
@@ -72,8 +72,11 @@ class RedisBroker:
     @contextmanager
     def sending(self) -> Iterator[Producer]:
         """Messages are sent in one pipeline."""
-        with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
-            yield producer
+        try:
+            with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
+                yield producer
+        except BROKER_ERRORS as error:
+            raise BrokerError(f"{type(error).__name__}: {error}") from error
 
     def close(self) -> None:
         """Celery owns and closes the connections."""

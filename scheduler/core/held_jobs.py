@@ -13,18 +13,18 @@ from maabo_dist.cluster.tracing import Span, Tracing
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
+from scheduler.broker import BrokerError
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.recovery import log_opened
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
-from scheduler.messaging.publisher import PublishError
 from scheduler.messaging.status import StatusPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
 # Errors of other services: the scheduler waits and tries again.
-OUTAGES = (redis.RedisError, LedgerError, StoreError, PublishError, OSError)
+OUTAGES = (redis.RedisError, LedgerError, StoreError, BrokerError, OSError)
 
 
 class JobSpans:

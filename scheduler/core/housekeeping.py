@@ -5,8 +5,9 @@ from maabo_dist.cluster.store import collect_garbage
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract.job import Callback, JobState
 from maabo_dist.contract.record import JobRecord
+from scheduler.broker import BrokerError
 from scheduler.ledger.jobs import JobRow
-from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import StatusPublisher
 from scheduler.messaging.webhooks import Webhooks
 from scheduler.resources import Resources
@@ -61,7 +62,7 @@ class Housekeeping:
     def _send_callback(self, row: JobRow, callback: Callback, now: float) -> None:
         try:
             self._publisher.call_back(callback, {"job": row.id, "state": row.state.value, "digest": row.digest})
-        except PublishError:
+        except BrokerError:
             self._ledger.callbacks.record_failure([row.id], now)
             raise
         self._ledger.callbacks.record_success([row.id], now)

@@ -39,6 +39,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
 from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
+from scheduler.broker import BrokerError
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import ScreenHandler, SearchHandler
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
@@ -51,7 +52,7 @@ from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.answers import read_answer
 from scheduler.messaging.intake import Entry, Intake
-from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import MetricsPublisher, StatusPublisher
 from scheduler.resources import Resources
 
@@ -307,12 +308,12 @@ class Scheduler:
         """If the broker is away, answers are still read; what could not be sent is sent later."""
         try:
             yield
-        except PublishError as error:
+        except BrokerError as error:
             self._broker_failed = True
             self._note_outage(error)
 
     def _note_outage(self, error: Exception) -> None:
-        kinds = {LedgerError: "ledger", PublishError: "broker", StoreError: "store", redis.RedisError: "redis"}
+        kinds = {LedgerError: "ledger", BrokerError: "broker", StoreError: "store", redis.RedisError: "redis"}
         service = next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
         self._metrics.count(metrics.OUTAGES, service)
         reason = f"{type(error).__name__}: {error}"

@@ -11,9 +11,10 @@ from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
+from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.submissions import KeyReusedError
-from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import StatusPublisher
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
@@ -96,7 +97,7 @@ class Intake:
             values: dict[str, object] = {"job": request.job, "state": "refused", "digest": None}
             try:
                 self._publisher.call_back(callback, values | {"problem": problem.to_json()})
-            except PublishError as error:  # other requests must not wait; the refused request is kept
+            except BrokerError as error:  # other requests must not wait; the refused request is kept
                 logger.warning("callback of a refused job not sent", job=request.job, reason=error)
 
 

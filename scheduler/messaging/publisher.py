@@ -1,16 +1,12 @@
 """`TaskPublisher`: sends tasks through the broker, several in one batch."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from kombu.entity import Queue
-from kombu.messaging import Producer
 
-from maabo_dist.cluster.broker import BROKER_ERRORS
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback
 from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage
-from scheduler.broker import BrokerError
 from scheduler.resources import Resources
 
 TaskMessage = EvaluateMessage | ScreenMessage | RulesMessage
@@ -23,10 +19,6 @@ _ROUTES = {
 }
 
 
-class PublishError(Exception):
-    """The broker cannot be reached. The messages may or may not have arrived."""
-
-
 class TaskPublisher:
     """Publishes tasks for workers, and callbacks to other services."""
 
@@ -35,14 +27,11 @@ class TaskPublisher:
 
     def count_waiting(self, queue: str) -> int:
         """The number of messages that no worker has taken."""
-        try:
-            return self._broker.waiting([queue])[0]
-        except BrokerError as error:
-            raise PublishError(str(error)) from error
+        return self._broker.waiting([queue])[0]
 
     def publish(self, messages: Sequence[TaskMessage]) -> None:
         """Send tasks to the workers."""
-        with self._producer() as producer:
+        with self._broker.sending() as producer:
             for message in messages:
                 name, queue = _ROUTES[type(message)]
                 self._celery.send_task(
@@ -59,17 +48,7 @@ class TaskPublisher:
 
     def call_back(self, callback: Callback, values: dict[str, object]) -> None:
         """Send a task to another service."""
-        with self._producer() as producer:
+        with self._broker.sending() as producer:
             self._celery.send_task(
                 callback.task, kwargs=values, queue=Queue(callback.queue), producer=producer, retry=False
             )
-
-    @contextmanager
-    def _producer(self) -> Iterator[Producer]:
-        try:
-            with self._broker.sending() as producer:
-                yield producer
-        except BrokerError as error:
-            raise PublishError(str(error)) from error
-        except BROKER_ERRORS as error:
-            raise PublishError(f"{type(error).__name__}: {error}") from error

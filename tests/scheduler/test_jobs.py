@@ -25,10 +25,11 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
+from scheduler.broker import BrokerError
 from scheduler.core import dispatch, loop
 from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import HeldJob
-from scheduler.messaging.publisher import PublishError, TaskPublisher
+from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import StatusPublisher
 from scheduler.resources import Resources
 from tests import servers
@@ -537,7 +538,7 @@ def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
 
 
 def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
-    failed = failing_once(monkeypatch, TaskPublisher, "publish", PublishError("the broker is gone"))
+    failed = failing_once(monkeypatch, TaskPublisher, "publish", BrokerError("the broker is gone"))
     monkeypatch.setattr(HeldJob, "allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
         with no_slots(monkeypatch):

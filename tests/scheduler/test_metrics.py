@@ -26,11 +26,11 @@ from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api import metrics as api_metrics
 from scheduler.api.metrics import scheduler_metrics
+from scheduler.broker import BrokerError
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
 from scheduler.core.machine import MAX_FAILURES
 from scheduler.ledger.database import LedgerError
-from scheduler.messaging.publisher import PublishError
 from scheduler.messaging.status import MetricsPublisher
 from scheduler.metrics import Metrics, MetricsSnapshot
 from scheduler.resources import Resources
@@ -294,7 +294,7 @@ def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_l
     monkeypatch.setattr(loop, "OUTAGE_SECONDS", 0.0)
     for error in (
         LedgerError("full"),
-        PublishError("gone"),
+        BrokerError("gone"),
         StoreError("gone"),
         redis.RedisError("gone"),
         OSError("?"),
