@@ -39,7 +39,7 @@ from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.ledger.backup import BackupSummary, back_up, restore
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.tokens import SCOPES, TokenRow, make_token
+from scheduler.ledger.tenants import SCOPES, TokenRow, make_token
 
 if TYPE_CHECKING:
     from scheduler.resources import Resources

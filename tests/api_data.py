@@ -9,7 +9,7 @@ from maabo_dist.cluster.broker import make_celery
 from scheduler.api.metrics import ClusterCollector
 from scheduler.broker import open_broker
 from scheduler.ledger.datasets import DatasetRow
-from scheduler.ledger.tokens import make_token
+from scheduler.ledger.tenants import make_token
 
 
 def stored_table(resources, path, frame, tenant="default", name="table.csv"):

@@ -12,8 +12,7 @@ from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.warm import warm
-from scheduler.core.preparation import prepare
-from scheduler.core.recovery import open_job
+from scheduler.core.preparation import open_job, prepare
 from scheduler.ledger.ledger import Ledger
 from tests import servers
 

@@ -14,7 +14,7 @@ from maabo_dist._util.hosts import is_loopback
 from scheduler.api.problems import ForbiddenError, UnauthorizedError
 from scheduler.api.state import ApiState, api_state
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.tokens import SCOPES, TokenRow
+from scheduler.ledger.tenants import SCOPES, TokenRow
 
 DEFAULT_TENANT = "default"
 

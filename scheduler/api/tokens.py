@@ -10,8 +10,7 @@ from maabo_dist.contract.job import Name
 from scheduler.api.auth import Admin, Reader
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
-from scheduler.ledger.quotas import QuotaRow
-from scheduler.ledger.tokens import SCOPES, TokenRow, make_token
+from scheduler.ledger.tenants import SCOPES, QuotaRow, TokenRow, make_token
 
 router = APIRouter(prefix="/v1", tags=["access"])
 

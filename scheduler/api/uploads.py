@@ -27,7 +27,7 @@ from starlette.requests import ClientDisconnect
 from maabo_dist.contract.problem import DocumentError, invalid_document
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.api.problems import NotFoundError, UnavailableError
-from scheduler.ledger.quotas import QuotaError
+from scheduler.ledger.tenants import QuotaError
 
 CSV, PARQUET = "csv", "parquet"
 FORM, JSON = "multipart/form-data", "application/json"

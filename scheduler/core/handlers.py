@@ -1,15 +1,17 @@
 """`SearchHandler` and `ScreenHandler`: send the tasks of a job, handle the answers, and write both to the ledger."""
 
+import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.contract.messages import EvaluationAnswer, ScreenAnswer
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import Screen
@@ -20,8 +22,7 @@ from scheduler.core.dispatch import TaskQueue
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.machine import Task, TaskKey
 from scheduler.core.screening import Block, BlockTask
-from scheduler.ledger.screens import BlockRow
-from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
+from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
 
@@ -215,3 +216,22 @@ def restore_table(resources: Resources, fingerprint: str) -> bool:
         resources.cache.columns(fingerprint).save(path)
         resources.store.put(name, path)
     return True
+
+
+Answer = EvaluationAnswer | ScreenAnswer | RulesAnswer
+
+
+def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
+    """Return the answer and its body: trees, pairs or a result document. Raise FormatError if it is invalid."""
+    body = fields.get(BODY, b"")
+    if SCREEN_HEADER in fields:
+        return ScreenAnswer.read(fields[SCREEN_HEADER]), body
+    if RULES_HEADER not in fields:
+        return EvaluationAnswer.read(fields.get(HEADER, b"")), body
+    answer = RulesAnswer.read(fields[RULES_HEADER])
+    if answer.kind == "done":
+        try:
+            json.loads(body)
+        except ValueError as error:
+            raise FormatError(f"The result document is invalid: {error}.") from None
+    return answer, body

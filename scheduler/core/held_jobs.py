@@ -15,7 +15,7 @@ from maabo_dist.errors import MaaboError
 from scheduler import metrics
 from scheduler.broker import BrokerError
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
-from scheduler.core.recovery import log_opened
+from scheduler.core.preparation import log_opened
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.status import StatusPublisher

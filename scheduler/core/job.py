@@ -9,15 +9,16 @@ from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
 from maabo_dist.contract.record import JobRecord
+from maabo_dist.screens.blocks import pair_seconds
+from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan
+from maabo_dist.study import Study
 from scheduler.core.machine import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox
-from scheduler.core.preparation import PreparedTable
 from scheduler.core.screening import BlockTask, Screening
 from scheduler.ledger.jobs import JobRow, Segment
 from scheduler.ledger.leases import Lease
-from scheduler.ledger.screens import BlockRow
-from scheduler.ledger.search import ResultRow
+from scheduler.ledger.search import BlockRow, ResultRow
 
 # Subsets of a task while it is unknown how long one takes.
 FIRST_TASK_SIZE = 32
@@ -25,6 +26,20 @@ MAX_TASK_SIZE = 16_384
 MAX_FAILURES_LISTED = 5
 # Extra time for the first answer: workers have to fetch the table.
 FIRST_ANSWER_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTable:
+    """A table, split and laid out for a job."""
+
+    study: Study
+    # None if the plan needs none, or if workers are to compute it.
+    screen: Screen | None
+
+    @property
+    def pair_seconds(self) -> float:
+        """The approximate time to screen one pair."""
+        return pair_seconds(len(self.study.split.train), len(self.study.columns.classes))
 
 
 @dataclass(frozen=True, slots=True)

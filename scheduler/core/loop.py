@@ -41,16 +41,14 @@ from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
 from scheduler.broker import BrokerError
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
-from scheduler.core.handlers import ScreenHandler, SearchHandler
+from scheduler.core.handlers import ScreenHandler, SearchHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.housekeeping import Housekeeping
-from scheduler.core.job import ScreeningJob, SearchingJob
-from scheduler.core.preparation import Preparations, PreparedTable, prepare_job
-from scheduler.core.recovery import open_job
+from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
-from scheduler.messaging.answers import read_answer
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import MetricsPublisher, StatusPublisher

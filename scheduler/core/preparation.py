@@ -1,37 +1,37 @@
-"""`Preparations`: tables of jobs are fetched and laid out in a thread, before the jobs are opened."""
+"""Prepares jobs: `Preparations` fetches their tables in a thread, then `open_job` restores them from the ledger.
+
+open_job ──► ScreeningJob ──its screen is in the ledger──► open_job ──► SearchingJob
+    └────── no screen needed, or it is small or in the ledger ────────────┘
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from functools import partial
 
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
-from maabo_dist.screens.blocks import count_pairs, pair_seconds
-from maabo_dist.screens.pairs import Screen, compute_screen
+from maabo_dist.mining.run import SearchRun
+from maabo_dist.rules.pool import TreePool
+from maabo_dist.screens.blocks import count_pairs
+from maabo_dist.screens.pairs import MAX_PAIRS, Screen, compute_screen
+from maabo_dist.screens.wire import unpack_pairs, unpack_screen
 from maabo_dist.study import Study
+from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
+from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob, Speed
+from scheduler.core.machine import JobMachine, TaskKey
+from scheduler.core.screening import Screening, cut_blocks
+from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.quotas import QuotaError
+from scheduler.ledger.search import BatchRow, BlockRow, ResultRow
+from scheduler.ledger.tenants import QuotaError
 
 # Seconds to wait for the tables of new jobs. Most are small; the loop checks the others later.
 SHORT_WAIT = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTable:
-    """A table, split and laid out for a job."""
-
-    study: Study
-    # None if the plan needs none, or if workers are to compute it.
-    screen: Screen | None
-
-    @property
-    def pair_seconds(self) -> float:
-        """The approximate time to screen one pair."""
-        return pair_seconds(len(self.study.split.train), len(self.study.columns.classes))
 
 
 def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> PreparedTable:
@@ -92,3 +92,116 @@ class Preparations:
     def close(self) -> None:
         """End the thread."""
         self._thread.close()
+
+
+logger = StructuredLogger("maabo.scheduler")
+
+
+def open_job(
+    ledger: Ledger,
+    lease: Lease,
+    prepared: PreparedTable,
+    now: float,
+    tick: Callable[[], None],
+    task_seconds: float = 1.0,
+) -> SearchingJob | ScreeningJob:
+    """Restore a job. `tick` is called repeatedly meanwhile; a new screen is cut into blocks of `task_seconds`."""
+    row = ledger.jobs.get(lease.job)
+    if row is None:
+        raise FormatError(f"The ledger has no job {lease.job}.")
+    screen = prepared.screen
+    if prepared.study.plan.screened and screen is None:
+        stored = ledger.screens.screen(lease.job)
+        if stored is None:
+            return _open_screening(ledger, lease, row, prepared, now, task_seconds)
+        screen = unpack_screen(stored, prepared.study.columns.count)
+    return _open_search(ledger, lease, row, prepared.study, screen, now, tick)
+
+
+def _open_screening(
+    ledger: Ledger, lease: Lease, row: JobRow, prepared: PreparedTable, now: float, task_seconds: float
+) -> ScreeningJob:
+    """Restore the blocks in the ledger, or cut and write new ones."""
+    features, pair_seconds = prepared.study.columns.count, prepared.pair_seconds
+    rows = ledger.screens.blocks(lease.job)
+    if not rows:
+        seconds = pair_seconds * (features * (features - 1) // 2)
+        rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
+        ledger.screens.write_blocks(lease, now, rows)
+    screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
+    job = ScreeningJob(
+        lease, row.spec, prepared.study.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds)
+    )
+    for written in rows:
+        block = screening.block(written.start, written.stop)
+        if block is not None and written.pairs is not None:
+            screening.accept(block, unpack_pairs(written.pairs, block.start, block.stop, features, MAX_PAIRS))
+            job.speed.observe(block.size, written.seconds)
+        elif block is not None and written.attempt is not None:
+            screening.adopt(block, written.attempt, now)
+    return job
+
+
+def _open_search(
+    ledger: Ledger,
+    lease: Lease,
+    row: JobRow,
+    study: Study,
+    screen: Screen | None,
+    now: float,
+    tick: Callable[[], None],
+) -> SearchingJob:
+    """Replay the search: propose its batches again, with the answers in the ledger."""
+    # Workers pool the trees; here they only serve to detect that no new rules are found.
+    pool = TreePool(study) if study.settings.patience is not None else None
+    machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
+    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, rules=row.rules, segments=list(row.segments))
+    if row.stop_after is not None:
+        job.stopping = True
+        machine.stop(row.stop_after, StopReason.TIME)
+    _replay(job, ledger, now, tick)
+    return job
+
+
+def _replay(job: SearchingJob, ledger: Ledger, now: float, tick: Callable[[], None]) -> None:
+    machine = job.machine
+    written = {row.number: row.subsets for row in ledger.search.batches(job.lease.job)}
+    unwritten = _new_batches(machine, written)
+    for row in ledger.search.results(job.lease.job):
+        _replay_result(job, row)
+        unwritten += _new_batches(machine, written)
+        tick()
+    for sent in ledger.search.tasks(job.lease.job):
+        machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
+    if unwritten:
+        ledger.search.write(job.lease, now, new_batches=unwritten)
+
+
+def _replay_result(job: SearchingJob, row: ResultRow) -> None:
+    key = TaskKey(row.batch, row.start, row.stop)
+    if row.reason is not None:
+        job.give_up(key, row.reason)
+    elif job.machine.is_open(key):
+        job.machine.accept(key, unpack_forest(row.trees, job.machine.subsets(key)))
+        job.speed.observe(key.size, row.seconds)
+
+
+def _new_batches(machine: JobMachine, written: dict[int, bytes]) -> list[BatchRow]:
+    """Propose batches, check those that are in the ledger, and return the others."""
+    batches = [BatchRow(number, subsets.astype("<i4").tobytes()) for number, subsets in machine.propose()]
+    for batch in batches:
+        if written.get(batch.number, batch.subsets) != batch.subsets:
+            raise FormatError(
+                f"Batch {batch.number} in the ledger is not what this version proposes. Submit the job again."
+            )
+    return [batch for batch in batches if batch.number not in written]
+
+
+def log_opened(job: SearchingJob | ScreeningJob) -> None:
+    """Log how far the job is."""
+    if isinstance(job, ScreeningJob):
+        facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
+        logger.info("job screens pairs", **job.log_fields, **facts)
+    else:
+        facts = {"trees": job.trees, "of": job.plan.trees}
+        logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
 from scheduler.ledger.database import LedgerTopic, lock, of_tenant, read_row
-from scheduler.ledger.quotas import QuotaError, read_quota
 from scheduler.ledger.schema import datasets
+from scheduler.ledger.tenants import QuotaError, read_quota
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`Jobs`: the jobs of the ledger, as their owners submit, see and control them, and their end."""
+"""`Jobs`: the jobs of the ledger, as their owners submit, see and control them; `Callbacks`: calls at their end."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -259,3 +259,37 @@ def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+
+
+# Stored instead of the time of a callback that was given up.
+GIVEN_UP = -1.0
+
+
+class Callbacks(LedgerTopic):
+    """Claims callbacks and records attempts."""
+
+    def claim(self, now: float, seconds: float, limit: int = 100) -> list[JobRow]:
+        """Return ended jobs whose callback is due. No other scheduler gets them for this many seconds."""
+        due = (jobs.c.finished.is_not(None), jobs.c.called_back.is_(None), jobs.c.callback_due <= now)
+        query = select(*JOB_COLUMNS).where(*due).order_by(jobs.c.callback_due).limit(limit)
+        if not self._database.rows(query.limit(1)):
+            return []
+        with self._database.write() as connection:
+            rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
+            ids = [row["id"] for row in rows]
+            connection.execute(update(jobs).where(jobs.c.id.in_(ids)).values(callback_due=now + seconds))
+        return readable_jobs(rows)
+
+    def record_success(self, ids: Collection[str], now: float) -> int:
+        """Record that these callbacks were called; return how many were not recorded before."""
+        called = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
+        with self._database.write() as connection:
+            attempts = jobs.c.callback_attempts + 1
+            return connection.execute(called.values(called_back=now, callback_attempts=attempts)).rowcount
+
+    def record_failure(self, ids: Collection[str], retry_at: float | None) -> None:
+        """Record a failed attempt, with the time of the next one, or None to give up."""
+        values = {"called_back": GIVEN_UP} if retry_at is None else {"callback_due": retry_at}
+        failed = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
+        with self._database.write() as connection:
+            connection.execute(failed.values(callback_attempts=jobs.c.callback_attempts + 1, **values))

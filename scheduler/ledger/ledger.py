@@ -5,17 +5,14 @@ import json
 from sqlalchemy import select
 
 from maabo_dist.cluster.store import figures_name
-from scheduler.ledger.callbacks import Callbacks
 from scheduler.ledger.database import Database
 from scheduler.ledger.datasets import Datasets
-from scheduler.ledger.jobs import Jobs
+from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
-from scheduler.ledger.quotas import Quotas
 from scheduler.ledger.schema import datasets, jobs
-from scheduler.ledger.screens import Screens
-from scheduler.ledger.search import SearchState
+from scheduler.ledger.search import Screens, SearchState
 from scheduler.ledger.submissions import Submissions
-from scheduler.ledger.tokens import Tokens
+from scheduler.ledger.tenants import Quotas, Tokens
 
 
 class Ledger:

@@ -9,8 +9,8 @@ from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
 from scheduler.ledger.jobs import OPEN, new_row
-from scheduler.ledger.quotas import QuotaError, read_quota
 from scheduler.ledger.schema import jobs, keys
+from scheduler.ledger.tenants import QuotaError, read_quota
 
 ATTEMPTS = 5
 _WAITING = (JobState.QUEUED, JobState.PAUSED)

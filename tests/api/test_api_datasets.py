@@ -21,7 +21,7 @@ from maabo_dist.settings import TableSettings
 from scheduler.api.readers import TableReader
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
-from scheduler.ledger.quotas import QuotaRow
+from scheduler.ledger.tenants import QuotaRow
 from tests import servers
 from tests.api_data import token_for
 

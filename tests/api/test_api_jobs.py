@@ -3,7 +3,7 @@
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from scheduler.ledger.quotas import QuotaRow
+from scheduler.ledger.tenants import QuotaRow
 from tests.api_data import stored_table, token_for
 
 MINING = {"trees": 20, "seed": 3}

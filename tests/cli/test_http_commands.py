@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from maabo_dist.client import AsyncClient, AsyncRemoteJob, Client, ProblemError, RemoteJob
-from scheduler.ledger.tokens import make_token
+from scheduler.ledger.tenants import make_token
 from tests import servers
 from tests.cli.tables import numbers, write_csv
 from tests.cluster import a_scheduler, cluster_settings

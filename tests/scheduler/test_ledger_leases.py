@@ -7,8 +7,7 @@ import pytest
 from maabo_dist.contract.job import JobState, Priority
 from scheduler.ledger.jobs import Segment
 from scheduler.ledger.leases import FencedError, Lease
-from scheduler.ledger.screens import BlockRow
-from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
+from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
 from tests.ledgers import TABLE, a_job, contents, held, numbers, opened, side_by_side, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")

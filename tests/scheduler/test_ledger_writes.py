@@ -5,8 +5,7 @@ import pytest
 from maabo_dist.contract.job import JobState
 from scheduler.ledger.database import DuplicateError, LedgerError
 from scheduler.ledger.jobs import Segment
-from scheduler.ledger.screens import BlockRow
-from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
+from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
 from tests.ledgers import a_job, contents, held, opened, rows_of_search, with_search
 
 pytestmark = pytest.mark.xdist_group("ledger")

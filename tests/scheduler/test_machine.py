@@ -21,8 +21,7 @@ from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.core.machine import MAX_FAILURES, JobMachine, TaskKey
-from scheduler.core.preparation import prepare
-from scheduler.core.recovery import open_job
+from scheduler.core.preparation import open_job, prepare
 from scheduler.ledger.leases import FencedError
 from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.search import BatchRow, ResultRow, TaskRow

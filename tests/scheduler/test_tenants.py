@@ -12,7 +12,7 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from scheduler.core import dispatch, loop
-from scheduler.ledger.quotas import QuotaRow
+from scheduler.ledger.tenants import QuotaRow
 from tests import factories, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, store_table, submit
 

@@ -1,4 +1,4 @@
-"""`Tokens`: access tokens, how they are made and where their hashes are stored.
+"""`Quotas`: limits per tenant; `Tokens`: access tokens, how they are made and where their hashes are stored.
 
 Tokens look like `maabo_<id>_<secret>`. The ledger stores the SHA-256 of the whole token. The secret is long and random,
 so a hash without salt reveals nothing about it.
@@ -11,11 +11,66 @@ from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from maabo_dist.errors import SettingsError
-from scheduler.ledger.database import LedgerTopic, of_tenant, read_row
-from scheduler.ledger.schema import tokens
+from maabo_dist.errors import InputError, SettingsError
+from scheduler.ledger.database import LedgerTopic, lock, of_tenant, read_row
+from scheduler.ledger.schema import quotas, tokens
+
+
+class QuotaError(InputError):
+    """A tenant's quota is used up."""
+
+    kind = "quota-exceeded"
+
+    def __init__(self, what: str, limit: int, number: int) -> None:
+        unit, remedy = _UNITS[what]
+        super().__init__(f"The quota of {limit:,} {unit} is used up: {number:,} would be too many.", remedy=remedy)
+        self.what, self.limit, self.number = what, limit, number
+
+
+_UNITS = {
+    "queued": ("jobs at a time", "Wait until some jobs have ended, or cancel some."),
+    "bytes": ("bytes of tables", "Delete tables that are not needed any more."),
+    "trees": ("trees in a job", "Ask for fewer trees."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """A tenant's limits; None for no limit."""
+
+    tenant: str
+    # Jobs that wait, paused ones included.
+    queued: int | None = None
+    # Jobs that run at the same time; others wait.
+    running: int | None = None
+    bytes: int | None = None
+    # In one job.
+    trees: int | None = None
+
+
+class Quotas(LedgerTopic):
+    """Reads and writes limits."""
+
+    def get(self, tenant: str) -> QuotaRow:
+        """Return a tenant's limits; none unless they were set."""
+        with self._database.read() as connection:
+            return read_quota(connection, tenant)
+
+    def set(self, row: QuotaRow) -> None:
+        """Replace a tenant's limits; existing jobs and tables stay."""
+        with self._database.write() as connection:
+            lock(connection, f"tenant {row.tenant}")
+            connection.execute(delete(quotas).where(quotas.c.tenant == row.tenant))
+            connection.execute(insert(quotas).values(asdict(row)))
+
+
+def read_quota(connection: Connection, tenant: str) -> QuotaRow:
+    """Return a tenant's limits within a transaction."""
+    row = connection.execute(select(quotas).where(quotas.c.tenant == tenant)).mappings().first()
+    return QuotaRow(tenant) if row is None else read_row(QuotaRow, row)
+
 
 # `submit` includes `read`; `admin` covers tokens and quotas only.
 SCOPES = ("read", "submit", "admin")
