@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
+from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
@@ -39,8 +40,17 @@ NO_LEASE = {"owner": None, "lease_until": 0.0}
 
 def dump_rows(connection: Connection, job: str, table: Table) -> Iterator[str]:
     """The rows of a table that belong to a job, as lines of JSON."""
-    for row in connection.execute(_select(table, job)).mappings():
-        yield json.dumps({column.name: _to_json(row[column.name], column.type) for column in table.columns}) + "\n"
+    if table is jobs:
+        query = select(jobs).where(jobs.c.id == job)
+    elif table is datasets:
+        query = select(datasets).join(jobs, jobs.c.dataset == datasets.c.id).where(jobs.c.id == job)
+    else:
+        query = select(table).where(table.c.job == job)
+    for row in connection.execute(query).mappings():
+        values = {
+            name: b64encode(value).decode() if _is_bytes(table, name, value) else value for name, value in row.items()
+        }
+        yield json.dumps(values) + "\n"
 
 
 def restore_rows(connection: Connection, table: Table, lines: Iterable[bytes | str]) -> int:
@@ -50,18 +60,6 @@ def restore_rows(connection: Connection, table: Table, lines: Iterable[bytes | s
         connection.execute(insert(table), chunk)
         count += len(chunk)
     return count
-
-
-def _select(table: Table, job: str) -> Any:
-    if table is jobs:
-        return select(jobs).where(jobs.c.id == job)
-    if table is datasets:
-        return select(datasets).join(jobs, jobs.c.dataset == datasets.c.id).where(jobs.c.id == job)
-    return select(table).where(table.c.job == job)
-
-
-def _to_json(value: Any, kind: object) -> Any:
-    return b64encode(value).decode() if isinstance(kind, LargeBinary) and value is not None else value
 
 
 def _read(table: Table, line: bytes | str) -> dict[str, Any]:
@@ -109,11 +107,17 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
     with atomic_write(target) as file, TemporaryDirectory(dir=target.parent, prefix=".backup-") as scratch:
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
-            _add(archive, HEAD, _head(ids), Path(scratch))
+            head = {"format": FORMAT, "maabo": __version__, "ledger": schema.VERSION, "made": time.time(), "jobs": ids}
+            path = Path(scratch) / "head"
+            path.write_text(json.dumps(head))
+            archive.add(path, HEAD, filter=_anonymous)
             with ledger.database.snapshot() as connection:  # closed before the artifacts, which may take long
                 artifacts = _artifacts(connection, ids)
-                for job in ids:
-                    rows += sum(_write_rows(connection, job, name, Path(scratch)) for name in TABLES)
+                for job, table in product(ids, TABLES):
+                    with _rows_file(Path(scratch), job, table).open("w", encoding="utf-8") as lines:
+                        for line in dump_rows(connection, job, TABLES[table]):
+                            lines.write(line)
+                            rows += 1
             for job, table in product(ids, TABLES):
                 archive.add(_rows_file(Path(scratch), job, table), f"{LEDGER}{job}/{table}", filter=_anonymous)
             stored = sum(_add_artifact(archive, store, name, Path(scratch)) for name in sorted(artifacts))
@@ -125,7 +129,10 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
     with _open(source) as archive:
         jobs = _read_head(archive, source)
         members = archive.getmembers()[1:]
-        _refuse_existing(ledger, jobs)
+        if existing := ledger.jobs.get_many(jobs):
+            raise InputError(
+                f"The ledger holds job {existing[0].id} already; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
+            )
         stored = [member for member in members if member.name.startswith(STORE)]
         for member in stored:
             _restore_artifact(archive, member, store, scratch)
@@ -154,17 +161,6 @@ def _artifacts(connection: Connection, jobs: tuple[str, ...]) -> set[str]:
     return needed
 
 
-def _head(jobs: tuple[str, ...]) -> bytes:
-    head = {"format": FORMAT, "maabo": __version__, "ledger": schema.VERSION, "made": time.time(), "jobs": list(jobs)}
-    return json.dumps(head).encode()
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes, scratch: Path) -> None:
-    path = scratch / "content"
-    path.write_bytes(content)
-    archive.add(path, name, filter=_anonymous)
-
-
 def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scratch: Path) -> bool:
     """False if there is none: jobs have figures only at their end."""
     path = scratch / "artifact"
@@ -177,15 +173,6 @@ def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scr
     archive.add(path, STORE + name, filter=_anonymous)
     path.unlink()
     return True
-
-
-def _write_rows(connection: Connection, job: str, table: str, scratch: Path) -> int:
-    count = 0
-    with _rows_file(scratch, job, table).open("w", encoding="utf-8") as file:
-        for line in dump_rows(connection, job, TABLES[table]):
-            file.write(line)
-            count += 1
-    return count
 
 
 def _rows_file(scratch: Path, job: str, table: str) -> Path:
@@ -227,32 +214,21 @@ def _read_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
     return jobs
 
 
-def _refuse_existing(ledger: Ledger, jobs: tuple[str, ...]) -> None:
-    if known := [row.id for row in ledger.jobs.get_many(list(jobs))]:
-        raise InputError(
-            f"The ledger holds job {known[0]} already; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
-        )
-
-
 def _restore_artifact(archive: tarfile.TarFile, member: tarfile.TarInfo, store: ArtifactStore, scratch: Path) -> None:
     name = check_name(member.name.removeprefix(STORE))
     with TemporaryDirectory(dir=scratch, prefix=".restore-") as directory:
         path = Path(directory) / "artifact"
         with path.open("wb") as file:
-            _copy(_content(archive, member), file)
-        _verify(name, path)
+            copyfileobj(_content(archive, member), file)
+        kind, digest = name.split("/")
+        stored = digest
+        if kind in {"trees", "tables"}:
+            stored = file_digest(path)
+        elif kind == "columns":
+            stored = Columns.load(path).fingerprint
+        if stored != digest:
+            raise FormatError(f"{name} is damaged in the backup: it is {stored[:12]}….")
         store.put(name, path)
-
-
-def _verify(name: str, path: Path) -> None:
-    kind, digest = name.split("/")
-    found = {"trees": file_digest, "tables": file_digest, "columns": _fingerprint}.get(kind, lambda _: digest)(path)
-    if found != digest:
-        raise FormatError(f"{name} is damaged in the backup: it is {found[:12]}….")
-
-
-def _fingerprint(path: Path) -> str:
-    return Columns.load(path).fingerprint
 
 
 def _restore_rows(
@@ -261,13 +237,11 @@ def _restore_rows(
     job, _, table = member.name.removeprefix(LEDGER).partition("/")
     if not member.name.startswith(LEDGER) or job not in jobs or table not in TABLES:
         raise FormatError(f"The backup holds {member.name!r}, which belongs to no job of it.")
-    known = _existing_datasets(connection) if table == schema.datasets.name else frozenset[str]()
-    lines = (line for line in _content(archive, member) if not known or json.loads(line)["id"] not in known)
+    lines: Iterable[bytes] = _content(archive, member)
+    if table == datasets.name:
+        existing = set(connection.execute(select(datasets.c.id)).scalars())
+        lines = [line for line in lines if json.loads(line)["id"] not in existing]
     return restore_rows(connection, TABLES[table], lines)
-
-
-def _existing_datasets(connection: Connection) -> frozenset[str]:
-    return frozenset(connection.execute(schema.datasets.select().with_only_columns(schema.datasets.c.id)).scalars())
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -275,8 +249,3 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     if content is None:
         raise FormatError(f"{member.name!r} in the backup is no file.")
     return content
-
-
-def _copy(source: IO[bytes], target: IO[bytes]) -> None:
-    while piece := source.read(1 << 20):
-        target.write(piece)

@@ -9,26 +9,13 @@ from hashlib import sha256
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Select,
-    Table,
-    create_engine,
-    event,
-    insert,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, Table, create_engine, event, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
-from scheduler.ledger.schema import meta
 
 Row = TypeVar("Row")
 
@@ -142,17 +129,11 @@ def row_values(row: Any) -> dict[str, Any]:
 
 
 def _engine(url: str) -> Engine:
+    embedded, uses_pg8000 = url.startswith("sqlite"), url.startswith("postgresql+pg8000:")
+    pooled = POOLED_FILES if embedded else POOLED_CONNECTIONS
+    pool = {"pool_pre_ping": not embedded, "pool_size": pooled, "max_overflow": MAX_CONNECTIONS - pooled}
     try:
-        embedded = url.startswith("sqlite")
-        pooled = POOLED_FILES if embedded else POOLED_CONNECTIONS
-        arguments = {"timeout": NETWORK_TIMEOUT} if _uses_pg8000(url) else {}
-        engine = create_engine(
-            url,
-            pool_pre_ping=not embedded,
-            pool_size=pooled,
-            max_overflow=MAX_CONNECTIONS - pooled,
-            connect_args=arguments,
-        )
+        engine = create_engine(url, connect_args={"timeout": NETWORK_TIMEOUT} if uses_pg8000 else {}, **pool)
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:
@@ -161,14 +142,10 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        if _uses_pg8000(url):
+        if uses_pg8000:
             event.listen(engine, "connect", _set_keepalive)
         event.listen(engine, "connect", _prepare_postgresql)
     return engine
-
-
-def _uses_pg8000(url: str) -> bool:
-    return url.startswith("postgresql+pg8000:")
 
 
 def _without_password(url: str) -> str:
@@ -231,8 +208,15 @@ def _migrate(connection: Connection) -> None:
     """Create or migrate the tables, while no other scheduler does."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
-        _check_encoding(connection)
-    schema.meta.create(connection, checkfirst=True)
+        # Names and rules are arbitrary text, which a database of another encoding cannot store.
+        encoding = connection.execute(text("SHOW server_encoding")).scalar()
+        if encoding != "UTF8":
+            raise SettingsError(
+                f"The ledger's database has the encoding {encoding}; UTF8 is needed. Make it with "
+                "CREATE DATABASE maabo ENCODING 'UTF8' TEMPLATE template0."
+            )
+    meta = schema.meta
+    meta.create(connection, checkfirst=True)
     stored = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
     if stored is None:
         schema.metadata.create_all(connection)
@@ -247,16 +231,6 @@ def _migrate(connection: Connection) -> None:
         schema.MIGRATIONS[version](connection)
         version += 1
         connection.execute(update(meta).where(meta.c.key == "schema").values(value=str(version)))
-
-
-def _check_encoding(connection: Connection) -> None:
-    """Names and rules are arbitrary text, which a database of another encoding cannot store."""
-    encoding = connection.execute(text("SHOW server_encoding")).scalar()
-    if encoding != "UTF8":
-        raise SettingsError(
-            f"The ledger's database has the encoding {encoding}; UTF8 is needed. Make it with "
-            "CREATE DATABASE maabo ENCODING 'UTF8' TEMPLATE template0."
-        )
 
 
 @contextmanager

@@ -2,22 +2,9 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-    text,
-)
-from sqlalchemy.engine import Dialect
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
+from sqlalchemy.engine import Connection, Dialect
+from sqlalchemy.types import TypeDecorator
 
 VERSION = 1
 

@@ -96,8 +96,8 @@ class SearchState(LedgerTopic):
             .order_by(batches.c.number)
         )
         with self._database.read() as connection:
-            for number, subsets in connection.execute(query, execution_options=_STREAMED):
-                yield BatchRow(number, bytes(subsets))
+            for row in connection.execute(query, execution_options=_STREAMED):
+                yield BatchRow(*row)
 
     def results(self, job: str, first: int = 0, until: int = END) -> Iterator[ResultRow]:
         """The answers to batches first … until − 1, in the order of their subsets."""
@@ -107,8 +107,8 @@ class SearchState(LedgerTopic):
             .order_by(results.c.batch, results.c.start)
         )
         with self._database.read() as connection:
-            for batch, start, stop, trees, reason, seconds in connection.execute(query, execution_options=_STREAMED):
-                yield ResultRow(batch, start, stop, bytes(trees), reason, seconds)
+            for row in connection.execute(query, execution_options=_STREAMED):
+                yield ResultRow(*row)
 
     def tasks(self, job: str) -> list[TaskRow]:
         """Tasks as they were last sent, the newest first."""
@@ -158,13 +158,10 @@ class Screens(LedgerTopic):
         """The blocks of an unfinished screen, in order."""
         query = select(*(blocks.c[name] for name in BlockRow.__slots__)).where(blocks.c.job == job)
         with self._database.read() as connection:
-            return [
-                BlockRow(start, stop, attempt, None if pairs is None else bytes(pairs), seconds)
-                for start, stop, attempt, pairs, seconds in connection.execute(query.order_by(blocks.c.start))
-            ]
+            return [BlockRow(*row) for row in connection.execute(query.order_by(blocks.c.start))]
 
     def screen(self, job: str) -> bytes | None:
         """The complete screen, or None."""
         with self._database.read() as connection:
-            screen = connection.execute(select(screens.c.screen).where(screens.c.job == job)).scalar()
-        return None if screen is None else bytes(screen)
+            screen: bytes | None = connection.execute(select(screens.c.screen).where(screens.c.job == job)).scalar()
+        return screen
