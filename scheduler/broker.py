@@ -5,10 +5,10 @@ timeout of seconds, and after a failure there is a pause without requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from threading import Lock
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from amqp.exceptions import NotFound  # type: ignore[import-untyped]  # ships no types
 from celery import Celery
@@ -28,50 +28,26 @@ class BrokerError(Exception):
     """The broker cannot be reached, or refuses. The message may or may not have arrived."""
 
 
-class Broker(Protocol):
-    """The connection of a scheduler to the broker."""
-
-    @property
-    def apart(self) -> bool:
-        """True if it is another server than the cluster's Redis."""
-
-    def waiting(self, queues: Sequence[str]) -> list[int]:
-        """The number of messages in each queue that no worker has taken."""
-
-    def unacked(self) -> int | None:
-        """The number of messages taken and not acknowledged; None if the broker cannot tell."""
-
-    def sending(self) -> AbstractContextManager[Producer]:
-        """A producer for one or several messages."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-def open_broker(settings: ClusterSettings, redis: Any, celery: Celery) -> Broker:
-    """Return the broker that the settings name, without connecting."""
-    return AmqpBroker(settings, celery) if uses_amqp(settings) else RedisBroker(settings, redis, celery)
-
-
 class RedisBroker:
     """The cluster's Redis. It raises the errors of Redis, except while sending."""
 
+    # True if it is another server than the cluster's Redis.
     apart = False
 
     def __init__(self, settings: ClusterSettings, redis: Any, celery: Celery) -> None:
         self._settings, self._redis, self._celery = settings, redis, celery
 
     def waiting(self, queues: Sequence[str]) -> list[int]:
-        """Queues are lists in Redis."""
+        """The number of messages in each queue that no worker has taken. Queues are lists in Redis."""
         return [int(self._redis.llen(self._settings.key(queue))) for queue in queues]
 
     def unacked(self) -> int | None:
-        """They are in a hash in Redis."""
+        """The number of messages taken and not acknowledged, which are in a hash in Redis."""
         return int(self._redis.hlen(self._settings.key(UNACKED)))
 
     @contextmanager
     def sending(self) -> Iterator[Producer]:
-        """Messages are sent in one pipeline."""
+        """A producer; its messages are sent in one pipeline."""
         try:
             with self._celery.producer_pool.acquire(block=True) as producer, producer.batch(max_size=64):
                 yield producer
@@ -97,7 +73,7 @@ class AmqpBroker:
         self._paused_until, self._reason = 0.0, ""
 
     def waiting(self, queues: Sequence[str]) -> list[int]:
-        """A queue that is not declared yet is empty."""
+        """The number of messages in each queue that no worker has taken; 0 if it is not declared yet."""
         with self._connected() as connection:
             try:
                 return [connection.default_channel.queue_declare(queue, passive=True)[1] for queue in queues]
@@ -106,12 +82,12 @@ class AmqpBroker:
                 return [0 for _ in queues]
 
     def unacked(self) -> int | None:
-        """Only RabbitMQ's management plugin knows."""
+        """None: only RabbitMQ's management plugin knows."""
         return None
 
     @contextmanager
     def sending(self) -> Iterator[Producer]:
-        """Each message is confirmed within `TIMEOUT_SECONDS`, or an error is raised."""
+        """A producer; each message is confirmed within `TIMEOUT_SECONDS`, or an error is raised."""
         with self._connected() as connection:
             yield Producer(connection)  # type: ignore[no-untyped-call]  # kombu has types for some of its parts
 
@@ -150,3 +126,11 @@ class AmqpBroker:
         if connection is not None:
             with suppress(*BROKER_ERRORS, AttributeError):
                 connection.collect(socket_timeout=0.1)
+
+
+Broker = RedisBroker | AmqpBroker
+
+
+def open_broker(settings: ClusterSettings, redis: Any, celery: Celery) -> Broker:
+    """Return the broker that the settings name, without connecting."""
+    return AmqpBroker(settings, celery) if uses_amqp(settings) else RedisBroker(settings, redis, celery)

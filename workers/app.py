@@ -64,11 +64,6 @@ def _log_json(logger: logging.Logger, **_: Any) -> None:
     logger.handlers[:] = [log_handler("json", sys.stderr)]
 
 
-def _compile_kernels(**_: Any) -> None:
-    """Compile before worker processes are forked, so that they share the machine code."""
-    warm()
-
-
 def _check_access(settings: ClusterSettings, application: Celery) -> None:
     """End a worker whose credentials are refused; Celery would retry forever."""
     try:
@@ -98,7 +93,8 @@ def _report_loss(sender: Any = None, exception: BaseException | None = None, kwa
 
 
 apply_workarounds()
-signals.worker_init.connect(_compile_kernels, weak=False)
+# Kernels are compiled before worker processes are forked, so that they share the machine code.
+signals.worker_init.connect(lambda **_: warm(), weak=False)
 signals.task_failure.connect(_report_loss, weak=False)
 try:
     _settings = ClusterSettings.from_environment(os.environ)

@@ -17,24 +17,15 @@ def main(arguments: list[str]) -> int:
     try:
         application = make_celery(ClusterSettings.from_environment(os.environ))
         # That the broker cannot be reached is an answer, too; do not retry.
-        with application.connection_for_write(
-            connect_timeout=TIMEOUT_SECONDS, transport_options=_without_retries(application)
-        ) as connection:
-            replies = application.control.inspect(
-                destination=[node], timeout=TIMEOUT_SECONDS, connection=connection
-            ).ping()
+        options = {**application.conf.broker_transport_options, "max_retries": 0}
+        with application.connection_for_write(connect_timeout=TIMEOUT_SECONDS, transport_options=options) as connection:
+            control = application.control.inspect([node], timeout=TIMEOUT_SECONDS, connection=connection)
+            healthy = bool(control.ping())
+        line = f"{node} is well." if healthy else f"{node} does not answer."
     except (MaaboError, *BROKER_ERRORS) as error:
-        return _report(f"{node} cannot be asked: {error}", 1)
-    return _report(f"{node} is well.", 0) if replies else _report(f"{node} does not answer.", 1)
-
-
-def _without_retries(application: object) -> dict[str, object]:
-    return {**application.conf.broker_transport_options, "max_retries": 0}  # type: ignore[attr-defined]
-
-
-def _report(line: str, code: int) -> int:
+        line, healthy = f"{node} cannot be asked: {error}", False
     sys.stderr.write(f"{line}\n")
-    return code
+    return int(not healthy)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 It follows Celery's own heartbeat. The record expires, so a worker that was killed is soon not counted any more.
 """
 
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -34,7 +35,9 @@ class Heartbeat:
 
     def connect_signals(self) -> None:
         """Follow the worker from when it is ready until it ends."""
-        signals.worker_ready.connect(self._on_ready, weak=False)
+        signals.worker_ready.connect(
+            lambda sender, **_: self.begin(sender.hostname, sender.pool.num_processes), weak=False
+        )
         signals.heartbeat_sent.connect(lambda **_: self.beat(len(active_requests)), weak=False)
         signals.worker_shutdown.connect(lambda **_: self.end(), weak=False)
 
@@ -59,11 +62,6 @@ class Heartbeat:
     def end(self) -> None:
         """Remove the record of a worker that has stopped."""
         key, self._key = self._key, None
-        try:
-            if key is not None:
+        if key is not None:
+            with suppress(redis.RedisError, OSError):
                 self._redis.delete(key)
-        except (redis.RedisError, OSError):
-            return
-
-    def _on_ready(self, sender: Any, **_: Any) -> None:
-        self.begin(sender.hostname, sender.pool.num_processes)

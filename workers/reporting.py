@@ -68,7 +68,6 @@ class AnsweringTask(ClusterTask):
     answer: ClassVar[type[Any]]
     # Fields of the message that are copied to the answer.
     key_fields: ClassVar[tuple[str, ...]]
-    # A static method that puts an answer on the stream.
 
     def decode(self, message: dict[str, Any]) -> Any:
         """Read the message and fetch what the task needs."""
@@ -80,7 +79,9 @@ class AnsweringTask(ClusterTask):
 
     def run(self, **message: Any) -> str:
         """Return one line for people, shown by Flower."""
-        with self._tracing.span(self.name, _trace(message), "consumer", **log_fields(message)) as span:
+        trace = _source(message).get("trace")
+        parent = trace if isinstance(trace, str) else None
+        with self._tracing.span(self.name, parent, "consumer", **log_fields(message)) as span:
             line = self.work(message)
             span.annotate(outcome=line)
         return line
@@ -132,26 +133,24 @@ class AnsweringTask(ClusterTask):
 
 def log_fields(message: dict[str, Any]) -> dict[str, object]:
     """The fields of a message for log lines, also of an invalid one."""
+    values = {"job": _job(message)} | {name: message.get(name) for name in ("batch", "start", "stop", "final")}
+    values["correlation"] = _source(message).get("correlation")
+    return {name: _log_value(value) for name, value in values.items()}
+
+
+def _source(message: dict[str, Any]) -> dict[str, Any]:
+    """The part of a message that describes the job: the job's document if there is one."""
     spec = message.get("spec")
-    values = {name: message.get(name) for name in ("batch", "start", "stop", "final", "correlation")}
-    if isinstance(spec, dict):
-        values["correlation"] = spec.get("correlation")
-    return {name: _log_value(value) for name, value in ({"job": _job(message)} | values).items()}
+    return spec if isinstance(spec, dict) else message
 
 
 def _job(message: dict[str, Any]) -> object:
-    spec = message.get("spec")
-    return spec.get("id") if isinstance(spec, dict) else message.get("job")
+    source = _source(message)
+    return source.get("job") if source is message else source.get("id")
 
 
 def _log_value(value: object) -> str | int | None:
     return value[:MAX_FIELD] if isinstance(value, str) else value if isinstance(value, int) else None
-
-
-def _trace(message: dict[str, Any]) -> str | None:
-    spec = message.get("spec")
-    trace = (spec if isinstance(spec, dict) else message).get("trace")
-    return trace if isinstance(trace, str) else None
 
 
 def _reason(error: BaseException) -> str:

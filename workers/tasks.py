@@ -116,7 +116,10 @@ class RulesTask(AnsweringTask):
             self._store_figures(task, make_figures(result, study))
         notes = (*task.spec.dataset.notes, *result.notes, *_failure_notes(task, study.table_columns))
         result = replace(result, notes=notes)
-        document = result_document(result, _dataset(task)).to_text().encode()
+        dataset: dict[str, Any] = {"name": task.spec.dataset.name}
+        if task.spec.dataset.settings is not None:
+            dataset["settings"] = task.spec.dataset.settings.model_dump(mode="json")
+        document = result_document(result, dataset).to_text().encode()
         trees, rules = result.search.trees, len(result.rules)
         fields = {"trees": trees, "rules": rules, "digest": result.digest}
         return TaskResult(document, f"{rules} rules from {trees} trees", fields)
@@ -127,12 +130,6 @@ class RulesTask(AnsweringTask):
             store_figures(self._cache.store, task.spec.id, figures)
         except (StoreError, OSError) as error:
             logger.warning("figures not stored", job=task.spec.id, correlation=task.spec.correlation, reason=error)
-
-
-def _dataset(task: RulesMessage) -> dict[str, Any]:
-    reference = task.spec.dataset
-    table = reference.settings
-    return {"name": reference.name} | ({} if table is None else {"settings": table.model_dump(mode="json")})
 
 
 def _failure_notes(task: RulesMessage, columns: Columns) -> list[str]:
@@ -154,22 +151,16 @@ class SubmitTask(ClusterTask):
 
         The schedulers get an invalid document too: they keep it among the refused requests, and call its callback.
         """
-        own = _make_id(str(self.request.id), document.get("tenant"))
+        name, tenant = str(self.request.id), document.get("tenant")
+        if tenant is not None and tenant != "default":  # tasks of the same name of two tenants are different jobs
+            name = f"{tenant}\0{name}"
+        own = sha256(name.encode()).hexdigest()[:32]
         document["id"] = document.get("id") or own
-        job = document["id"] if _is_id(document["id"]) else own
+        is_id = isinstance(document["id"], str) and re.fullmatch(r"[0-9a-f]{32}", document["id"])
+        job = document["id"] if is_id else own
         request = Request(kind="submit", job=job, document=document)
         send_request(self.redis, self._settings, request)
         try:
             return JobSpec.parse(document).id
         except MaaboError as error:
             return problem_of(error, request.correlation).to_json()
-
-
-def _make_id(task: str, tenant: object) -> str:
-    """Tasks of the same name of two tenants get different ids."""
-    name = task if tenant is None or tenant == "default" else f"{tenant}\0{task}"
-    return sha256(name.encode()).hexdigest()[:32]
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value) is not None

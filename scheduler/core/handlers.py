@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, Answer
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
@@ -216,9 +216,6 @@ def restore_table(resources: Resources, fingerprint: str) -> bool:
         resources.cache.columns(fingerprint).save(path)
         resources.store.put(name, path)
     return True
-
-
-Answer = EvaluationAnswer | ScreenAnswer | RulesAnswer
 
 
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:

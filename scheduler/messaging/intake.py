@@ -43,10 +43,7 @@ class Intake:
             if request.kind in _COMMANDS:
                 self._ledger.jobs.set_command(request.job, _COMMANDS[request.kind], now)
                 logger.info(f"{request.kind} requested", job=request.job)
-        self._publish({request.job for request in requests})
-
-    def _publish(self, ids: set[str]) -> None:
-        rows = self._ledger.jobs.get_many(ids)
+        rows = self._ledger.jobs.get_many({request.job for request in requests})
         self._status.publish(row.record for row in rows)
         for row in rows:
             if row.state is JobState.DONE and (document := self._ledger.jobs.document(row.id)) is not None:

@@ -79,16 +79,14 @@ class ChangeFeed:
     def document_event(self, job: str, document: str | bytes) -> Event | None:
         """The event of a result document; None if nothing changed, or if it is of another version's format."""
         try:
-            return self._rules_event(job, ResultDocument.parse_text(document))
+            result = ResultDocument.parse_text(document)
         except FormatError:
             return None
-
-    def _rules_event(self, job: str, document: ResultDocument) -> Event | None:
-        last, digest, partial = self._last(job), document.digest, document.running
+        last, digest, partial = self._last(job), result.digest, result.running
         if last.rules == (digest, partial):
             return None
-        texts = [hash(rule.text) for rule in document.rules]
-        new = [rule for rule, text in zip(document.rules, texts, strict=True) if text not in last.texts]
+        texts = [hash(rule.text) for rule in result.rules]
+        new = [rule for rule, text in zip(result.rules, texts, strict=True) if text not in last.texts]
         event = {
             "rules": len(texts),
             "partial": partial,
@@ -138,6 +136,7 @@ class StatusPublisher:
 
     def __init__(self, resources: Resources) -> None:
         self._redis, self._settings = resources.redis, resources.settings
+        self._lifetime = max(1, int(self._settings.retention))
         self._feed = ChangeFeed()
 
     def publish(self, records: Iterable[JobRecord]) -> None:
@@ -210,10 +209,6 @@ class StatusPublisher:
 
     def _key(self, kind: str, job: str) -> str:
         return self._settings.key(f"{kind}:{job}")
-
-    @property
-    def _lifetime(self) -> int:
-        return max(1, int(self._settings.retention))
 
 
 def _redact(request: bytes) -> bytes:

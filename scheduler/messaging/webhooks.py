@@ -13,6 +13,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Event, Lock, Timer
@@ -199,16 +200,15 @@ def _abort(connection: http.client.HTTPConnection, timed_out: Event) -> None:
     timed_out.set()
     sock = connection.sock
     if sock is not None:
-        try:
+        with suppress(OSError):  # already closed
             sock.shutdown(socket.SHUT_RDWR)
-        except OSError:  # already closed
-            return
 
 
 def _check_addresses(host: str, addresses: list[Address], allowed: str) -> None:
     """Allow public addresses, and those that MAABO_WEBHOOK_HOSTS names."""
     entries = [entry.strip().lower() for entry in allowed.split(",") if entry.strip()]
-    if any(_names(entry, host.lower()) for entry in entries):
+    name = host.lower()
+    if any(entry in {"*", name} or (entry.startswith("*.") and name.endswith(entry[1:])) for entry in entries):
         return
     for address in addresses:
         plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
@@ -219,10 +219,6 @@ def _check_addresses(host: str, addresses: list[Address], allowed: str) -> None:
                 field="callback.url",
                 remedy="Name the host or its network in MAABO_WEBHOOK_HOSTS of the schedulers to permit it.",
             )
-
-
-def _names(entry: str, host: str) -> bool:
-    return entry in {"*", host} or (entry.startswith("*.") and host.endswith(entry[1:]))
 
 
 def _contains(entry: str, address: Address) -> bool:
