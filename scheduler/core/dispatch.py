@@ -13,7 +13,7 @@ from typing import Any
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.core.job import HeldJob, ScreeningJob, SearchingJob
+from scheduler.core.job import ScreeningJob, SearchingJob
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
@@ -125,7 +125,11 @@ def choose_tasks(
     """Take up to `room` tasks of about so many seconds from the jobs' outboxes; return them by job."""
     held = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
-    order = FairOrder(_job_load(job) for job in jobs if job.state is JobState.RUNNING)
+    order = FairOrder(
+        JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.seconds_in_flight)
+        for job in jobs
+        if job.state is JobState.RUNNING
+    )
     while room > 0 and (name := order.next_job) is not None:
         job = held[name]
         task = job.next_task(seconds, now)
@@ -136,10 +140,6 @@ def choose_tasks(
         room -= 1
         order.add_load(max(MIN_LOAD, job.speed.expected(task.key.size)))
     return chosen
-
-
-def _job_load(job: HeldJob) -> JobLoad:
-    return JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.seconds_in_flight)
 
 
 class JobSlots:

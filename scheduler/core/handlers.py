@@ -21,7 +21,7 @@ from scheduler import metrics
 from scheduler.core.dispatch import TaskQueue
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.machine import Task, TaskKey
-from scheduler.core.screening import Block, BlockTask
+from scheduler.core.screening import BlockTask
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
@@ -83,14 +83,10 @@ class TaskHandler(ABC, Generic[AnyJob]):
             delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
-            given_up = self._fail(job, key, answer.attempt)
+            given_up = job.machine.fail(key, answer.attempt)
         if was_sent and not given_up:
             self._metrics.count(metrics.RESENT, answer.kind)
         return given_up
-
-    @abstractmethod
-    def _fail(self, job: AnyJob, key: Any, attempt: int) -> bool:
-        """Record a failed attempt. True if the task failed too often."""
 
     def _check_available(self, job: AnyJob, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for long."""
@@ -152,9 +148,6 @@ class SearchHandler(TaskHandler[SearchingJob]):
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
         self._ledger.search.write(job.lease, now, sent=rows)
 
-    def _fail(self, job: SearchingJob, key: TaskKey, attempt: int) -> bool:
-        return job.machine.fail(key, attempt)
-
 
 class ScreenHandler(TaskHandler[ScreeningJob]):
     """Handles `maabo.screen` tasks."""
@@ -164,7 +157,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         if isinstance(job, SearchingJob):
             self._drop(job, "screen", "the screen is complete")
             return None
-        screening = job.screening
+        screening = job.machine
         block = screening.block(answer.start, answer.stop)
         if block is None:
             raise FormatError(f"Features {answer.start} to {answer.stop - 1} are no block of this screen.")
@@ -189,21 +182,18 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         if job.unwritten:
             self._ledger.screens.write_blocks(job.lease, now, job.unwritten, columns)
             job.unwritten.clear()
-        if not job.screening.finished:
+        if not job.machine.finished:
             return False
         study = job.prepared.study
-        screen = Screen.from_scores(study.table.root_scores, job.screening.best, len(study.columns.classes))
+        screen = Screen.from_scores(study.table.root_scores, job.machine.best, len(study.columns.classes))
         self._ledger.screens.write_screen(job.lease, now, pack_screen(screen), columns)
-        facts = {"pairs": job.screening.pairs, "kept": len(screen.pairs), "seconds": job.run_seconds(now)}
+        facts = {"pairs": job.machine.pairs, "kept": len(screen.pairs), "seconds": job.run_seconds(now)}
         logger.info("pairs screened", **job.log_fields, **facts)
         return True
 
     def _write_sent(self, job: ScreeningJob, tasks: Sequence[BlockTask], now: float) -> None:
         rows = [BlockRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
         self._ledger.screens.write_blocks(job.lease, now, rows)
-
-    def _fail(self, job: ScreeningJob, key: Block, attempt: int) -> bool:
-        return job.screening.fail(key, attempt)
 
 
 def restore_table(resources: Resources, fingerprint: str) -> bool:

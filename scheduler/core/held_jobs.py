@@ -1,15 +1,16 @@
 """`HeldJobs`: the jobs that this scheduler holds, from their start to their end, pause or loss."""
 
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import redis
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import results_stream
-from maabo_dist.cluster.tracing import Span, Tracing
+from maabo_dist.cluster.tracing import Span
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
@@ -27,43 +28,14 @@ logger = StructuredLogger("maabo.scheduler")
 OUTAGES = (redis.RedisError, LedgerError, StoreError, BrokerError, OSError)
 
 
-class JobSpans:
-    """The trace spans of held jobs, children of the requests' spans and parents of the tasks' spans."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        self._tracing = tracing
-        self._open: dict[str, Span] = {}
-
-    def begin(self, job: HeldJob) -> None:
-        """Begin a span for a job, or continue that of its screen."""
-        name = job.lease.job
-        if name not in self._open:
-            correlation, tenant = job.spec.correlation, job.spec.tenant
-            self._open[name] = self._tracing.span(
-                "job", job.spec.trace, job=name, correlation=correlation, tenant=tenant
-            )
-        job.trace = self._open[name].traceparent
-
-    def end(self, job: HeldJob) -> None:
-        """End the span of a job that has ended."""
-        span = self._open.pop(job.lease.job, None)
-        if span is not None:
-            span.annotate(state=job.state.value, trees=job.trees)
-            span.end()
-
-    def end_others(self, held: Collection[str]) -> None:
-        """End the spans of jobs that are no longer held."""
-        for name in [name for name in self._open if name not in held]:
-            self._open.pop(name).end()
-
-
 class HeldJobs:
     """Jobs by their ids. Their state in memory is never ahead of the ledger for long."""
 
     def __init__(self, resources: Resources, status: StatusPublisher) -> None:
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
         self._status = status
-        self._spans = JobSpans(resources.tracing)
+        # Trace spans, children of the requests' spans and parents of the tasks' spans.
+        self._spans: dict[str, Span] = {}
         self.by_id: dict[str, SearchingJob | ScreeningJob] = {}
 
     def __len__(self) -> int:
@@ -79,8 +51,12 @@ class HeldJobs:
 
     def add(self, job: SearchingJob | ScreeningJob, now: float) -> None:
         """Hold a job that was opened, and publish that it runs."""
-        self.by_id[job.lease.job] = job
-        self._spans.begin(job)
+        name = job.lease.job
+        self.by_id[name] = job
+        if name not in self._spans:  # else the span of its screen continues
+            facts: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
+            self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **facts)
+        job.trace = self._spans[name].traceparent
         with self.guard(job):
             columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
             self._ledger.search.write(job.lease, now, columns)
@@ -96,7 +72,7 @@ class HeldJobs:
     def close(self) -> None:
         """Forget all jobs, which were given back."""
         self.by_id.clear()
-        self._spans.end_others(())
+        self._end_spans()
 
     def apply_command(self, job: HeldJob, command: str, now: float) -> None:
         """Pause or cancel a job if its owner asked for it."""
@@ -118,7 +94,10 @@ class HeldJobs:
         self._metrics.count(metrics.ENDED, end.state.value)
         self.drop(job.lease.job)
         job.state = end.state
-        self._spans.end(job)
+        span = self._spans.pop(job.lease.job, None)
+        if span is not None:
+            span.annotate(state=job.state.value, trees=job.trees)
+            span.end()
         reason = end.columns.get("reason")
         update = {"finished": now, "digest": end.columns.get("digest"), "reason": reason}
         self._status.publish([job.record(now).model_copy(update=update)])
@@ -152,8 +131,13 @@ class HeldJobs:
 
     def publish(self, now: float) -> None:
         """Publish the progress of all jobs."""
-        self._spans.end_others(self.by_id)
+        self._end_spans()
         self._status.publish([job.record(now) for job in self])
+
+    def _end_spans(self) -> None:
+        """End the spans of jobs that are no longer held."""
+        for name in self._spans.keys() - self.by_id.keys():
+            self._spans.pop(name).end()
 
     def measure(self, task_seconds: float) -> None:
         """Set the gauges of batches and tasks."""

@@ -4,7 +4,6 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import collect_garbage
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract.job import Callback, JobState
-from maabo_dist.contract.record import JobRecord
 from scheduler.broker import BrokerError
 from scheduler.ledger.jobs import JobRow
 from scheduler.messaging.publisher import TaskPublisher
@@ -39,7 +38,10 @@ class Housekeeping:
             self._correct_status(held)
         if now >= self._next_collection:
             self._next_collection = now + COLLECT_SECONDS
-            self._collect_garbage(now)
+            artifacts = self._ledger.artifacts()
+            removed = collect_garbage(self._resources.store, artifacts, self._settings.retention, now)
+            if removed:
+                logger.info("unused objects removed from the store", objects=len(removed))
 
     def run_purge_next(self) -> None:
         """Purge with the next run: after an outage, the ends of jobs may be missing in Redis."""
@@ -88,22 +90,8 @@ class Housekeeping:
 
     def _correct_status(self, held: set[str]) -> None:
         """Redis may have missed the end of a job, and lists jobs whose records expired or that were refused."""
-        published = {job: record for job, record in self._status.published() if job not in held}
-        doubtful = [job for job, record in published.items() if record is None or _is_running(record)]
+        states = {job: record and record.state for job, record in self._status.published() if job not in held}
+        doubtful = [job for job, state in states.items() if state in {None, JobState.RUNNING, JobState.MINING}]
         rows = {row.id: row for row in self._ledger.jobs.get_many(doubtful)}
-        self._status.remove(job for job in doubtful if job not in rows and published[job] is None)
-        self._status.publish(row.record for row in rows.values() if not _agree(published[row.id], row))
-
-    def _collect_garbage(self, now: float) -> None:
-        retention = self._settings.retention
-        removed = collect_garbage(self._resources.store, self._ledger.artifacts(), retention, now)
-        if removed:
-            logger.info("unused objects removed from the store", objects=len(removed))
-
-
-def _is_running(record: JobRecord) -> bool:
-    return record.state in {JobState.RUNNING, JobState.MINING}
-
-
-def _agree(record: JobRecord | None, row: JobRow) -> bool:
-    return record is not None and record.state is row.state
+        self._status.remove(job for job in doubtful if job not in rows and states[job] is None)
+        self._status.publish(row.record for row in rows.values() if row.state is not states[row.id])

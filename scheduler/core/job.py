@@ -99,6 +99,8 @@ class HeldJob(ABC):
     # The job's row when it was opened.
     row: JobRow
     opened: float
+    # The state machine of the job: a `JobMachine` or a `Screening`.
+    machine: Any
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     # Since when every answer has been that the worker could not begin.
     stuck_since: float | None = field(default=None, kw_only=True)
@@ -112,9 +114,10 @@ class HeldJob(ABC):
         return self.lease.log_fields
 
     @property
-    @abstractmethod
     def outbox(self) -> Outbox[Any]:
         """The tasks to send and in flight."""
+        outbox: Outbox[Any] = self.machine.outbox
+        return outbox
 
     @property
     def seconds_in_flight(self) -> float:
@@ -182,38 +185,33 @@ class ScreeningJob(HeldJob):
     """A job whose pairs workers screen before its search begins."""
 
     task = "screen"
-    screening: Screening
+    machine: Screening
     # Kept for the search.
     prepared: PreparedTable
     # Answers that are not in the ledger yet.
     unwritten: list[BlockRow] = field(default_factory=list)
 
-    @property
-    def outbox(self) -> Outbox[Any]:
-        """The blocks to send and in flight."""
-        return self.screening.outbox
-
     def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
         """Take the next block to send."""
-        return self.screening.next_task(now)
+        return self.machine.next_task(now)
 
     @property
     def extra_allowance(self) -> float:
         """Time for the first answer."""
-        return 0.0 if self.screening.screened else FIRST_ANSWER_SECONDS
+        return 0.0 if self.machine.screened else FIRST_ANSWER_SECONDS
 
     def message(self, task: BlockTask) -> ScreenMessage:
         """The message for a worker."""
         return ScreenMessage(
             job=self.lease.job,
-            number=self.screening.number(task.key),
-            blocks=self.screening.blocks,
+            number=self.machine.number(task.key),
+            blocks=self.machine.blocks,
             start=task.key.start,
             stop=task.key.stop,
             attempt=task.attempt,
             columns=self.spec.dataset.fingerprint,
             split=TableSplit.of(self.spec.settings),
-            most=self.screening.max_pairs,
+            most=self.machine.max_pairs,
             correlation=self.spec.correlation,
             trace=self.trace,
         )
@@ -223,7 +221,7 @@ class ScreeningJob(HeldJob):
         record = HeldJob.record(self, now)
         if self.state is not JobState.RUNNING:
             return record
-        return record.model_copy(update={"pairs_screened": self.screening.screened, "pairs": self.screening.pairs})
+        return record.model_copy(update={"pairs_screened": self.machine.screened, "pairs": self.machine.pairs})
 
 
 @dataclass(slots=True)
@@ -248,11 +246,6 @@ class SearchingJob(HeldJob):
     rules_seconds: float = 0.0
     # When rules of the trees so far are due.
     next_partial: float = 0.0
-
-    @property
-    def outbox(self) -> Outbox[Any]:
-        """The tasks to send and in flight."""
-        return self.machine.outbox
 
     @property
     def tasks_in_flight(self) -> dict[str, int]:

@@ -101,8 +101,10 @@ class Scheduler:
             try:
                 self._broker_failed = False
                 self.turn()
-                if not self._broker_failed:
-                    self._note_recovery()
+                if self._outage and not self._broker_failed:
+                    logger.info("outage over")
+                    self._outage = ""
+                    self._housekeeping.run_purge_next()
             except OUTAGES as error:
                 self._note_outage(error)
                 self._publish_metrics(self._resources.clock())
@@ -318,9 +320,3 @@ class Scheduler:
         if reason != self._outage:
             logger.warning("outage; trying again", reason=reason)
         self._outage = reason
-
-    def _note_recovery(self) -> None:
-        if self._outage:
-            logger.info("outage over")
-            self._outage = ""
-            self._housekeeping.run_purge_next()

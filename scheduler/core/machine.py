@@ -57,10 +57,6 @@ class _Batch:
     # Tasks that were sent. They are not cut again: their answers may still come.
     cuts: set[TaskKey] = field(default_factory=set)
 
-    @property
-    def complete(self) -> bool:
-        return bool(self.answered.all())
-
 
 class JobMachine:
     """The in-flight state of one search."""
@@ -95,7 +91,9 @@ class JobMachine:
             subsets = self.run.propose()
             if subsets is not None:
                 fresh.append((self.proposed, subsets))
-                self._open(subsets)
+                self._batches[self.proposed] = _Batch(subsets, np.zeros(len(subsets), np.bool_))
+                self.outbox.unsent.append((TaskKey(self.proposed, 0, len(subsets)), 0))
+                self.proposed += 1
             elif not self._observe_oldest():
                 return tuple(fresh)
 
@@ -175,18 +173,13 @@ class JobMachine:
 
     def _observe_oldest(self) -> bool:
         oldest = self._batches.get(self.observed)
-        if oldest is None or not oldest.complete:
+        if oldest is None or not oldest.answered.all():
             return False
         self.run.observe(Forest.concatenate([oldest.forests[start] for start in sorted(oldest.forests)]))
         del self._batches[self.observed]
         self.outbox.forget_timeouts(lambda key: key.batch == self.observed)
         self.observed += 1
         return True
-
-    def _open(self, subsets: Subsets) -> None:
-        self._batches[self.proposed] = _Batch(subsets, np.zeros(len(subsets), np.bool_))
-        self.outbox.unsent.append((TaskKey(self.proposed, 0, len(subsets)), 0))
-        self.proposed += 1
 
 
 def _overlap(task: TaskKey, other: TaskKey) -> bool:

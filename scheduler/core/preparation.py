@@ -27,7 +27,7 @@ from scheduler.core.screening import Screening, cut_blocks
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.search import BatchRow, BlockRow, ResultRow
+from scheduler.ledger.search import BatchRow, BlockRow
 from scheduler.ledger.tenants import QuotaError
 
 # Seconds to wait for the tables of new jobs. Most are small; the loop checks the others later.
@@ -115,7 +115,9 @@ def open_job(
         if stored is None:
             return _open_screening(ledger, lease, row, prepared, now, task_seconds)
         screen = unpack_screen(stored, prepared.study.columns.count)
-    return _open_search(ledger, lease, row, prepared.study, screen, now, tick)
+    job = _start_search(lease, row, prepared.study, screen, now)
+    _replay(job, ledger, now, tick)
+    return job
 
 
 def _open_screening(
@@ -142,16 +144,7 @@ def _open_screening(
     return job
 
 
-def _open_search(
-    ledger: Ledger,
-    lease: Lease,
-    row: JobRow,
-    study: Study,
-    screen: Screen | None,
-    now: float,
-    tick: Callable[[], None],
-) -> SearchingJob:
-    """Replay the search: propose its batches again, with the answers in the ledger."""
+def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None, now: float) -> SearchingJob:
     # Workers pool the trees; here they only serve to detect that no new rules are found.
     pool = TreePool(study) if study.settings.patience is not None else None
     machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
@@ -159,31 +152,27 @@ def _open_search(
     if row.stop_after is not None:
         job.stopping = True
         machine.stop(row.stop_after, StopReason.TIME)
-    _replay(job, ledger, now, tick)
     return job
 
 
 def _replay(job: SearchingJob, ledger: Ledger, now: float, tick: Callable[[], None]) -> None:
+    """Propose the batches of a search again, with the answers in the ledger."""
     machine = job.machine
     written = {row.number: row.subsets for row in ledger.search.batches(job.lease.job)}
     unwritten = _new_batches(machine, written)
     for row in ledger.search.results(job.lease.job):
-        _replay_result(job, row)
+        key = TaskKey(row.batch, row.start, row.stop)
+        if row.reason is not None:
+            job.give_up(key, row.reason)
+        elif machine.is_open(key):
+            machine.accept(key, unpack_forest(row.trees, machine.subsets(key)))
+            job.speed.observe(key.size, row.seconds)
         unwritten += _new_batches(machine, written)
         tick()
     for sent in ledger.search.tasks(job.lease.job):
         machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
     if unwritten:
         ledger.search.write(job.lease, now, new_batches=unwritten)
-
-
-def _replay_result(job: SearchingJob, row: ResultRow) -> None:
-    key = TaskKey(row.batch, row.start, row.stop)
-    if row.reason is not None:
-        job.give_up(key, row.reason)
-    elif job.machine.is_open(key):
-        job.machine.accept(key, unpack_forest(row.trees, job.machine.subsets(key)))
-        job.speed.observe(key.size, row.seconds)
 
 
 def _new_batches(machine: JobMachine, written: dict[int, bytes]) -> list[BatchRow]:
@@ -200,7 +189,7 @@ def _new_batches(machine: JobMachine, written: dict[int, bytes]) -> list[BatchRo
 def log_opened(job: SearchingJob | ScreeningJob) -> None:
     """Log how far the job is."""
     if isinstance(job, ScreeningJob):
-        facts = {"screened": job.screening.screened, "of": job.screening.pairs, "blocks": job.screening.blocks}
+        facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
         logger.info("job screens pairs", **job.log_fields, **facts)
     else:
         facts = {"trees": job.trees, "of": job.plan.trees}

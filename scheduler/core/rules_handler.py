@@ -55,9 +55,10 @@ class RulesHandler:
         request = job.request
         if request is None:
             return
+        allowance = 5 + request.trees * SECONDS_PER_TREE
         if request.taken_at is None:
             request.taken_at = now if self._publisher.count_waiting(names.RULES_QUEUE) == 0 else None
-        elif now - request.taken_at > _patience(request.trees, job.rules_timeouts):
+        elif now - request.taken_at > backoff_delay(allowance, job.rules_timeouts, MAX_PATIENCE * allowance):
             logger.warning("no answer; sending again", **job.log_fields, task="rules", final=request.final)
             self._metrics.count(metrics.RESENT, "silent")
             job.rules_timeouts += 1
@@ -76,7 +77,12 @@ class RulesHandler:
         if answer.final != job.machine.finished:  # the search was not over then, or is not now
             self._metrics.count(metrics.DROPPED, "rules")
             return None
-        self._note_done(job, answer, now)
+        if job.request is not None and answer.attempt == job.request.number:
+            job.request = None
+        if not answer.final:
+            job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
+        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
+        job.rules, job.rules_timeouts, job.rules_seconds = answer.rules, 0, answer.seconds
         self._status.publish_document(job.lease.job, document)
         if not answer.final:
             return None
@@ -94,23 +100,12 @@ class RulesHandler:
         logger.warning(f"task {answer.kind}", **job.log_fields, task="rules", reason=answer.reason)
         self._metrics.count(metrics.RESENT, answer.kind)
         if answer.kind == "unavailable":
-            self._forget_lost_segments(job)
+            # If the store has lost trees, all of them are stored again with the next request: the ledger has them.
+            if not all(self._resources.store.has(f"trees/{segment.digest}") for segment in job.segments):
+                logger.warning("trees missing in the store; storing them again", **job.log_fields)
+                job.segments.clear()
         elif answer.final:
             job.rules_failures += 1
-
-    def _note_done(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
-        if job.request is not None and answer.attempt == job.request.number:
-            job.request = None
-        if not answer.final:
-            job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
-        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
-        job.rules, job.rules_timeouts, job.rules_seconds = answer.rules, 0, answer.seconds
-
-    def _forget_lost_segments(self, job: SearchingJob) -> None:
-        """If the store has lost trees, store all of them again with the next request: the ledger has them."""
-        if not all(self._resources.store.has(f"trees/{segment.digest}") for segment in job.segments):
-            logger.warning("trees missing in the store; storing them again", **job.log_fields)
-            job.segments.clear()
 
     def _is_partial_due(self, job: SearchingJob, now: float) -> bool:
         if job.next_partial == 0.0:
@@ -157,9 +152,3 @@ class RulesHandler:
         for row in self._ledger.search.results(job.lease.job, first, until):
             batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
             yield batch[row.start : row.stop], row.trees
-
-
-def _patience(trees: int, timeouts: int) -> float:
-    """Seconds to wait for an answer over so many trees, after so many timeouts."""
-    first = 5 + trees * SECONDS_PER_TREE
-    return backoff_delay(first, timeouts, MAX_PATIENCE * first)

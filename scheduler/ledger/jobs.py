@@ -59,10 +59,8 @@ class JobRow:
     @property
     def record(self) -> JobRecord:
         """The public record of the job."""
-        spec, columns = (
-            self.spec,
-            {name: getattr(self, name) for name in JobRecord.model_fields.keys() & self.__slots__},
-        )
+        spec = self.spec
+        columns = {name: getattr(self, name) for name in JobRecord.model_fields.keys() & self.__slots__}
         names = {"name": spec.dataset.name, "tenant": spec.tenant, "priority": spec.priority}
         return JobRecord(seconds=self.run_seconds, **names, **columns)
 

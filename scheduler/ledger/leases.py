@@ -107,11 +107,8 @@ class Leases(LedgerTopic):
             return
         with self._database.write() as connection:
             for lease in _in_order(leases):
-                connection.execute(
-                    update(jobs)
-                    .where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
-                    .values(owner=None, lease_until=0.0, updated=now)
-                )
+                held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
+                connection.execute(held.values(owner=None, lease_until=0.0, updated=now))
 
 
 @contextmanager
@@ -129,8 +126,10 @@ def _choose_jobs(connection: Connection, now: float, request: _Request, exclude:
 
     A tenant with as many running jobs as its quota allows has to wait.
     """
-    held = _count_held(connection, now)
-    limits = _running_limits(connection)
+    held_jobs = select(jobs.c.tenant).where(jobs.c.finished.is_(None), jobs.c.lease_until >= now)
+    held = Counter(connection.execute(held_jobs).scalars())
+    limited = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
+    limits: dict[str, int] = {row.tenant: row.running for row in limited}
 
     def room(tenant: str) -> int:
         limit = limits.get(tenant, NO_LIMIT)
@@ -157,17 +156,6 @@ def _choose_jobs(connection: Connection, now: float, request: _Request, exclude:
 def _is_free(now: float) -> ColumnElement[bool]:
     """True of open jobs that no scheduler holds."""
     return jobs.c.finished.is_(None) & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
-
-
-def _count_held(connection: Connection, now: float) -> Counter[str]:
-    query = select(jobs.c.tenant).where(jobs.c.finished.is_(None), jobs.c.lease_until >= now)
-    return Counter(connection.execute(query).scalars())
-
-
-def _running_limits(connection: Connection) -> dict[str, int]:
-    rows = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
-    limits: dict[str, int] = {row.tenant: row.running for row in rows}
-    return limits
 
 
 def _first_free_jobs(connection: Connection, now: float, request: _Request) -> list[Any]:
