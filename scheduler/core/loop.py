@@ -79,7 +79,8 @@ class Scheduler:
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
         self._rules = RulesHandler(resources, self._publisher, self._status)
-        self._handlers: dict[type, Any] = {
+        self._task_handlers: dict[type, Any] = {SearchingJob: self._search, ScreeningJob: self._screens}
+        self._answer_handlers: dict[type, Any] = {
             EvaluationAnswer: self._search,
             ScreenAnswer: self._screens,
             RulesAnswer: self._rules,
@@ -226,10 +227,7 @@ class Scheduler:
                 name, tasks = chosen.popitem()
                 job = self.jobs.by_id[name]
                 with self.jobs.guard(job):
-                    if isinstance(job, ScreeningJob):
-                        self._screens.send(job, tasks, now)
-                    else:
-                        self._search.send(job, tasks, now)
+                    self._task_handlers[type(job)].send(job, tasks, now)
         finally:  # after an outage, the remaining tasks are sent later
             for name, tasks in chosen.items():
                 for task in reversed(tasks):
@@ -260,7 +258,7 @@ class Scheduler:
             for _, fields in entries:
                 try:
                     answer, body = read_answer(fields)
-                    end = self._handlers[type(answer)].handle(job, answer, body, now)
+                    end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
                 except FormatError as error:
                     logger.warning("answer refused", **job.log_fields, reason=error)
                     self._metrics.count(metrics.REFUSED)
@@ -288,10 +286,8 @@ class Scheduler:
         for job in self.jobs:
             with self.jobs.guard(job):
                 with self._tolerate_broker():
-                    if isinstance(job, ScreeningJob):
-                        self._screens.resend_unanswered(job, now)
-                    else:
-                        self._search.resend_unanswered(job, now)
+                    self._task_handlers[type(job)].resend_unanswered(job, now)
+                    if isinstance(job, SearchingJob):
                         self._rules.resend_unanswered(job, now)
                 self._advance(job, now)
         self.jobs.publish(now)

@@ -108,18 +108,17 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
         Path(file.name).chmod(PRIVATE)
         with tarfile.open(fileobj=file, mode="w") as archive:
             head = {"format": FORMAT, "maabo": __version__, "ledger": schema.VERSION, "made": time.time(), "jobs": ids}
-            path = Path(scratch) / "head"
+            path = Path(scratch) / "content"
             path.write_text(json.dumps(head))
             archive.add(path, HEAD, filter=_anonymous)
             with ledger.database.snapshot() as connection:  # closed before the artifacts, which may take long
                 artifacts = _artifacts(connection, ids)
                 for job, table in product(ids, TABLES):
-                    with _rows_file(Path(scratch), job, table).open("w", encoding="utf-8") as lines:
+                    with path.open("w", encoding="utf-8") as lines:
                         for line in dump_rows(connection, job, TABLES[table]):
                             lines.write(line)
                             rows += 1
-            for job, table in product(ids, TABLES):
-                archive.add(_rows_file(Path(scratch), job, table), f"{LEDGER}{job}/{table}", filter=_anonymous)
+                    archive.add(path, f"{LEDGER}{job}/{table}", filter=_anonymous)
             stored = sum(_add_artifact(archive, store, name, Path(scratch)) for name in sorted(artifacts))
     return BackupSummary(ids, stored, rows)
 
@@ -173,10 +172,6 @@ def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scr
     archive.add(path, STORE + name, filter=_anonymous)
     path.unlink()
     return True
-
-
-def _rows_file(scratch: Path, job: str, table: str) -> Path:
-    return scratch / f"{job}-{table}"
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

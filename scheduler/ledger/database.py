@@ -4,10 +4,9 @@ import socket
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from hashlib import sha256
 from time import monotonic, perf_counter, sleep
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, create_engine, event, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,8 +15,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
-
-Row = TypeVar("Row")
 
 _SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
@@ -115,17 +112,6 @@ def upsert(table: Table, *changing: str) -> dict[str, Any]:
         values = {column: statement.excluded[column] for column in changing}
         statements[name] = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
     return statements
-
-
-def read_row(kind: type[Row], row: Any, **changed: object) -> Row:
-    """A dataclass from a row's columns of the same names."""
-    values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]  # rows are dataclasses
-    return kind(**values | changed)
-
-
-def row_values(row: Any) -> dict[str, Any]:
-    """A dataclass row's values by column."""
-    return {name: getattr(row, name) for name in row.__slots__}
 
 
 def _engine(url: str) -> Engine:

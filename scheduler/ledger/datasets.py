@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
-from scheduler.ledger.database import LedgerTopic, lock, of_tenant, read_row
+from scheduler.ledger.database import LedgerTopic, lock, of_tenant
 from scheduler.ledger.schema import datasets
 from scheduler.ledger.tenants import QuotaError, read_quota
 
@@ -109,4 +109,4 @@ def _sum_sizes(connection: Connection, tenant: str) -> int:
 
 
 def _read(row: Any) -> DatasetRow:
-    return read_row(DatasetRow, row, description=json.loads(row["description"]))
+    return DatasetRow(**{**row, "description": json.loads(row["description"])})

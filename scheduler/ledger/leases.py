@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from maabo_dist.contract.job import Priority
 from maabo_dist.errors import MaaboError
@@ -160,7 +160,12 @@ def _is_free(now: float) -> ColumnElement[bool]:
 
 def _first_free_jobs(connection: Connection, now: float, request: _Request) -> list[Any]:
     """The first free job of every tenant who has one."""
-    tenants = _tenants()
+    # All tenants with an open job, found by one index step each.
+    open_tenants = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
+    tenants = open_tenants.cte("tenants", recursive=True)
+    after = select(func.min(jobs.c.tenant)).where(jobs.c.finished.is_(None), jobs.c.tenant > tenants.c.tenant)
+    following = select(after.correlate(tenants).scalar_subquery()).where(tenants.c.tenant.is_not(None))
+    tenants = tenants.union_all(following)
     first = (
         select(jobs.c.id)
         .where(jobs.c.tenant == tenants.c.tenant, jobs.c.rank <= RANKS[request.min_priority], _is_free(now))
@@ -172,15 +177,6 @@ def _first_free_jobs(connection: Connection, now: float, request: _Request) -> l
     job = jobs.alias()
     columns = [job.c[name] for name in ("tenant", *_ORDER)]
     return list(connection.execute(select(*columns).select_from(tenants.join(job, job.c.id == first))).all())
-
-
-def _tenants() -> CTE:
-    """All tenants with an open job, found by one index step each."""
-    first = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
-    tenants = first.cte("tenants", recursive=True)
-    after = select(func.min(jobs.c.tenant)).where(jobs.c.finished.is_(None), jobs.c.tenant > tenants.c.tenant)
-    following = select(after.correlate(tenants).scalar_subquery()).where(tenants.c.tenant.is_not(None))
-    return tenants.union_all(following)
 
 
 def _free_jobs(

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 from sqlalchemy import delete, insert, select
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger.database import LedgerTopic, row_values, upsert
+from scheduler.ledger.database import LedgerTopic, upsert
 from scheduler.ledger.jobs import Segment, delete_search
 from scheduler.ledger.leases import Lease, fenced
 from scheduler.ledger.schema import batches, blocks, results, screens, tasks
@@ -70,10 +70,10 @@ class SearchState(LedgerTopic):
         """
         with fenced(self._database, lease, now, **columns) as connection:
             for table, rows in ((batches, new_batches), (results, new_results)):
-                values = [{"job": lease.job} | row_values(row) for row in rows]
+                values = [{"job": lease.job} | asdict(row) for row in rows]
                 if values:
                     connection.execute(insert(table), values)
-            issued = [{"job": lease.job, "issued": now} | row_values(row) for row in sent]
+            issued = [{"job": lease.job, "issued": now} | asdict(row) for row in sent]
             if issued:
                 connection.execute(_UPSERT_TASK[connection.dialect.name], issued)
 
@@ -141,7 +141,7 @@ class Screens(LedgerTopic):
         self, lease: Lease, now: float, rows: Iterable[BlockRow], columns: Mapping[str, object] = MappingProxyType({})
     ) -> None:
         """Write blocks: before the first is sent, before each is sent, and before an answer is acknowledged."""
-        values = [{"job": lease.job} | row_values(row) for row in rows]
+        values = [{"job": lease.job} | asdict(row) for row in rows]
         with fenced(self._database, lease, now, **columns) as connection:
             if values:
                 connection.execute(_UPSERT_BLOCK[connection.dialect.name], values)

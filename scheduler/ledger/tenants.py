@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from maabo_dist.errors import InputError, SettingsError
-from scheduler.ledger.database import LedgerTopic, lock, of_tenant, read_row
+from scheduler.ledger.database import LedgerTopic, lock, of_tenant
 from scheduler.ledger.schema import quotas, tokens
 
 
@@ -69,7 +69,7 @@ class Quotas(LedgerTopic):
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
     """Return a tenant's limits within a transaction."""
     row = connection.execute(select(quotas).where(quotas.c.tenant == tenant)).mappings().first()
-    return QuotaRow(tenant) if row is None else read_row(QuotaRow, row)
+    return QuotaRow(tenant) if row is None else QuotaRow(**row)
 
 
 # `submit` includes `read`; `admin` covers tokens and quotas only.
@@ -154,4 +154,4 @@ def _hash(text: str) -> str:
 
 
 def _read(row: Any) -> TokenRow:
-    return read_row(TokenRow, row, scopes=frozenset(row["scopes"].split()))
+    return TokenRow(**{**row, "scopes": frozenset(row["scopes"].split())})
