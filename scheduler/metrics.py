@@ -169,11 +169,6 @@ class Metrics:
         with self._lock:
             self._timings[metric.name][value].add(seconds)
 
-    def amount(self, metric: MetricDefinition, value: str = "") -> float:
-        """The value of a counter or gauge."""
-        with self._lock:
-            return self._amounts[metric.name][value]
-
     def snapshot(self) -> MetricsSnapshot:
         """A copy of all values."""
         with self._lock:

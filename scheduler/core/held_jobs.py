@@ -57,13 +57,12 @@ class HeldJobs:
             facts: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
             self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **facts)
         job.trace = self._spans[name].traceparent
-        with self.guard(job):
-            columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
-            self._ledger.search.write(job.lease, now, columns)
-            if job.row.started is None:
-                self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
-            log_opened(job)
-            self._status.publish([job.record(now)])
+        columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
+        self._ledger.search.write(job.lease, now, columns)
+        if job.row.started is None:
+            self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
+        log_opened(job)
+        self._status.publish([job.record(now)])
 
     def drop(self, job: str) -> None:
         """Forget a job in memory; the ledger has it."""
@@ -76,7 +75,7 @@ class HeldJobs:
 
     def apply_command(self, job: HeldJob, command: str, now: float) -> None:
         """Pause or cancel a job if its owner asked for it."""
-        with self.guard(job):
+        with self.guard(job.lease):
             if command == "cancel":
                 self.end(job, JobEnd(JobState.CANCELLED), now)
             elif command == "pause":
@@ -115,19 +114,10 @@ class HeldJobs:
         except FencedError:
             self.note_lost(lease)
 
-    def fail_by_internal_error(self, lease: Lease, error: Exception, now: float) -> None:
-        """Fail a job because of an error in the scheduler itself."""
-        logger.warning("job failed by an internal error", **lease.log_fields, traceback=traceback.format_exc())
-        self.fail(lease, f"An internal error: {error!r}. The scheduler's log says more.", now)
-
     def note_lost(self, lease: Lease) -> None:
         """Record that another scheduler has taken a job over."""
         logger.warning("job was taken over by another scheduler", **lease.log_fields)
         self._metrics.count(metrics.LEASES, "lost")
-
-    def note_released(self, leases: int) -> None:
-        """Record that jobs were given back."""
-        self._metrics.count(metrics.LEASES, "given_back", leases)
 
     def publish(self, now: float) -> None:
         """Publish the progress of all jobs."""
@@ -150,21 +140,23 @@ class HeldJobs:
                 self._metrics.set(metric, sum(count.get(task, 0) for count in counts), task)
 
     @contextmanager
-    def guard(self, job: HeldJob) -> Iterator[None]:
+    def guard(self, lease: Lease) -> Iterator[None]:
         """On an error between memory and ledger, drop the job; it is restored from the ledger, or failed."""
         try:
             yield
         except FencedError:
-            self.note_lost(job.lease)
-            self.drop(job.lease.job)
+            self.note_lost(lease)
+            self.drop(lease.job)
         except LedgerError:
-            self.drop(job.lease.job)
+            self.drop(lease.job)
             raise
         except OUTAGES:
             raise
         except MaaboError as error:
-            self.drop(job.lease.job)
-            self.fail(job.lease, str(error), self._resources.clock())
+            self.drop(lease.job)
+            self.fail(lease, str(error), self._resources.clock())
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
-            self.drop(job.lease.job)
-            self.fail_by_internal_error(job.lease, error, self._resources.clock())
+            self.drop(lease.job)
+            logger.warning("job failed by an internal error", **lease.log_fields, traceback=traceback.format_exc())
+            reason = f"An internal error: {error!r}. The scheduler's log says more."
+            self.fail(lease, reason, self._resources.clock())

@@ -155,14 +155,22 @@ class HeldJob(ABC):
     def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
         """The message for a worker."""
 
-    @property
-    @abstractmethod
-    def extra_allowance(self) -> float:
-        """Seconds that an answer may take in addition to those for its work."""
+    def message_fields(self, task: Any) -> dict[str, Any]:
+        """The fields that both kinds of messages have."""
+        return {
+            "job": self.lease.job,
+            "start": task.key.start,
+            "stop": task.key.stop,
+            "attempt": task.attempt,
+            "columns": self.spec.dataset.fingerprint,
+            "split": TableSplit.of(self.spec.settings),
+            "correlation": self.spec.correlation,
+            "trace": self.trace,
+        }
 
     def allowance(self, size: int) -> float:
         """Seconds within which a worker that has taken a task is expected to answer."""
-        return 3.0 + 8 * self.speed.expected(size) + self.extra_allowance
+        return 3.0 + 8 * self.speed.expected(size)
 
     def run_seconds(self, now: float) -> float:
         """Seconds that the job has been running, here and before."""
@@ -195,26 +203,15 @@ class ScreeningJob(HeldJob):
         """Take the next block to send."""
         return self.machine.next_task(now)
 
-    @property
-    def extra_allowance(self) -> float:
-        """Time for the first answer."""
-        return 0.0 if self.machine.screened else FIRST_ANSWER_SECONDS
+    def allowance(self, size: int) -> float:
+        """Seconds for an answer, with additional time for the first one."""
+        return HeldJob.allowance(self, size) + (0.0 if self.machine.screened else FIRST_ANSWER_SECONDS)
 
     def message(self, task: BlockTask) -> ScreenMessage:
         """The message for a worker."""
-        return ScreenMessage(
-            job=self.lease.job,
-            number=self.machine.number(task.key),
-            blocks=self.machine.blocks,
-            start=task.key.start,
-            stop=task.key.stop,
-            attempt=task.attempt,
-            columns=self.spec.dataset.fingerprint,
-            split=TableSplit.of(self.spec.settings),
-            most=self.machine.max_pairs,
-            correlation=self.spec.correlation,
-            trace=self.trace,
-        )
+        machine = self.machine
+        counts = {"number": machine.number(task.key), "blocks": machine.blocks, "most": machine.max_pairs}
+        return ScreenMessage(**self.message_fields(task), **counts)
 
     def record(self, now: float) -> JobRecord:
         """The public record of the job."""
@@ -274,10 +271,10 @@ class SearchingJob(HeldJob):
         """Record that a task is in flight."""
         self.machine.mark_sent(task.key, task.attempt, now)
 
-    @property
-    def extra_allowance(self) -> float:
-        """Time for the first answer, and for rules that the worker may be busy with."""
-        return 2 * self.rules_seconds + (FIRST_ANSWER_SECONDS if self.speed.seconds is None else 0.0)
+    def allowance(self, size: int) -> float:
+        """Seconds for an answer, with time for the first one, and for rules that the worker may be busy with."""
+        first = FIRST_ANSWER_SECONDS if self.speed.seconds is None else 0.0
+        return HeldJob.allowance(self, size) + 2 * self.rules_seconds + first
 
     def is_over_time(self, now: float) -> bool:
         """True if the time budget is spent and the search was not stopped yet."""
@@ -299,20 +296,13 @@ class SearchingJob(HeldJob):
     def message(self, task: Task) -> EvaluateMessage:
         """The message for a worker."""
         return EvaluateMessage(
-            job=self.lease.job,
+            **self.message_fields(task),
             batch=task.key.batch,
-            start=task.key.start,
-            stop=task.key.stop,
-            attempt=task.attempt,
-            columns=self.spec.dataset.fingerprint,
-            split=TableSplit.of(self.spec.settings),
             max_depth=self.spec.settings.max_depth,
             whole=self.spec.settings.whole_trees,
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
             smallest_size=self.plan.sizes[0],
-            correlation=self.spec.correlation,
-            trace=self.trace,
         )
 
     def record(self, now: float) -> JobRecord:

@@ -37,7 +37,7 @@ from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
-from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.broker import BrokerError
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
@@ -48,7 +48,7 @@ from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
-from scheduler.ledger.leases import FencedError, Lease
+from scheduler.ledger.leases import Lease
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publisher import TaskPublisher
 from scheduler.messaging.status import MetricsPublisher, StatusPublisher
@@ -168,11 +168,11 @@ class Scheduler:
     def _release_jobs(self) -> None:
         now = self._resources.clock()
         for job in self.jobs:
-            with self.jobs.guard(job):
+            with self.jobs.guard(job.lease):
                 self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
         leases, jobs = self._leases, len(self.jobs)
         self._ledger.leases.release(leases, now)
-        self.jobs.note_released(len(leases))
+        self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
         self._housekeeping.close()
         logger.info("jobs given back", jobs=jobs)
@@ -189,29 +189,20 @@ class Scheduler:
 
     def _open(self, lease: Lease, prepared: "Future[PreparedTable]", now: float) -> None:
         renew = partial(self._renew_while_opening, lease)
-        try:
-            job = open_job(self._ledger, lease, prepared.result(), now, renew, self._settings.task_seconds)
-        except MissingArtifactError as error:
-            self.jobs.fail(lease, f"{error} Submit the table again.", now)
-        except OUTAGES:
-            self._ledger.leases.release([lease], now)
-            self.jobs.note_released(1)
-            raise
-        except FencedError:
-            self.jobs.note_lost(lease)
-        except MaaboError as error:
-            self.jobs.fail(lease, str(error), now)
-        except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
-            self.jobs.fail_by_internal_error(lease, error, now)
-        else:
+        with self.jobs.guard(lease):
+            try:
+                job = open_job(self._ledger, lease, prepared.result(), now, renew, self._settings.task_seconds)
+            except MissingArtifactError as error:
+                raise FormatError(f"{error} Submit the table again.") from error
+            except OUTAGES:
+                self._ledger.leases.release([lease], now)
+                self._metrics.count(metrics.LEASES, "given_back")
+                raise
             self.jobs.add(job, now)
-            if lease.job not in self.jobs.by_id:
-                return
             if job.row.command != "run":  # the command came while the table was being prepared
                 self.jobs.apply_command(job, job.row.command, now)
             else:
-                with self.jobs.guard(job):
-                    self._advance(job, now)
+                self._advance(job, now)
 
     # Tasks out.
 
@@ -226,7 +217,7 @@ class Scheduler:
             while chosen:
                 name, tasks = chosen.popitem()
                 job = self.jobs.by_id[name]
-                with self.jobs.guard(job):
+                with self.jobs.guard(job.lease):
                     self._task_handlers[type(job)].send(job, tasks, now)
         finally:  # after an outage, the remaining tasks are sent later
             for name, tasks in chosen.items():
@@ -254,7 +245,7 @@ class Scheduler:
                 self._redis.xdel(stream, *(entry for entry, _ in entries))
 
     def _handle_answers(self, job: SearchingJob | ScreeningJob, entries: Sequence[Entry], now: float) -> None:
-        with self.jobs.guard(job):
+        with self.jobs.guard(job.lease):
             for _, fields in entries:
                 try:
                     answer, body = read_answer(fields)
@@ -284,7 +275,7 @@ class Scheduler:
         """Send overdue tasks again, and publish the progress of the jobs."""
         self._next_check = now + CHECK_SECONDS
         for job in self.jobs:
-            with self.jobs.guard(job):
+            with self.jobs.guard(job.lease):
                 with self._tolerate_broker():
                     self._task_handlers[type(job)].resend_unanswered(job, now)
                     if isinstance(job, SearchingJob):

@@ -46,7 +46,10 @@ class RulesHandler:
                 job.state = JobState.MINING
                 self._ledger.search.write(job.lease, now, {"state": job.state.value})
                 self._send(job, now, final=True)
-        elif self._is_partial_due(job, now):
+            return
+        job.next_partial = job.next_partial or now + self._resources.settings.partial_seconds
+        exported = job.segments[-1].until if job.segments else 0
+        if job.request is None and now >= job.next_partial and job.machine.observed > exported:
             job.next_partial = now + self._resources.settings.partial_seconds
             self._send(job, now, final=False)
 
@@ -106,12 +109,6 @@ class RulesHandler:
                 job.segments.clear()
         elif answer.final:
             job.rules_failures += 1
-
-    def _is_partial_due(self, job: SearchingJob, now: float) -> bool:
-        if job.next_partial == 0.0:
-            job.next_partial = now + self._resources.settings.partial_seconds
-        exported = job.segments[-1].until if job.segments else 0
-        return job.request is None and now >= job.next_partial and job.machine.observed > exported
 
     def _send(self, job: SearchingJob, now: float, *, final: bool) -> None:
         self._store_trees(job, now)
