@@ -22,8 +22,7 @@ from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.celery_workarounds import apply_workarounds
 from workers.heartbeat import Heartbeat
-from workers.reporting import ClusterTask, log_fields
-from workers.tasks import EvaluateTask, RulesTask, ScreenTask, SubmitTask
+from workers.tasks import ClusterTask, EvaluateTask, RulesTask, ScreenTask, SubmitTask, log_fields
 
 logger = StructuredLogger("maabo.worker")
 

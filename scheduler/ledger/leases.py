@@ -10,7 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select, update
@@ -23,6 +23,7 @@ from scheduler.ledger.schema import jobs, quotas
 
 NO_LIMIT = 2**31
 _ORDER = ("rank", "created", "id")
+Condition = ColumnElement[bool]
 
 
 class FencedError(MaaboError):
@@ -47,15 +48,6 @@ class Lease:
         return {"job": self.job, "correlation": self.correlation}
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The jobs that a scheduler can take."""
-
-    limit: int
-    min_priority: Priority
-    idle_tenants_only: bool
-
-
 class Leases(LedgerTopic):
     """Gives jobs to schedulers. Jobs are locked in the order of their ids."""
 
@@ -73,15 +65,16 @@ class Leases(LedgerTopic):
 
         With `idle_tenants_only`, take one job each of tenants of whom no job is held.
         """
-        request = _Request(limit, min_priority, idle_tenants_only)
+        free = _is_free(now) & (jobs.c.rank <= RANKS[min_priority])
         with self._database.read() as connection:  # usually there is no free job, and then nothing is locked
-            if limit < 1 or not _first_free_jobs(connection, now, request):
+            if limit < 1 or not _first_free_jobs(connection, free):
                 return []
         taken: list[Lease] = []
         tried: list[str] = []
         with self._database.write() as connection:
             while len(taken) < limit:
-                chosen = _choose_jobs(connection, now, replace(request, limit=limit - len(taken)), tried)
+                held_limit = 1 if idle_tenants_only else NO_LIMIT
+                chosen = _choose_jobs(connection, now, free, held_limit, limit - len(taken), tried)
                 if not chosen:
                     break
                 tried += chosen
@@ -121,7 +114,9 @@ def fenced(database: Database, lease: Lease, now: float, **values: object) -> It
         yield connection
 
 
-def _choose_jobs(connection: Connection, now: float, request: _Request, exclude: Collection[str]) -> list[str]:
+def _choose_jobs(
+    connection: Connection, now: float, free: Condition, max_held: int, limit: int, exclude: Collection[str]
+) -> list[str]:
     """Ids of free jobs, each from the tenant with the fewest held jobs; without those already tried.
 
     A tenant with as many running jobs as its quota allows has to wait.
@@ -132,20 +127,22 @@ def _choose_jobs(connection: Connection, now: float, request: _Request, exclude:
     limits: dict[str, int] = {row.tenant: row.running for row in limited}
 
     def room(tenant: str) -> int:
-        limit = limits.get(tenant, NO_LIMIT)
-        return (min(limit, 1) if request.idle_tenants_only else limit) - held[tenant]
+        return min(limits.get(tenant, NO_LIMIT), max_held) - held[tenant]
 
-    firsts = [row for row in _first_free_jobs(connection, now, request) if room(row.tenant) > 0]
+    firsts = [row for row in _first_free_jobs(connection, free) if room(row.tenant) > 0]
     firsts.sort(key=lambda row: (held[row.tenant], *_sort_key(row)))
     heap = []
-    for first in firsts[: request.limit]:
-        limit = min(request.limit, room(first.tenant))
-        rows = _free_jobs(connection, first.tenant, now, request, limit, exclude)
+    for first in firsts[:limit]:
+        query = select(*(jobs.c[name] for name in _ORDER)).where(jobs.c.tenant == first.tenant, free)
+        if exclude:
+            query = query.where(jobs.c.id.not_in(list(exclude)))
+        query = query.order_by(*(jobs.c[name] for name in _ORDER)).limit(min(limit, room(first.tenant)))
+        rows = connection.execute(query).all()
         if rows:
             heap.append((held[first.tenant], _sort_key(rows[0]), rows))
     heapq.heapify(heap)
     chosen: list[str] = []
-    while heap and len(chosen) < request.limit:
+    while heap and len(chosen) < limit:
         count, key, rows = heapq.heappop(heap)
         chosen.append(key[-1])
         if rows[1:]:
@@ -153,12 +150,12 @@ def _choose_jobs(connection: Connection, now: float, request: _Request, exclude:
     return chosen
 
 
-def _is_free(now: float) -> ColumnElement[bool]:
+def _is_free(now: float) -> Condition:
     """True of open jobs that no scheduler holds."""
     return jobs.c.finished.is_(None) & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
 
 
-def _first_free_jobs(connection: Connection, now: float, request: _Request) -> list[Any]:
+def _first_free_jobs(connection: Connection, free: Condition) -> list[Any]:
     """The first free job of every tenant who has one."""
     # All tenants with an open job, found by one index step each.
     open_tenants = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
@@ -168,7 +165,7 @@ def _first_free_jobs(connection: Connection, now: float, request: _Request) -> l
     tenants = tenants.union_all(following)
     first = (
         select(jobs.c.id)
-        .where(jobs.c.tenant == tenants.c.tenant, jobs.c.rank <= RANKS[request.min_priority], _is_free(now))
+        .where(jobs.c.tenant == tenants.c.tenant, free)
         .order_by(*(jobs.c[name] for name in _ORDER))
         .limit(1)
         .correlate(tenants)
@@ -177,17 +174,6 @@ def _first_free_jobs(connection: Connection, now: float, request: _Request) -> l
     job = jobs.alias()
     columns = [job.c[name] for name in ("tenant", *_ORDER)]
     return list(connection.execute(select(*columns).select_from(tenants.join(job, job.c.id == first))).all())
-
-
-def _free_jobs(
-    connection: Connection, tenant: str, now: float, request: _Request, limit: int, exclude: Collection[str]
-) -> list[Any]:
-    query = select(*(jobs.c[name] for name in _ORDER)).where(
-        jobs.c.tenant == tenant, jobs.c.rank <= RANKS[request.min_priority], _is_free(now)
-    )
-    if exclude:
-        query = query.where(jobs.c.id.not_in(list(exclude)))
-    return list(connection.execute(query.order_by(*(jobs.c[name] for name in _ORDER)).limit(limit)).all())
 
 
 def _sort_key(row: Any) -> tuple[int, float, str]:
