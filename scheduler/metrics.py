@@ -5,6 +5,7 @@ Metrics.count, observe, set ──► MetricsSnapshot ──JSON──► Redis,
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Annotated, Literal, Self
 
@@ -18,11 +19,14 @@ MIDDLE = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.
 LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 
 
+Kind = Literal["counter", "gauge", "histogram"]
+
+
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """The name, meaning and labels of a metric."""
 
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Kind
     name: str
     help: str
     label: str = ""
@@ -31,14 +35,18 @@ class MetricDefinition:
     bounds: tuple[float, ...] = ()
 
 
-def _counter(name: str, text: str, label: str = "", *values: str) -> MetricDefinition:
-    return MetricDefinition("counter", name, text, label, values or ("",))
+ALL: list[MetricDefinition] = []
 
 
-def _gauge(name: str, text: str, label: str = "", *values: str) -> MetricDefinition:
-    return MetricDefinition("gauge", name, text, label, values or ("",))
+def _define(
+    kind: Kind, name: str, text: str, label: str = "", *values: str, bounds: tuple[float, ...] = ()
+) -> MetricDefinition:
+    metric = MetricDefinition(kind, name, text, label, values or ("",), bounds)
+    ALL.append(metric)
+    return metric
 
 
+_counter, _gauge, _histogram = partial(_define, "counter"), partial(_define, "gauge"), partial(_define, "histogram")
 _TASKS = ("task", "evaluate", "screen", "rules")
 
 TREES = _counter("trees_observed", "Trees observed.")
@@ -65,20 +73,9 @@ OUTAGES = _counter(
 )
 ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
 WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
-TASK_SECONDS = MetricDefinition(
-    "histogram", "task_duration_seconds", "Time that workers took for tasks.", _TASKS[0], _TASKS[1:], bounds=MIDDLE
-)
-JOB_WAIT = MetricDefinition(
-    "histogram", "job_wait_seconds", "Time from the submission of a job to its start.", bounds=LONG
-)
-COMMIT_SECONDS = MetricDefinition(
-    "histogram", "ledger_commit_seconds", "Duration of transactions that write to the ledger.", bounds=SHORT
-)
-
-ALL = (
-    *(TREES, BATCHES_IN_FLIGHT, TASKS_IN_FLIGHT, TASKS_UNSENT, TASKS_SENT, RESENT, LOST, FAILED_SUBSETS, DROPPED),
-    *(REFUSED, LEASES, OUTAGES, ENDED, WEBHOOKS, TASK_SECONDS, JOB_WAIT, COMMIT_SECONDS),
-)
+TASK_SECONDS = _histogram("task_duration_seconds", "Time that workers took for tasks.", *_TASKS, bounds=MIDDLE)
+JOB_WAIT = _histogram("job_wait_seconds", "Time from the submission of a job to its start.", bounds=LONG)
+COMMIT_SECONDS = _histogram("ledger_commit_seconds", "Duration of transactions that write to the ledger.", bounds=SHORT)
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -280,14 +280,14 @@ class Callbacks(LedgerTopic):
 
     def record_success(self, ids: Collection[str], now: float) -> int:
         """Record that these callbacks were called; return how many were not recorded before."""
-        called = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
-        with self._database.write() as connection:
-            attempts = jobs.c.callback_attempts + 1
-            return connection.execute(called.values(called_back=now, callback_attempts=attempts)).rowcount
+        return self._record_attempt(ids, called_back=now)
 
     def record_failure(self, ids: Collection[str], retry_at: float | None) -> None:
         """Record a failed attempt, with the time of the next one, or None to give up."""
-        values = {"called_back": GIVEN_UP} if retry_at is None else {"callback_due": retry_at}
-        failed = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
+        self._record_attempt(ids, **{"called_back": GIVEN_UP} if retry_at is None else {"callback_due": retry_at})
+
+    def _record_attempt(self, ids: Collection[str], **values: float) -> int:
+        pending = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
         with self._database.write() as connection:
-            connection.execute(failed.values(callback_attempts=jobs.c.callback_attempts + 1, **values))
+            attempts = jobs.c.callback_attempts + 1
+            return connection.execute(pending.values(callback_attempts=attempts, **values)).rowcount
