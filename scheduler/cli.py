@@ -11,12 +11,11 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,7 +38,7 @@ from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.ledger.backup import BackupSummary, back_up, restore
 from scheduler.ledger.ledger import Ledger
-from scheduler.ledger.tenants import SCOPES, TokenRow, make_token
+from scheduler.ledger.tenants import make_token
 
 if TYPE_CHECKING:
     from scheduler.resources import Resources
@@ -102,7 +101,7 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     token = make_token(tenant, frozenset(parse_scopes(scopes)), time(), name=name, seconds=parse_duration(expires))
     with _ledger() as ledger:
         ledger.tokens.add(token.row)
-    print_new_token(token.text, _token_fields(token.row))
+    print_new_token(token.text, token.row.public_fields)
     return 0
 
 
@@ -112,7 +111,7 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
 def list_command(tenant: str | None, as_json: bool) -> int:
     """List the tokens, the oldest first."""
     with _ledger() as ledger:
-        rows = [_token_fields(row) for row in ledger.tokens.of_tenant(tenant)]
+        rows = [row.public_fields for row in ledger.tokens.of_tenant(tenant)]
     print_tokens(rows, as_json=as_json)
     return 0
 
@@ -221,12 +220,6 @@ def _service_resources(name: str) -> Iterator["Resources"]:
         raise click.exceptions.Exit(2) from None
     with closing(resources):
         yield resources
-
-
-def _token_fields(row: TokenRow) -> dict[str, Any]:
-    fields = asdict(row) | {"scopes": sorted(row.scopes, key=SCOPES.index)}
-    del fields["hash"]
-    return fields
 
 
 def _print_summary(action: str, summary: BackupSummary, path: Path) -> None:

@@ -1,6 +1,6 @@
 """`/v1/tokens` and `/v1/quotas`: access and limits of tenants, for operators."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,7 +10,7 @@ from maabo_dist.contract.job import Name
 from scheduler.api.auth import Admin, Reader
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
-from scheduler.ledger.tenants import SCOPES, QuotaRow, TokenRow, make_token
+from scheduler.ledger.tenants import SCOPES, QuotaRow, make_token
 
 router = APIRouter(prefix="/v1", tags=["access"])
 
@@ -61,13 +61,13 @@ def create_token(body: TokenRequest, admin: Admin) -> CreatedToken:
     now, scopes = admin.api.resources.clock(), frozenset(body.scopes)
     created = make_token(body.tenant, scopes, now, name=body.name, seconds=body.expires_seconds)
     admin.api.ledger.tokens.add(created.row)
-    return CreatedToken(**_token_fields(created.row), token=created.text)
+    return CreatedToken(**created.row.public_fields, token=created.text)
 
 
 @router.get("/tokens", responses=_PROBLEMS)
 def list_tokens(admin: Admin, tenant: Annotated[str | None, Query(max_length=200)] = None) -> list[Token]:
     """List all tokens, including expired and revoked ones, oldest first."""
-    return [Token(**_token_fields(row)) for row in admin.api.ledger.tokens.of_tenant(tenant)]
+    return [Token(**row.public_fields) for row in admin.api.ledger.tokens.of_tenant(tenant)]
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=_PROBLEMS | documented("not-found"))
@@ -96,8 +96,3 @@ def set_quota(tenant: TenantPath, limits: QuotaLimits, admin: Admin) -> Quota:
 def _quota(api: ApiState, row: QuotaRow) -> Quota:
     limits = {name: getattr(row, name) for name in QuotaLimits.model_fields}
     return Quota(tenant=row.tenant, **limits, bytes_stored=api.ledger.datasets.bytes_stored(row.tenant))
-
-
-def _token_fields(row: TokenRow) -> dict[str, Any]:
-    fields = {name: getattr(row, name) for name in Token.model_fields}
-    return fields | {"scopes": sorted(row.scopes, key=SCOPES.index)}

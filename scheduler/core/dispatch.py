@@ -13,9 +13,9 @@ from typing import Any
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
+from scheduler.broker import Broker
 from scheduler.core.job import ScreeningJob, SearchingJob
 from scheduler.ledger.leases import Lease
-from scheduler.messaging.publisher import TaskPublisher
 from scheduler.resources import Resources
 
 # Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait.
@@ -31,8 +31,8 @@ URGENT_SLOTS, IDLE_TENANT_SLOTS = 10, 25
 class TaskQueue:
     """The queue of `maabo.evaluate` and `maabo.screen` tasks: how many more to send, and which have been taken."""
 
-    def __init__(self, publisher: TaskPublisher) -> None:
-        self._publisher = publisher
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self._ahead = MIN_AHEAD
         self._room = self._sent = 0
         # Messages in the queue when it was last measured.
@@ -47,7 +47,7 @@ class TaskQueue:
 
     def measure_room(self, now: float) -> int:
         """Return how many more tasks to send. A queue that was filled and is empty again is kept longer."""
-        self.waiting = self._publisher.count_waiting(names.EVALUATE_QUEUE)
+        self.waiting = self._broker.waiting([names.EVALUATE_QUEUE])[0]
         if self.waiting == 0:
             self.taken_before = now
         if self.waiting == 0 and 0 < self._room <= self._sent:

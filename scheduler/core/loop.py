@@ -75,7 +75,7 @@ class Scheduler:
         self._ledger.database.observe_commit = partial(self._metrics.observe, metrics.COMMIT_SECONDS)
         self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
         self._metrics_publisher = MetricsPublisher(resources, owner)
-        self._queue = TaskQueue(self._publisher)
+        self._queue = TaskQueue(resources.broker)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
         self._rules = RulesHandler(resources, self._publisher, self._status)

@@ -60,7 +60,8 @@ class RulesHandler:
             return
         allowance = 5 + request.trees * SECONDS_PER_TREE
         if request.taken_at is None:
-            request.taken_at = now if self._publisher.count_waiting(names.RULES_QUEUE) == 0 else None
+            waiting = self._resources.broker.waiting([names.RULES_QUEUE])[0]
+            request.taken_at = now if waiting == 0 else None
         elif now - request.taken_at > backoff_delay(allowance, job.rules_timeouts, MAX_PATIENCE * allowance):
             logger.warning("no answer; sending again", **job.log_fields, task="rules", final=request.final)
             self._metrics.count(metrics.RESENT, "silent")

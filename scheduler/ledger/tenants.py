@@ -94,6 +94,13 @@ class TokenRow:
         """True unless the token was revoked or has expired."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
+    @property
+    def public_fields(self) -> dict[str, Any]:
+        """All fields but the hash."""
+        fields = asdict(self) | {"scopes": sorted(self.scopes, key=SCOPES.index)}
+        del fields["hash"]
+        return fields
+
 
 @dataclass(frozen=True, slots=True)
 class NewToken:

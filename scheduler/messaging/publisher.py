@@ -25,10 +25,6 @@ class TaskPublisher:
     def __init__(self, resources: Resources) -> None:
         self._celery, self._broker = resources.celery, resources.broker
 
-    def count_waiting(self, queue: str) -> int:
-        """The number of messages that no worker has taken."""
-        return self._broker.waiting([queue])[0]
-
     def publish(self, messages: Sequence[TaskMessage]) -> None:
         """Send tasks to the workers."""
         with self._broker.sending() as producer:
