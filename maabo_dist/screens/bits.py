@@ -18,7 +18,6 @@ from maabo_dist._util import arrayfile
 from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
-from maabo_dist.errors import FormatError
 from maabo_dist.screens.blocks import WORD
 
 KIND = "bits/1"
@@ -66,9 +65,7 @@ class BitTable(NamedTuple):
     @classmethod
     def load(cls, path: Path) -> "BitTable":
         """Map a saved file of this host, after a check of every byte."""
-        arrays, _ = arrayfile.read(path, KIND, writable=True, verify=True)
-        if set(arrays) != set(cls._fields):
-            raise FormatError(f"{path} is damaged: it lacks arrays of a table of bits.")
+        arrays, _ = arrayfile.read(path, KIND, cls._fields, writable=True, verify=True)
         return cls(**arrays)
 
 
