@@ -121,8 +121,7 @@ TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": desc
 
 def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     """Check the size that the file states before reading it, and the actual size afterwards."""
-    from maabo_dist.data.description import outline
-    from maabo_dist.data.readers import read_table
+    from maabo_dist.data.readers import outline, read_table
 
     path = Path(request["file"])
     stated = outline(path)
