@@ -21,8 +21,7 @@ from scheduler.api.state import ApiState
 from scheduler.api.tables import Tables
 from scheduler.resources import Resources
 
-THREADS = 100
-"""Requests handled at the same time, not counting open event streams."""
+THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
 
 Upload a table, submit a job, follow its events and read its rules. Every error is a problem document (RFC 9457) with a

@@ -44,14 +44,14 @@ from scheduler.api.subscribers import (
 
 logger = StructuredLogger("maabo.api.events")
 
+# Maximum duration of a read, and so the delay until new jobs are included. Well below all timeouts.
 BLOCK_MILLISECONDS = 250
-"""Maximum duration of a read, and so the delay until new jobs are included. Well below all timeouts."""
 MAX_ENTRIES = 100
 LOOKUP_CONNECTIONS = 4
 RETRY_SECONDS = 0.5
 IDLE_SECONDS = 0.02
+# Intervals of the checks for an emptied Redis, for revoked tokens and for ended jobs.
 EPOCH_SECONDS, TOKEN_SECONDS, JOB_SECONDS = 1.0, 2.5, 5.0
-"""Intervals of the checks for an emptied Redis, for revoked tokens and for ended jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class EventBroadcaster:
         self._api, self._settings = api, api.resources.settings
         self.subscribers = Subscribers(api.settings.event_streams)
         self._snapshots = JobSnapshots(api)
+        # Identifies the content of Redis, which is lost together with it; None before the first check.
         self.epoch: bytes | None = None
-        """Identifies the content of Redis, which is lost together with it; None before the first check."""
         self._next_epoch_check = 0.0
         self._interrupted = False
         self._tasks: list[asyncio.Task[None]] = []

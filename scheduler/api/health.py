@@ -46,10 +46,8 @@ class About(BaseModel):
     """Public information about a server."""
 
     version: str
-    needs_token: bool
-    """True if all other requests need a token."""
-    flower: str | None
-    """Address of Flower, if configured."""
+    needs_token: bool  # True if all other requests need a token
+    flower: str | None  # address of Flower, if configured
 
 
 def _not_ready() -> dict[str, Any]:

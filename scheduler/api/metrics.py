@@ -42,8 +42,8 @@ logger = StructuredLogger("maabo.api.metrics")
 router = APIRouter(tags=["health"])
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
+# Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants.
 MAX_TENANTS = 50
-"""Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants."""
 _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
@@ -179,14 +179,11 @@ class ClusterCollector(Collector):
 class Load(BaseModel):
     """The load of the cluster, over the jobs of all tenants."""
 
-    tasks: int
-    """Tasks sent to workers and not answered yet."""
-    waiting: int
-    """Those of them that no worker has started."""
+    tasks: int  # tasks sent to workers and not answered yet
+    waiting: int  # those of them that no worker has started
+    # Time that workers have spent on tasks so far. Its increase per second is the number of busy processes.
     work_seconds: float
-    """Time that workers have spent on tasks so far. Its increase per second is the number of busy processes."""
-    processes: int
-    """Tasks that the workers can run at the same time."""
+    processes: int  # tasks that the workers can run at the same time
 
 
 @router.get("/v1/load", responses=documented())
@@ -246,8 +243,7 @@ def _total(readings: Mapping[str, MetricsSnapshot], meter: MetricDefinition) -> 
 @dataclass(frozen=True, slots=True)
 class _Keys:
     results: list[bytes]
-    meters: dict[str, bytes]
-    """By scheduler."""
+    meters: dict[str, bytes]  # by scheduler
     workers: list[bytes]
 
     @classmethod

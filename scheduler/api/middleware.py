@@ -15,16 +15,12 @@ from maabo_dist.cluster.logs import StructuredLogger
 logger = StructuredLogger("maabo.api.access")
 
 HEADER = "X-Request-ID"
-PROBES = {"/healthz", "/readyz", "/metrics"}
-"""Polled by monitoring; logged at debug level."""
+PROBES = {"/healthz", "/readyz", "/metrics"}  # polled by monitoring; logged at debug level
 MAX_BYTES = 8 << 20
-UPLOADS = "/v1/datasets"
-"""Limits the size of its bodies itself."""
-_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
-"""IDs that cannot forge a line of the log."""
+UPLOADS = "/v1/datasets"  # limits the size of its bodies itself
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")  # IDs that cannot forge a line of the log
 
-Observe = Callable[[str, str, int, float], None]
-"""Called with method, route, status and seconds."""
+Observe = Callable[[str, str, int, float], None]  # called with method, route, status and seconds
 
 
 class CorrelationMiddleware:

@@ -36,8 +36,7 @@ class PlanRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
 
-    dataset: DatasetId
-    """ID of an uploaded table."""
+    dataset: DatasetId  # ID of an uploaded table
     table: TableSettings = TableSettings()
     settings: MiningSettings = MiningSettings()
 
@@ -47,8 +46,7 @@ class JobRequest(PlanRequest):
 
     priority: Priority = Priority.NORMAL
     callback: AnyCallback | None = None
-    fresh: bool = False
-    """Run the job even if an identical one has run before."""
+    fresh: bool = False  # run the job even if an identical one has run before
 
 
 class JobDetails(Job):
@@ -57,8 +55,8 @@ class JobDetails(Job):
     table: TableSettings | None = None
     settings: MiningSettings
     correlation: str | None = None
+    # Number of leaves that remain after each selection step; null before the first selection of rules.
     funnel: dict[str, Any] | None = None
-    """Number of leaves that remain after each selection step; null before the first selection of rules."""
 
 
 class RowsToExplain(BaseModel):
@@ -74,20 +72,16 @@ class RowsToExplain(BaseModel):
 class ScoreHistory(BaseModel):
     """Scores of trees in the order of the search."""
 
-    trees: int
-    """Number of trees so far."""
-    numbers: list[int]
-    """Indexes of the trees shown, in increasing order, without failed ones."""
-    scores: list[float]
-    """Their macro F1 on the validation rows."""
+    trees: int  # number of trees so far
+    numbers: list[int]  # indexes of the trees shown, in increasing order, without failed ones
+    scores: list[float]  # their macro F1 on the validation rows
 
 
 class Page(BaseModel, Generic[Item]):
     """One page of a list."""
 
     items: list[Item]
-    next: str | None = None
-    """Cursor of the next page; null on the last page."""
+    next: str | None = None  # cursor of the next page; null on the last page
 
 
 def job_progress(record: JobRecord) -> JobProgress:

@@ -19,28 +19,20 @@ _PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-
 class Plan(BaseModel):
     """The search that a job would run."""
 
-    features: int
-    """Number of features, including probes."""
+    features: int  # number of features, including probes
     rows: int
     classes: int
-    space: str
-    """Number of subsets of features, as text because it can exceed the integers of most languages."""
-    space_text: str
-    """The same, abbreviated: `161,700`, `1.3×10¹²`."""
+    space: str  # number of subsets of features, as text because it can exceed the integers of most languages
+    space_text: str  # the same, abbreviated: `161,700`, `1.3×10¹²`
     subset_sizes: list[int]
     trees: int
     batch: int
     initial: int
-    screened: bool
-    """True if pairs of features are screened before the search."""
-    core_seconds: float
-    """Estimated work, in seconds of one core."""
-    round_trip_seconds: float
-    """Estimated additional time for messages between scheduler and workers."""
-    explained: list[str]
-    """The choices made for this search, with their reasons."""
-    notes: list[str]
-    """Changes made to the table, and settings that do not fit it."""
+    screened: bool  # True if pairs of features are screened before the search
+    core_seconds: float  # estimated work, in seconds of one core
+    round_trip_seconds: float  # estimated additional time for messages between scheduler and workers
+    explained: list[str]  # the choices made for this search, with their reasons
+    notes: list[str]  # changes made to the table, and settings that do not fit it
 
 
 @router.post("", responses=_PROBLEMS)

@@ -26,14 +26,10 @@ from maabo_dist.errors import DatasetError, InputError
 
 REQUEST_FILE, ANSWER_FILE, COLUMNS_FILE = "request.json", "answer.json", "columns"
 MAX_PATH_BYTES, MAX_ANSWER_BYTES = 4096, 64 << 20
-MAX_DETAIL = 2000
-"""Characters of an error message, which may quote cells."""
-MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000
-"""Characters of a column's name, and of all names together."""
-MAX_LEVELS, MAX_LEVEL = 50, 100
-"""Levels of a column in a description, and characters of each."""
-MAX_ALL_LEVELS = 20_000
-"""Levels in one description; later columns are described without levels."""
+MAX_DETAIL = 2000  # characters of an error message, which may quote cells
+MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000  # characters of a column's name, and of all names together
+MAX_LEVELS, MAX_LEVEL = 50, 100  # levels of a column in a description, and characters of each
+MAX_ALL_LEVELS = 20_000  # levels in one description; later columns are described without levels
 NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 

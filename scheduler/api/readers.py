@@ -115,8 +115,8 @@ class TableReader:
     def __init__(self, settings: ApiSettings, processes: ReaderProcesses) -> None:
         self._settings, self._processes = settings, processes
         self._slots = BoundedSemaphore(MAX_READERS)
+        # Limits the threads in which coroutines wait for readers.
         self.limiter = CapacityLimiter(MAX_READERS)
-        """Limits the threads in which coroutines wait for readers."""
 
     def run(self, task: str, file: Path, name: str, **options: object) -> dict[str, Any]:
         """Run a task on the table in `file`, which is in a folder of its own; errors call the table `name`."""

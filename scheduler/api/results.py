@@ -46,8 +46,7 @@ MEDIA_TYPES = {
 }
 TABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_$.-]{0,127}$"
 PARTIAL = "Maabo-Partial"
-HISTORY_TREES = 1000
-"""Maximum number of trees in a score history."""
+HISTORY_TREES = 1000  # maximum number of trees in a score history
 _QUALITY = re.compile(r"[01](\.\d{0,3})?")
 _ONE = documented("not-found")
 _RULES = documented("not-found", "conflict", "no-rules-yet", "not-acceptable")

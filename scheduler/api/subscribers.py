@@ -21,18 +21,14 @@ from scheduler.api.models import JobDetails, job_progress
 from scheduler.api.problems import BusyError
 from scheduler.messaging.status import PROGRESS, RULES, STATE
 
-StreamId = tuple[int, int]
-"""The ID of an entry of a Redis stream, as numbers."""
+StreamId = tuple[int, int]  # the ID of an entry of a Redis stream, as numbers
 STREAM_START: StreamId = (0, 0)
 ID_PATTERN = r"^[0-9]{1,20}-[0-9]{1,20}$"
 MAX_ID = 2**64 - 1
-STALLED_SECONDS = 60.0
-"""A client that accepts no data for this long is disconnected."""
-MAX_QUEUED = 200
-"""Events that may wait for one subscriber."""
+STALLED_SECONDS = 60.0  # A client that accepts no data for this long is disconnected
+MAX_QUEUED = 200  # events that may wait for one subscriber
 HEARTBEAT_SECONDS = 15.0
-RETRY = b"retry: 2000\n\n"
-"""Milliseconds after which a browser that lost the connection reconnects."""
+RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost the connection reconnects
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +37,11 @@ class Event:
 
     id: StreamId | None
     chunk: bytes
-    end: bytes | None = None
-    """The last event of the stream, if this event ends the job."""
+    end: bytes | None = None  # the last event of the stream, if this event ends the job
 
 
+# Markers in a queue: start again with a snapshot; no more events will follow.
 RESTART, CLOSED = Event(None, b""), Event(None, b"")
-"""Markers in a queue: start again with a snapshot; no more events will follow."""
 _HEARTBEAT = Event(None, b": still here\n\n")
 
 
@@ -162,8 +157,8 @@ class JobSubscribers:
     """The subscribers of one job."""
 
     subscribers: set[Subscriber] = field(default_factory=set)
+    # All have the events up to here; None until the first of them has found the end of the stream.
     cursor: StreamId | None = None
-    """All have the events up to here; None until the first of them has found the end of the stream."""
 
     def put(self, event: Event) -> None:
         """Queue an event for all of them."""
@@ -179,8 +174,7 @@ class Subscribers:
         self._jobs: dict[str, JobSubscribers] = {}
         self._count = 0
         self._closed = False
-        self.present = asyncio.Event()
-        """Set while there are any."""
+        self.present = asyncio.Event()  # set while there are any
 
     def __len__(self) -> int:
         return self._count

@@ -39,8 +39,7 @@ class Tables:
         self._store, self.reader = store, reader
         self._cache: OrderedDict[Key, PreparedColumns] = OrderedDict()
         self._pending: dict[Key, Future[PreparedColumns]] = {}
-        self._lock = Lock()
-        """Guards both dictionaries; never held while a table is read."""
+        self._lock = Lock()  # guards both dictionaries; never held while a table is read
 
     def prepare(self, table: DatasetRow, settings: TableSettings, *, keep: bool = True) -> PreparedColumns:
         """Return the columns of a table; concurrent calls with the same arguments share one reader process.

@@ -16,15 +16,12 @@ from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.search import ResultRow
 from scheduler.resources import Resources
 
-LEDGER_BATCHES = 16
-"""Batches read from the ledger at a time."""
-SAMPLE_RUNS = 40
-"""Positions in the search at which a sample takes consecutive trees."""
+LEDGER_BATCHES = 16  # batches read from the ledger at a time
+SAMPLE_RUNS = 40  # positions in the search at which a sample takes consecutive trees
 Subsets = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+# Forests, each with the index of its first tree in the order of the search.
 Forests = Iterator[tuple[int, Forest]]
-"""Forests, each with the index of its first tree in the order of the search."""
-Filter = Callable[[range], bool]
-"""True if any tree with these indexes is needed."""
+Filter = Callable[[range], bool]  # True if any tree with these indexes is needed
 
 
 class TreeReader:

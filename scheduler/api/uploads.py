@@ -33,16 +33,14 @@ CSV, PARQUET = "csv", "parquet"
 FORM, JSON = "multipart/form-data", "application/json"
 PARQUET_TYPE = "application/vnd.apache.parquet"
 FILE_FIELD = "file"
-MAX_NAME = 200
-"""Characters of a table's name."""
+MAX_NAME = 200  # characters of a table's name
 _TYPES = {"text/csv": CSV, PARQUET_TYPE: PARQUET, "application/x-parquet": PARQUET}
 _UTF8 = {"utf-8", "utf8", "us-ascii", "ascii"}
 CHUNK_BYTES = 1 << 20
-DOCUMENT_BYTES = 1 << 16
-"""Maximum size of a JSON body, and of what a form contains in addition to its file."""
+DOCUMENT_BYTES = 1 << 16  # maximum size of a JSON body, and of what a form contains in addition to its file
 _SEGMENT = r"[^\\%?#*:/\x00-\x1f\x7f]+"
+# Names separated by single slashes, without characters that are special to some file system.
 PATH_PATTERN = rf"^{_SEGMENT}(/{_SEGMENT})*$"
-"""Names separated by single slashes, without characters that are special to some file system."""
 
 
 class UnsupportedError(InputError):
@@ -73,8 +71,8 @@ class TableReference(BaseModel):
         json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]},
     )
 
+    # Relative to that directory.
     path: Annotated[str, Field(max_length=1000, pattern=PATH_PATTERN), AfterValidator(_check_path)]
-    """Relative to that directory."""
     name: Annotated[str, Field(max_length=MAX_NAME)] | None = None
 
 
@@ -83,10 +81,8 @@ class SizeLimit:
     """The limits on the size of an upload."""
 
     max_bytes: int
-    quota: int | None
-    """Of the tenant; None for no limit."""
-    stored: int
-    """Bytes that the tenant has stored already."""
+    quota: int | None  # of the tenant; None for no limit
+    stored: int  # bytes that the tenant has stored already
 
     def check(self, size: int) -> None:
         """Raise an error if a table of this size exceeds a limit."""
