@@ -11,15 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from maabo_dist.contract.api import Dataset, DatasetDetails
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.models import (
-    Cursor,
-    Limit,
-    Page,
-    cut_page,
-    dataset_details,
-    dataset_summary,
-    decode_cursor,
-)
+from scheduler.api.models import Cursor, Limit, Page, cut_page, dataset_details, dataset_summary, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
 from scheduler.api.uploads import (

@@ -67,8 +67,7 @@ class TableReference(BaseModel):
     """A table in the server's table directory."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]},
+        extra="forbid", json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]}
     )
 
     # Relative to that directory.
