@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop gracefully."""
-        self._app.state.broadcaster.stop()
+        self._app.state.broadcaster.subscribers.close()
         await super().shutdown(sockets)
 
 
