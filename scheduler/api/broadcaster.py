@@ -31,7 +31,7 @@ from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
 from scheduler.api.auth import find_token
 from scheduler.api.jobs import job_details
-from scheduler.api.models import JobDetails, job_progress
+from scheduler.api.models import JobDetails, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.state import ApiState
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
@@ -245,7 +245,7 @@ def encode_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
     for kind in (STATE, PROGRESS):
         if (data := fields.get(kind.encode())) is not None:
             with suppress(ValidationError):
-                job = job_progress(JobRecord.model_validate_json(data))
+                job = JobProgress(**progress_fields(JobRecord.model_validate_json(data)))
                 return Event(id_, _encode(kind, job.model_dump_json(exclude={"tenant"}), id_), _encode_end(job))
     if (data := fields.get(RULES.encode())) is not None:
         return Event(id_, _encode(RULES, data.decode(), id_))

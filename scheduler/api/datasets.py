@@ -11,20 +11,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from maabo_dist.contract.api import Dataset, DatasetDetails
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.models import Cursor, Limit, Page, cut_page, dataset_details, dataset_summary, decode_cursor
+from scheduler.api.models import Cursor, Limit, Page, cut_page, dataset_fields, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
-from scheduler.api.uploads import (
-    FORM,
-    JSON,
-    MAX_NAME,
-    PARQUET_TYPE,
-    ReceivedTable,
-    SizeLimit,
-    TableDirectory,
-    TableReference,
-    receive,
-)
+from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
 from scheduler.ledger.datasets import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -61,12 +51,12 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     api = caller.api
     limit = await run_sync(_size_limit, caller)
     with TemporaryDirectory(prefix="maabo-") as folder:
-        table = await receive(request, FilePath(folder), limit, TableDirectory(api.settings.tables_url), name)
+        table = await receive(request, FilePath(folder), limit, api.settings.tables_url, name)
         # A separate limiter: waiting for a reader process must not use up the threads of other requests.
         row, created = await run_sync(partial(_store, caller, table), limiter=api.tables.reader.limiter)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
-    return dataset_summary(row)
+    return Dataset(**dataset_fields(row))
 
 
 @router.get("", responses=documented("invalid-settings"))
@@ -76,13 +66,14 @@ def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> P
     after = None if position is None else position[0]
     rows = caller.api.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
     page, following = cut_page(rows, limit, lambda row: (row.id,))
-    return Page[Dataset](items=[dataset_summary(row) for row in page], next=following)
+    return Page[Dataset](items=[Dataset(**dataset_fields(row)) for row in page], next=following)
 
 
 @router.get("/{dataset}", responses=_ONE)
 def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
     """Return a table with a summary of its columns."""
-    return dataset_details(find_dataset(caller, dataset))
+    row = find_dataset(caller, dataset)
+    return DatasetDetails(**dataset_fields(row), features=row.description.get("features", []))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
@@ -121,21 +112,10 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
         _put(api, table)  # in case the store has lost it
         return existing, False
     description = api.tables.reader.run("describe", table.path, table.name)
-    row = _dataset_row(table, caller.tenant, description, api.resources.clock())
-    _put(api, table)
-    try:
-        kept = api.ledger.datasets.find_or_add(row)
-    except BaseException:
-        _remove_unused(api, table.digest)
-        raise
-    _put(api, table)  # in case another request deleted the same table in between
-    return kept, kept.id == row.id
-
-
-def _dataset_row(table: ReceivedTable, tenant: str, description: dict[str, Any], now: float) -> DatasetRow:
-    return DatasetRow(
+    now = api.resources.clock()
+    row = DatasetRow(
         id=f"{int(now * 1000):012x}{token_hex(6)}",  # sorts by creation time
-        tenant=tenant,
+        tenant=caller.tenant,
         name=table.name,
         digest=table.digest,
         format=table.format,
@@ -145,6 +125,14 @@ def _dataset_row(table: ReceivedTable, tenant: str, description: dict[str, Any],
         description={"features": description["features"]},
         created=now,
     )
+    _put(api, table)
+    try:
+        kept = api.ledger.datasets.find_or_add(row)
+    except BaseException:
+        _remove_unused(api, table.digest)
+        raise
+    _put(api, table)  # in case another request deleted the same table in between
+    return kept, kept.id == row.id
 
 
 def _put(api: ApiState, table: ReceivedTable) -> None:

@@ -15,7 +15,16 @@ from maabo_dist.cluster.streams import send_request
 from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
 from maabo_dist.contract.api import Job
-from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
+from maabo_dist.contract.job import (
+    AnyCallback,
+    Callback,
+    DatasetRef,
+    JobSpec,
+    JobState,
+    Priority,
+    Webhook,
+    dump_with_secrets,
+)
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
@@ -23,17 +32,8 @@ from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
 from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.datasets import find_dataset
-from scheduler.api.models import (
-    Cursor,
-    DatasetId,
-    JobDetails,
-    JobRequest,
-    Limit,
-    Page,
-    cut_page,
-    decode_cursor,
-    job_status,
-)
+from scheduler.api.models import Cursor, DatasetId, JobDetails, Limit, Page, cut_page, decode_cursor, progress_fields
+from scheduler.api.plans import PlanRequest
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.api.state import ApiState
 from scheduler.ledger.jobs import JobRow
@@ -54,6 +54,14 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 }
 
 
+class JobRequest(PlanRequest):
+    """A job to queue."""
+
+    priority: Priority = Priority.NORMAL
+    callback: AnyCallback | None = None
+    fresh: bool = False  # run the job even if an identical one has run before
+
+
 @router.post("", status_code=202, responses=_SUBMITTED)
 def submit(request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job.
@@ -63,7 +71,7 @@ def submit(request: Request, response: Response, body: JobRequest, caller: Submi
     """
     traceparent = valid_traceparent(request.headers.get("traceparent"))
     with caller.api.resources.tracing.span("submit", traceparent, "server") as span:
-        submitted = _submit(body, caller, key, Origin(correlation_of(request), span.traceparent))
+        submitted = _submit(body, caller, key, correlation_of(request), span.traceparent)
     if submitted.created:
         _notify_scheduler(caller.api, submitted.job)
     else:
@@ -175,15 +183,9 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
     return job_details(caller.api, find_job(caller, job))
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """IDs of the request in logs and traces."""
-
-    correlation: str | None
-    trace: str | None
-
-
-def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submission:
+def _submit(
+    body: JobRequest, caller: Caller, key: str | None, correlation: str | None, trace: str | None
+) -> Submission:
     api, ledger = caller.api, caller.api.ledger
     digest = sha256(json.dumps(dump_with_secrets(body), sort_keys=True).encode()).hexdigest()
     if key is not None and (existing := ledger.submissions.find_by_key(caller.tenant, key, digest)) is not None:
@@ -200,8 +202,8 @@ def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -
         tenant=caller.tenant,
         callback=body.callback,
         dataset_id=table.id,
-        correlation=origin.correlation,
-        trace=origin.trace,
+        correlation=correlation,
+        trace=trace,
     )
     return ledger.submissions.submit(
         spec, api.resources.clock(), key=key, body=digest, fresh=body.fresh, trees=plan.trees
@@ -228,7 +230,7 @@ def _notify_scheduler(api: ApiState, job: str) -> None:
 def _job_status(row: JobRow, live: JobRecord | None) -> Job:
     """The state comes from the ledger; Redis may have newer values of the rest."""
     record = row.record if live is None else live.model_copy(update={"state": row.state})
-    return job_status(record, wanted=row.command, dataset=row.spec.dataset_id)
+    return Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id)
 
 
 def _live_records(api: ApiState, rows: Sequence[JobRow]) -> dict[str, JobRecord]:

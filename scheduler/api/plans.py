@@ -1,19 +1,39 @@
 """`/v1/plans`: preview a job without queueing it."""
 
+from typing import Any
+
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.report.plan_summary import explain_plan
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.auth import Submitter
 from scheduler.api.datasets import find_dataset
-from scheduler.api.models import PlanRequest
+from scheduler.api.models import DatasetId
 from scheduler.api.problems import documented
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])
 
 _PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
+
+
+JOB_EXAMPLE: dict[str, Any] = {
+    "dataset": "d41f0c9be4a1",
+    "table": {"target": "survived", "exclude": ["name", "ticket"]},
+    "settings": {"seed": 5, "trees": 200, "holdout": 0.2},
+}
+
+
+class PlanRequest(BaseModel):
+    """A table and settings. Names are those of the options of `maabo mine`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
+
+    dataset: DatasetId  # ID of an uploaded table
+    table: TableSettings = TableSettings()
+    settings: MiningSettings = MiningSettings()
 
 
 class Plan(BaseModel):
