@@ -6,8 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from time import monotonic
@@ -57,8 +55,12 @@ class ReaderProcesses:
         end = monotonic() + seconds
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
-            with theirs:
-                self._send(folder, theirs)
+            with theirs, self._lock:
+                message = [str(folder).encode()], [theirs.fileno()]
+                try:
+                    socket.send_fds(self._control or self._start_parent(), *message)
+                except OSError:  # the parent is gone: start another one
+                    socket.send_fds(self._start_parent(), *message)
             process = _receive(ours, end)
             if process == b"":
                 raise UnavailableError("The reader process has ended and is being restarted. Try again.")
@@ -82,25 +84,19 @@ class ReaderProcesses:
                 parent.kill()
                 parent.wait()
 
-    def _send(self, folder: Path, connection: socket.socket) -> None:
-        message = [str(folder).encode()], [connection.fileno()]
-        with self._lock:
-            if self._control is not None:
-                with suppress(OSError):  # the parent is gone: start another one
-                    socket.send_fds(self._control, *message)
-                    return
-            socket.send_fds(self._start_parent(), *message)
-
     def _start_parent(self) -> socket.socket:
         if self._parent is not None:
             self._parent.kill()
             self._parent.wait()
+        # No MAABO_… variables are passed on: they contain the passwords of the cluster.
+        variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._parent = subprocess.Popen(
                 [sys.executable, "-P", "-m", "scheduler.api.reader_process"],
                 cwd="/",
-                env=_environment(),
+                env=variables | _SINGLE_THREADED | {"PYTHONPATH": path},
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -120,61 +116,52 @@ class TableReader:
 
     def run(self, task: str, file: Path, name: str, **options: object) -> dict[str, Any]:
         """Run a task on the table in `file`, which is in a folder of its own; errors call the table `name`."""
-        request = {"task": task, "file": file.name, **options, **self._limits()}
+        settings = self._settings
+        request = {
+            "task": task,
+            "file": file.name,
+            "columns": settings.upload_columns,
+            "bytes": settings.read_bytes,
+            "seconds": settings.read_seconds,
+            **options,
+        }
         (file.parent / REQUEST_FILE).write_text(json.dumps(request))
-        with self._slot():
-            in_time = self._processes.run(file.parent, self._settings.read_seconds)
+        if not self._slots.acquire(timeout=settings.read_seconds):
+            raise UnavailableError("Too many tables are being read at the moment. Try again soon.")
+        try:
+            in_time = self._processes.run(file.parent, settings.read_seconds)
+        finally:
+            self._slots.release()
         answer = _read_answer(file.parent) if in_time else None
         if answer is None:
-            raise self._killed(name, in_time=in_time)
+            logger.warning("reader process was killed", table=name, in_time=in_time)
+            seconds = f"{settings.read_seconds:g} seconds"
+            memory_too = f"{settings.read_bytes:,} bytes of memory and {seconds}"
+            raise _limit_error(name, f"{memory_too}. It is too large, or damaged" if in_time else seconds)
         if "error" in answer:
-            raise self._failed(answer["error"], file.name, name)
+            raise self._convert_error(answer["error"], file.name, name)
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _limits(self) -> dict[str, float]:
-        settings = self._settings
-        return {"columns": settings.upload_columns, "bytes": settings.read_bytes, "seconds": settings.read_seconds}
-
-    @contextmanager
-    def _slot(self) -> Iterator[None]:
-        if not self._slots.acquire(timeout=self._settings.read_seconds):
-            raise UnavailableError("Too many tables are being read at the moment. Try again soon.")
-        try:
-            yield
-        finally:
-            self._slots.release()
-
-    def _failed(self, error: dict[str, Any], file: str, name: str) -> InputError:
+    def _convert_error(self, error: dict[str, Any], file: str, name: str) -> InputError:
         if error["kind"] == NO_MEMORY:
-            return self._limit_exceeded(name, f"{self._settings.read_bytes:,} bytes of memory")
+            return _limit_error(name, f"{self._settings.read_bytes:,} bytes of memory")
         if error["kind"] == UNEXPECTED:
             logger.warning("unexpected error while reading a table", table=name, reason=error["detail"])
             return DatasetError(f"{name} cannot be read as a table.", remedy="Write the file again.")
         kind = SettingsError if error["kind"] == SettingsError.kind else DatasetError
         return kind(error["detail"].replace(file, name), field=error["field"], remedy=error["remedy"])
 
-    def _killed(self, name: str, *, in_time: bool) -> InputError:
-        logger.warning("reader process was killed", table=name, in_time=in_time)
-        seconds = f"{self._settings.read_seconds:g} seconds"
-        if not in_time:
-            return self._limit_exceeded(name, seconds)
-        limits = f"{self._settings.read_bytes:,} bytes of memory and {seconds}"
-        return self._limit_exceeded(name, limits, " It is too large, or damaged.")
 
-    def _limit_exceeded(self, name: str, limit: str, reason: str = "") -> InputError:
-        return DatasetError(
-            f"{name} could not be read within {limit}.{reason}",
-            remedy="Remove columns or rows, or write the file again.",
-        )
+def _limit_error(name: str, limit: str) -> InputError:
+    remedy = "Remove columns or rows, or write the file again."
+    return DatasetError(f"{name} could not be read within {limit}.", remedy=remedy)
 
 
 def _read_answer(folder: Path) -> dict[str, Any] | None:
     path = folder / ANSWER_FILE
     try:
-        if path.stat().st_size > MAX_ANSWER_BYTES:
-            return None
-        answer = json.loads(path.read_bytes())
+        answer = json.loads(path.read_bytes()) if path.stat().st_size <= MAX_ANSWER_BYTES else None
     except (OSError, ValueError):
         return None
     return answer if isinstance(answer, dict) else None
@@ -189,10 +176,3 @@ def _receive(connection: socket.socket, end: float) -> bytes | None:
         return None
     except ConnectionError:
         return b""
-
-
-def _environment() -> dict[str, str]:
-    """Pass on no MAABO_… variables: they contain the passwords of the cluster."""
-    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return variables | _SINGLE_THREADED | {"PYTHONPATH": path}

@@ -49,28 +49,19 @@ class Tables:
         """
         # The name is part of the key because error messages contain it, and tenants must not see each other's names.
         key = (table.digest, table.name, settings.model_dump_json(), keep)
-        if (columns := self._cached(key)) is not None:
-            return columns
-        with self._lock:
-            pending = self._pending.get(key)
-            future = self._pending.setdefault(key, Future())
-        return self._read(key, future, table, settings) if pending is None else pending.result()
-
-    def _cached(self, key: Key) -> PreparedColumns | None:
         with self._lock:
             columns = self._cache.get(key)
             if columns is not None:
                 self._cache.move_to_end(key)
-        keep = key[-1]
-        if columns is None or (keep and not self._store.has(f"columns/{columns.fingerprint}")):
-            return None
-        return columns
-
-    def _read(
-        self, key: Key, future: Future[PreparedColumns], table: DatasetRow, settings: TableSettings
-    ) -> PreparedColumns:
+        if columns is not None and (not keep or self._store.has(f"columns/{columns.fingerprint}")):
+            return columns
+        with self._lock:
+            pending = self._pending.get(key)
+            future = self._pending.setdefault(key, Future())
+        if pending is not None:
+            return pending.result()
         try:
-            columns = self._run_reader(table, settings, keep=key[-1])
+            columns = self._run_reader(table, settings, keep=keep)
         except BaseException as error:
             with self._lock:
                 del self._pending[key]
@@ -87,7 +78,14 @@ class Tables:
     def _run_reader(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:
             file = Path(folder) / f"{uuid4().hex}.{table.format}"
-            self._fetch(table, file)
+            try:
+                self._store.get(f"tables/{table.digest}", file)
+            except MissingArtifactError:
+                raise NotFoundError(
+                    f"The file of table {table.id} is no longer in the store.",
+                    field="dataset",
+                    remedy="Upload the same file again with POST /v1/datasets.",
+                ) from None
             answer = self.reader.run("prepare", file, table.name, table=settings.model_dump(mode="json"))
             path = file.with_name(COLUMNS_FILE)
             columns = Columns.load(path)
@@ -98,13 +96,3 @@ class Tables:
                 self._store.put(f"columns/{columns.fingerprint}", path)
             size = (columns.count, columns.rows, len(columns.classes))
             return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]))
-
-    def _fetch(self, table: DatasetRow, file: Path) -> None:
-        try:
-            self._store.get(f"tables/{table.digest}", file)
-        except MissingArtifactError:
-            raise NotFoundError(
-                f"The file of table {table.id} is no longer in the store.",
-                field="dataset",
-                remedy="Upload the same file again with POST /v1/datasets.",
-            ) from None
