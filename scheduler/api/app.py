@@ -14,10 +14,9 @@ from scheduler.api import datasets, events, health, jobs, metrics, plans, proble
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.metrics import ApiMetrics
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
-from scheduler.api.readers import ReaderProcesses, TableReader
 from scheduler.api.settings import ApiSettings
 from scheduler.api.state import ApiState
-from scheduler.api.tables import Tables
+from scheduler.api.tables import ReaderProcesses, TableReader, Tables
 from scheduler.resources import Resources
 
 THREADS = 100  # requests handled at the same time, not counting open event streams

@@ -30,8 +30,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
 from scheduler.api.auth import find_token
-from scheduler.api.jobs import job_details
-from scheduler.api.models import JobDetails, progress_fields
+from scheduler.api.jobs import JobDetails, job_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.state import ApiState
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id

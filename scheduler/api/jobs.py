@@ -30,9 +30,10 @@ from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.datasets import find_dataset
-from scheduler.api.models import Cursor, DatasetId, JobDetails, Limit, Page, cut_page, decode_cursor, progress_fields
+from scheduler.api.datasets import DatasetId, find_dataset
+from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.plans import PlanRequest
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.api.state import ApiState
@@ -42,6 +43,17 @@ from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+
+class JobDetails(Job):
+    """A job with its settings."""
+
+    table: TableSettings | None = None
+    settings: MiningSettings
+    correlation: str | None = None
+    # Number of leaves that remain after each selection step; null before the first selection of rules.
+    funnel: dict[str, Any] | None = None
+
 
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
@@ -231,6 +243,18 @@ def _job_status(row: JobRow, live: JobRecord | None) -> Job:
     """The state comes from the ledger; Redis may have newer values of the rest."""
     record = row.record if live is None else live.model_copy(update={"state": row.state})
     return Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id)
+
+
+def progress_fields(record: JobRecord) -> dict[str, Any]:
+    """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
+    progress = eta = None
+    if record.state is JobState.DONE:
+        progress = 1.0
+    elif record.planned:
+        progress = min(1.0, record.trees / record.planned)
+        if record.state is JobState.RUNNING and record.trees:
+            eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
+    return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 
 def _live_records(api: ApiState, rows: Sequence[JobRow]) -> dict[str, JobRecord]:

@@ -17,7 +17,7 @@ from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
-from scheduler.api.models import Cursor, Limit, Page, cut_page, decode_cursor
+from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
