@@ -149,19 +149,15 @@ class EventBroadcaster:
         if now < self._next_epoch_check and not self._interrupted:
             return
         self._next_epoch_check = now + EPOCH_SECONDS
-        previous, self.epoch = self.epoch, await self._read_epoch()
+        key, previous = self._settings.key(names.EVENTS_EPOCH), self.epoch
+        self.epoch = await self._reader.get(key)
+        if self.epoch is None:
+            with suppress(ResponseError):  # Redis is full
+                await self._reader.set(key, token_hex(8), nx=True)
+            self.epoch = await self._reader.get(key)
         if self._interrupted or (previous is not None and self.epoch != previous):
             self._interrupted = False
             self.subscribers.restart(self.subscribers.jobs)
-
-    async def _read_epoch(self) -> bytes | None:
-        key = self._settings.key(names.EVENTS_EPOCH)
-        epoch: bytes | None = await self._reader.get(key)
-        if epoch is None:
-            with suppress(ResponseError):  # Redis is full
-                await self._reader.set(key, token_hex(8), nx=True)
-            epoch = await self._reader.get(key)
-        return epoch
 
     # The ledger
 
