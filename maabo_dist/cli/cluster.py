@@ -57,9 +57,7 @@ _server_options = combine(
         help="The token itself. Other users of this machine can see it in the process list; prefer --token-file or "
         "MAABO_TOKEN.",
     ),
-    section_option(
-        "--insecure", section="Cluster", is_flag=True, help="Send the token over plain HTTP to another machine."
-    ),
+    cluster_option("--insecure", is_flag=True, help="Send the token over plain HTTP to another machine."),
 )
 
 
