@@ -179,11 +179,8 @@ def _run_cases(cases: "list[Case]", tables: "list[PaperTable]", options: Options
             return run_jobs(cases, by_name, options.address, report_progress, options.note)
         from maabo_dist.research.paper.cases import run_cases
 
-        return run_cases(cases, by_name, options.jobs or _cores(), report_progress)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return run_cases(cases, by_name, options.jobs or cores, report_progress)
 
 
 def _table_notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[str]:
