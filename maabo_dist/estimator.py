@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import cleandoc
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -26,9 +27,17 @@ from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.report.summary import no_rules_reason, search_text
 from maabo_dist.report.wording import rule_text
 from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
-from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings
+from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings, document_field
 
 Settings = TypeVar("Settings", bound=SettingsModel)
+
+
+def _document_settings() -> str:
+    """Return the entries of the parameters that are settings, from the fields of these."""
+    table = {name: TableSettings.model_fields[name] for name in ("impute", "missing_indicator", "max_levels")}
+    fields = MiningSettings.model_fields | table | RepeatSettings.model_fields
+    entries = (document_field(name, field) for name, field in fields.items())
+    return "\n".join(entries).replace("class_weight :", "class_weighting :")
 
 
 class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -40,83 +49,6 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    subset_size : int or str, default=3
-        Features per tree (D′ in the paper); a range such as "2-4" searches subsets of all these sizes. If the table has
-        no more features than that, one tree is grown on all of them.
-    max_depth : int, default=5
-        Depth of the deepest tree tried (p_max).
-    trees : int or str, optional
-        Trees to grow: a number, or a share of the space such as "50%". By default half of the space, at least 100 and
-        at most 10,000.
-    initial : int, default=10
-        Random trees before the search is guided (N_I).
-    alpha : float, default=0.25
-        Share of the trees that count as high-scoring (α).
-    h : float, default=0.5
-        Probability given to mismatching subsets (h).
-    b : float, default=0.5
-        Damping per mismatch (b).
-    top_features : int or "all", optional
-        Candidates hold at least one of this many most used features (N_U).
-    candidates : int or "all", optional
-        Candidates compared at each step (N_E).
-    min_samples : int, default=50
-        Training rows that a rule needs (β).
-    gini : float, default=0.3
-        Impurity that a rule may have, as a share of the greatest (γ).
-    similarity : float, default=0.7
-        Rules this similar exclude each other (δ).
-    similarity_by : {"logic", "rows"}, default="logic"
-        Compare rules by their conditions, as the paper does, or by the training rows they cover.
-    preset : {"auto", "paper"}, default="auto"
-        "paper" is the method of the paper; "auto" uses screens in spaces too large to cover, and keeps only conditions
-        that the rows support.
-    seeded : float, default=0.8
-        Share of the initial trees that the screens choose; the others are random.
-    neighbours : float, default=0.3
-        Share of the candidates that are high-scoring subsets with one feature changed.
-    completions : float, default=0.2
-        Share of the candidates that complete a promising pair of features.
-    literals : {"supported", "paper"}, optional
-        Keep only conditions that the rows support, or all, as the paper does. By default the preset decides.
-    significance : float, default=0.05
-        Greatest p-value of a condition that counts as supported.
-    probes : int, default=0
-        Permuted copies of columns that take part in the search, to estimate how many rules are due to chance.
-    strategy : {"maabo", "random", "exhaustive", "single"}, default="maabo"
-        The way subsets are chosen; "single" grows one tree on all features.
-    batch : int, optional
-        Subsets proposed together. By default 1 for each 50 trees, at most 256.
-    in_flight : int, default=1
-        Batches that may be under way at the same time.
-    patience : int, optional
-        Stop after this many trees in a row that changed no rule.
-    time_limit : float, optional
-        Stop after this many seconds; the rules then depend on the speed of the machine.
-    seed : int, default=0
-        Seed of the search, and of the split unless `split_seed` is given.
-    split_seed : int, optional
-        Seed of the split into training, validation and holdout rows.
-    test_size : float, default=0.3
-        Share of the rows used for validation.
-    holdout : float, default=0.0
-        Share of the rows that the search never sees, to test the rules on.
-    stratify : bool, default=False
-        Keep the class shares equal in all parts of the split.
-    class_weighting : {"balanced", "none"}, default="balanced"
-        Give every class the same total weight, or every row.
-    min_samples_leaf : int, default=1
-        Training rows that every leaf of a tree keeps.
-    impute : {"median", "mean", "drop"}, default="median"
-        The value of missing numbers; "drop" leaves out rows with any missing value.
-    missing_indicator : bool, default=False
-        Add a feature "COLUMN is missing" for columns with missing values.
-    max_levels : int, default=50
-        Greatest number of distinct texts in a column.
-    repeats : int, default=0
-        Number of random halves of the rows that are mined too, to see which rules come back.
-    consensus : float, default=0.5
-        Rules that come back in at least this share of the repeats are consensus rules.
     n_jobs : int, optional
         Threads that grow trees, as joblib counts them. The rules do not depend on it.
     progress : callable, optional
@@ -194,45 +126,11 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         n_jobs: int | None = None,
         progress: Callable[[Progress], bool | None] | None = None,
     ) -> None:
-        self.subset_size = subset_size
-        self.max_depth = max_depth
-        self.trees = trees
-        self.initial = initial
-        self.alpha = alpha
-        self.h = h
-        self.b = b
-        self.top_features = top_features
-        self.candidates = candidates
-        self.min_samples = min_samples
-        self.gini = gini
-        self.similarity = similarity
-        self.similarity_by = similarity_by
-        self.preset = preset
-        self.seeded = seeded
-        self.neighbours = neighbours
-        self.completions = completions
-        self.literals = literals
-        self.significance = significance
-        self.probes = probes
-        self.strategy = strategy
-        self.batch = batch
-        self.in_flight = in_flight
-        self.patience = patience
-        self.time_limit = time_limit
-        self.seed = seed
-        self.split_seed = split_seed
-        self.test_size = test_size
-        self.holdout = holdout
-        self.stratify = stratify
-        self.class_weighting = class_weighting
-        self.min_samples_leaf = min_samples_leaf
-        self.impute = impute
-        self.missing_indicator = missing_indicator
-        self.max_levels = max_levels
-        self.repeats = repeats
-        self.consensus = consensus
-        self.n_jobs = n_jobs
-        self.progress = progress
+        parameters = dict(locals())
+        for name in self._get_param_names():  # scikit-learn expects an attribute for each
+            setattr(self, name, parameters[name])
+
+    __doc__ = cleandoc(__doc__ or "").replace("\nn_jobs :", f"\n{_document_settings()}\nn_jobs :", 1)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Mine the rules of a table.

@@ -99,7 +99,7 @@ class SettingsModel(BaseModel):
         """Insert the section `Parameters`, made from the fields, before the examples of the docstring."""
         super().__pydantic_init_subclass__(**kwargs)
         summary, heading, examples = cleandoc(cls.__doc__ or "").partition("Examples\n--------")
-        fields = "\n".join(_document_field(name, field) for name, field in cls.model_fields.items())
+        fields = "\n".join(document_field(name, field) for name, field in cls.model_fields.items())
         cls.__doc__ = f"{summary.rstrip()}\n\nParameters\n----------\n{fields}\n\n{heading}{examples}".rstrip()
         cls.model_config["json_schema_extra"] = {"description": summary.rstrip()}
 
@@ -112,7 +112,7 @@ class SettingsModel(BaseModel):
             raise SettingsError(_explain(error)) from None
 
 
-def _document_field(name: str, field: FieldInfo) -> str:
+def document_field(name: str, field: FieldInfo) -> str:
     """An entry of a numpydoc section."""
     return f"{name} : {_describe_type(field.annotation)}, default {field.default!r}\n    {field.description}"
 

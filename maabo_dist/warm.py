@@ -18,7 +18,6 @@ from maabo_dist.mining.local import mine
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 
 
@@ -29,17 +28,12 @@ def warm() -> None:
     arrays cannot be written to.
     """
     columns = _table()
-    _add_as_sent(mine(columns, _settings(batch=4), jobs=1, keep_trees=True).forest, Study.build(columns, _settings()))
+    forest = mine(columns, _settings(batch=4), jobs=1, keep_trees=True).forest
+    if forest is not None:  # as in a cluster, where trees come in messages
+        TreePool(Study.build(columns, _settings())).add(unpack_forest(pack_forest(forest), forest.subsets))
     with _mapped(columns) as mapped:
         mine(mapped, _settings(subset_size="1-3"))
     mine(_table(features=60), _settings(preset="auto", batch=4))
-
-
-def _add_as_sent(forest: Forest | None, study: Study) -> None:
-    """As in a cluster, where trees come in messages."""
-    if forest is not None:
-        received = unpack_forest(pack_forest(forest), forest.subsets)
-        TreePool(study).add(received)
 
 
 def _settings(**changes: Any) -> MiningSettings:

@@ -1,8 +1,8 @@
-"""Builds of later releases: copies of the source tree whose contract, and ledger, are of other versions.
+"""Builds of later releases: copies of the source tree with other versions of the contract and of the ledger.
 
 release       reads    writes
 this          2        2
-next          2, 3     2         brings a version; its ledger, and that of all later ones, has a column more
+next          2, 3     2         adds a version; its ledger, and that of all later releases, has one more column
 after next    2, 3     3
 third         3        3
 """
@@ -16,7 +16,7 @@ from tests import servers
 
 PACKAGES = ("maabo_dist", "scheduler", "workers")
 WORKER = "tests/faults/held_app.py"
-"""The application of workers that tests can hold up."""
+"""The application of workers that tests can pause."""
 
 
 VERSIONS = {
@@ -27,7 +27,7 @@ VERSIONS = {
 
 
 def later_release(directory, name):
-    """The root of a build."""
+    """Return the root of a build."""
     root = Path(directory) / name.replace(" ", "-")
     for package in PACKAGES:  # with the kernels' machine code, which goes by the time of a file
         shutil.copytree(servers.ROOT / package, root / package)
@@ -41,17 +41,21 @@ def later_release(directory, name):
 
 
 def _add_a_column(path, known):
+    migration = """MIGRATIONS: dict[int, Callable[[Connection], None]] = {
+    %d: lambda connection: connection.exec_driver_sql("ALTER TABLE maabo_jobs ADD COLUMN mood VARCHAR(80)")
+}
+"""
     _edit(
         path,
         (f"\nVERSION = {known}\n", f"\nVERSION = {known + 1}\n"),
         ('    Column("owner", String(80)),\n', '    Column("owner", String(80)),\n    Column("mood", String(80)),\n'),
-        (f"{known - 1}: _to_{known}}}", f"{known - 1}: _to_{known}, {known}: _add_columns}}"),
+        ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {}\n", migration % known),
     )
 
 
 def _edit(path, *changes):
     source = path.read_text()
     for old, new in changes:
-        assert source.count(old) == 1, f"{path.name} does not say {old!r}"
+        assert source.count(old) == 1, f"{path.name} does not contain {old!r}"
         source = source.replace(old, new)
     path.write_text(source)

@@ -22,7 +22,9 @@ def role_command(role: str, options: Sequence[str], environment: Mapping[str, st
     """Return the command of a role, with options at its end."""
     match role:
         case "worker":
-            command = _worker_command(environment)
+            count = worker_processes(environment, _CPU_QUOTA.read_text() if _CPU_QUOTA.exists() else "")
+            command = ["python", "-m", "celery", "-A", "workers.app", "worker", "-E", "-l", "INFO", "-c", str(count)]
+            command += ["--without-mingle", "--without-gossip"]
         case "flower":
             command = _flower_command(environment)
         case "maabo":
@@ -73,12 +75,6 @@ def check_health(role: str | None, environment: Mapping[str, str]) -> int:
     if problem:
         sys.stderr.write(f"{problem}\n")
     return 1 if problem else 0
-
-
-def _worker_command(environment: Mapping[str, str]) -> list[str]:
-    count = worker_processes(environment, _CPU_QUOTA.read_text() if _CPU_QUOTA.exists() else "")
-    command = ["python", "-m", "celery", "-A", "workers.app", "worker", "-E", "-l", "INFO", "-c", str(count)]
-    return [*command, "--without-mingle", "--without-gossip"]
 
 
 def _flower_command(environment: Mapping[str, str]) -> list[str]:

@@ -44,7 +44,8 @@ def prepare_secrets(
 ) -> int:
     """Write every password to where its readers expect it and return 0; raise if a required one is missing."""
     passwords = {secret: _read_given(secret, given) for secret in SECRETS}
-    missing = [secret for secret, text in passwords.items() if text is None and not _is_local(secret, environment)]
+    exposed = {secret for secret in SECRETS if not is_loopback(environment.get(secret.bind) or "127.0.0.1")}
+    missing = [secret for secret, text in passwords.items() if text is None and secret in exposed]
     if missing:
         raise SettingsError(_describe_missing(missing, environment))
     for secret, text in passwords.items():
@@ -73,20 +74,14 @@ def write_metrics_token(output: Path = OUTPUT) -> int:
     return result.returncode
 
 
-def _is_local(secret: Secret, environment: Mapping[str, str]) -> bool:
-    return is_loopback(environment.get(secret.bind) or "127.0.0.1")
-
-
 def _describe_missing(missing: list[Secret], environment: Mapping[str, str]) -> str:
     binds = dict.fromkeys(f"{secret.bind}={environment[secret.bind]}" for secret in missing)
-    lines = [f"  {secret.variable}: a file with the password of {secret.name}" for secret in missing]
-    return "\n".join(
-        [
-            f"{', '.join(binds)} is reachable from other machines, for which generated passwords are not permitted.",
-            f"Set these in .env, each to a file with one line of at least {MIN_LENGTH} characters:",
-            *lines,
-        ]
-    )
+    lines = [
+        f"{', '.join(binds)} is reachable from other machines, for which generated passwords are not permitted.",
+        f"Set these in .env, each to a file with one line of at least {MIN_LENGTH} characters:",
+        *(f"  {secret.variable}: a file with the password of {secret.name}" for secret in missing),
+    ]
+    return "\n".join(lines)
 
 
 def _read_given(secret: Secret, folder: Path) -> str | None:

@@ -51,12 +51,7 @@ def local() -> None:
     help="File to write when all components are ready: addresses and processes as JSON.",
 )
 @click.option("--redis-port", type=_PORT, metavar="PORT", help="Port of the private Redis.  [default: a free one]")
-@click.option(
-    "--http-port",
-    type=_PORT,
-    metavar="PORT",
-    help="Port of the HTTP API.  [default: 8080, or a free one]",
-)
+@click.option("--http-port", type=_PORT, metavar="PORT", help="Port of the HTTP API.  [default: 8080, or a free one]")
 @click.option("--no-http", "http", flag_value=False, default=True, type=bool, help="Do not start the HTTP API.")
 @click.option("--flower-port", type=_PORT, metavar="PORT", help="Port of Flower.  [default: a free one]")
 @click.option(

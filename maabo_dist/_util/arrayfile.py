@@ -9,9 +9,10 @@ description (`meta`). Reading checks all of it against the file's length before 
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +58,9 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
 
 
 def read(
-    path: Path, kind: str, *, writable: bool = False, verify: bool = False
+    path: Path, kind: str, required: Iterable[str] = (), *, writable: bool = False, verify: bool = False
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Map the file's arrays; returns them with the description.
+    """Map the file's arrays, the `required` ones at least; returns them with the description.
 
     Read-only, unless `writable`: then a write changes this process's copy of the page, never the file. `verify` reads
     all of it once, to see that it is what was written.
@@ -69,9 +70,17 @@ def read(
     arrays = {}
     for name, entry in header["arrays"].items():
         dtype, shape, offset = _checked_entry(path, name, entry, start, length)
-        arrays[name] = _map(path, dtype, shape, offset, "c" if writable else "r")
+        if 0 in shape:  # an empty map is not allowed by the operating system
+            arrays[name] = np.empty(shape, dtype)
+            continue
+        mapped = np.memmap(path, dtype=dtype, mode="c" if writable else "r", shape=shape, offset=offset)
+        # A plain ndarray over the map: numba would compile every kernel once more for the memmap subclass.
+        arrays[name] = np.asarray(mapped).view(np.ndarray)
         if verify and _checksum(arrays[name]) != entry.get("crc"):
             raise FormatError(f"{path} is damaged: array {name!r} is not what was written. Make the file again.")
+    for name in required:
+        if name not in arrays:
+            raise FormatError(f"{path} is damaged: array {name!r} is missing.")
     return arrays, header["meta"]
 
 
@@ -125,11 +134,7 @@ def _read_header(path: Path, kind: str) -> tuple[dict[str, Any], int]:
 
 
 def _checked_entry(
-    path: Path,
-    name: str,
-    entry: Any,
-    start: int,
-    length: int,
+    path: Path, name: str, entry: Any, start: int, length: int
 ) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     try:
         dtype_name, shape, offset = entry["dtype"], tuple(entry["shape"]), entry["offset"]
@@ -139,18 +144,7 @@ def _checked_entry(
     if not isinstance(dtype_name, str) or dtype_name not in DTYPES or not plain:
         raise FormatError(f"{path} is damaged: array {name!r} has dtype {dtype_name!r} and shape {shape!r}.")
     dtype = np.dtype(dtype_name)
-    size = dtype.itemsize
-    for extent in shape:
-        size *= extent
+    size = dtype.itemsize * prod(shape)
     if offset < start or offset % ALIGNMENT or offset + size > length:
         raise FormatError(f"{path} is truncated: array {name!r} ends at byte {offset + size}, the file at {length}.")
     return dtype, shape, offset
-
-
-def _map(
-    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int, mode: Literal["r", "c"]
-) -> npt.NDArray[Any]:
-    if 0 in shape:  # an empty map is not allowed by the operating system
-        return np.empty(shape, dtype)
-    # A plain ndarray over the map: numba would compile every kernel once more for the memmap subclass.
-    return np.asarray(np.memmap(path, dtype=dtype, mode=mode, shape=shape, offset=offset)).view(np.ndarray)

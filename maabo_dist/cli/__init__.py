@@ -16,15 +16,7 @@ from maabo_dist._version import __version__
 from maabo_dist.cli.access import quota_group, token_group
 from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.generate import generate_command, score_command
-from maabo_dist.cli.jobs import (
-    cancel_command,
-    jobs_command,
-    pause_command,
-    resume_command,
-    rules_command,
-    status_command,
-    watch_command,
-)
+from maabo_dist.cli.jobs import JOB_COMMANDS
 from maabo_dist.cli.mine import mine_command
 from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.results import diff_command, report_command
@@ -49,15 +41,9 @@ def maabo(context: click.Context, address: ClusterAddress) -> None:
 for command in (
     mine_command,
     submit_command,
-    jobs_command,
-    status_command,
-    watch_command,
-    rules_command,
+    *JOB_COMMANDS,
     report_command,
     diff_command,
-    pause_command,
-    resume_command,
-    cancel_command,
     token_group,
     quota_group,
     generate_command,
@@ -67,19 +53,13 @@ for command in (
     maabo.add_command(command)
 
 
-def _tune_garbage_collector() -> None:
-    """Collect garbage less often, and not at exit.
-
-    pandas and numba create some hundred thousand objects that live as long as the process. Looking for garbage among
-    them, while they are imported and once more at exit, took a quarter of the time of `maabo mine` on a small table.
-    """
-    gc.set_threshold(50_000, 20, 20)
-    atexit.register(gc.freeze)
-
-
 def main() -> None:
     """Run a command, and exit with its exit code."""
-    _tune_garbage_collector()
+    # Collect garbage less often, and not at exit. pandas and numba create some hundred thousand objects that live as
+    # long as the process. Looking for garbage among them, while they are imported and once more at exit, took a
+    # quarter of the time of `maabo mine` on a small table.
+    gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot encode ≤ gets an escape sequence, not a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ import click
 
 from maabo_dist._util.text import parse_duration
 from maabo_dist.cli.cluster import DEFAULT_SERVER, ClusterAddress, open_client, server_options
-from maabo_dist.console.commands import json_option, print_json
+from maabo_dist.console.commands import combine, json_option, print_json
 from maabo_dist.console.tables import print_fields
 from maabo_dist.console.tokens import (
     new_token_options,
@@ -20,6 +20,20 @@ from maabo_dist.errors import SettingsError
 
 if TYPE_CHECKING:
     from maabo_dist.client import Client
+
+
+_LIMITS = {
+    "queued": "Waiting jobs.",
+    "running": "Jobs that run at the same time; others wait.",
+    "bytes": "Total size of all tables.",
+    "trees": "Trees per job.",
+}
+_limit_options = combine(
+    *(
+        click.option(f"--{name}", type=click.IntRange(min=0), metavar="N", help=f"{text}  [default: no limit]")
+        for name, text in _LIMITS.items()
+    )
+)
 
 
 @click.group("token")
@@ -79,15 +93,7 @@ def show_quota_command(address: ClusterAddress, as_json: bool) -> int:
 
 @quota_group.command("set")
 @click.argument("tenant")
-@click.option("--queued", type=click.IntRange(min=0), metavar="N", help="Waiting jobs.  [default: no limit]")
-@click.option(
-    "--running",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Jobs that run at the same time; others wait.  [default: no limit]",
-)
-@click.option("--bytes", type=click.IntRange(min=0), metavar="N", help="Total size of all tables.  [default: no limit]")
-@click.option("--trees", type=click.IntRange(min=0), metavar="N", help="Trees per job.  [default: no limit]")
+@_limit_options
 @json_option
 @server_options
 def set_quota_command(address: ClusterAddress, tenant: str, as_json: bool, **limits: int | None) -> int:
@@ -104,7 +110,7 @@ def _print_quota(quota: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(quota)
         return
-    limits = {name: quota[name] for name in ("queued", "running", "bytes", "trees")}
+    limits = {name: quota[name] for name in _LIMITS}
     texts = {name: "no limit" if limit is None else f"{limit:,}" for name, limit in limits.items()}
     texts["bytes"] += f" ({quota['bytes_stored']:,} stored)"
     print_fields([("tenant", quota["tenant"]), *texts.items()])

@@ -57,9 +57,7 @@ _server_options = combine(
         help="The token itself. Other users of this machine can see it in the process list; prefer --token-file or "
         "MAABO_TOKEN.",
     ),
-    section_option(
-        "--insecure", section="Cluster", is_flag=True, help="Send the token over plain HTTP to another machine."
-    ),
+    cluster_option("--insecure", is_flag=True, help="Send the token over plain HTTP to another machine."),
 )
 
 
@@ -179,18 +177,6 @@ def _connect_redis(address: ClusterAddress, note: Callable[[str], None]) -> "Clu
     return QueueCluster.connect(ClusterSettings.from_environment(os.environ, redis_url=address.redis_url), note)
 
 
-job_argument = click.argument("job")
-
-
-@dataclass(frozen=True, slots=True)
-class JobList:
-    """The newest jobs."""
-
-    records: list[JobRecord]
-    # The number of older jobs; None if there are some that were not counted.
-    more: int | None = 0
-
-
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
     """The options of a job other than its table and its mining settings."""
@@ -207,18 +193,17 @@ class SubmitOptions:
         return cls(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
 
 
-class Submission(Protocol):
-    """A job and its repeats, checked and ready to be sent."""
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job and its repeats, checked and ready to be sent.
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the jobs; empty if the cluster assigns them."""
+    `ids` is empty if the cluster assigns the ids. `send` submits the jobs, the one on the table itself first, and
+    returns their records. `count_features` counts the features of the table.
+    """
 
-    def count_features(self) -> int:
-        """Return the number of features of the table."""
-
-    def send(self) -> list[JobRecord]:
-        """Submit the jobs, the one on the table itself first, and return their records."""
+    ids: tuple[str, ...]
+    count_features: Callable[[], int]
+    send: Callable[[], list[JobRecord]]
 
 
 class Cluster(Protocol):
@@ -237,8 +222,8 @@ class Cluster(Protocol):
     def record(self, job: str) -> JobRecord:
         """Return the current record of a job."""
 
-    def list_jobs(self, state: JobState | None, limit: int) -> JobList:
-        """Return the newest jobs first."""
+    def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
+        """Return the newest jobs first, and the number of older ones; None if they were not counted."""
 
     def follow(self, job: str) -> Iterator[JobRecord]:
         """Yield the record now, after every change, and when the job has ended."""
@@ -257,12 +242,6 @@ class Cluster(Protocol):
 
     def prepare(self, source: Source, options: SubmitOptions) -> Submission:
         """Check a job and prepare it for sending."""
-
-
-def warn_if_idle(cluster: Cluster) -> None:
-    """Warn the user if no scheduler is running."""
-    if cluster.idle():
-        print_note(f"no scheduler is running at {cluster.address}; this information may be out of date.")
 
 
 def check_not_failed(record: JobRecord) -> None:

@@ -3,12 +3,11 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from maabo_dist.cli.cluster import JobList, SubmitOptions, repeat_settings_of
+from maabo_dist.cli.cluster import Submission, SubmitOptions, repeat_settings_of
 from maabo_dist.cli.progress import progress_display
 from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
@@ -19,8 +18,7 @@ from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord, is_app
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
-    from maabo_dist.client import Dataset
-    from maabo_dist.data.preparation import PreparedTable
+    from maabo_dist.data.columns import Columns
     from maabo_dist.settings import MiningSettings
 
 # Schedulers read commands every few seconds.
@@ -63,11 +61,11 @@ class HttpCluster:
         ids = sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)})
         return self.record(match_one(digits, ids))
 
-    def list_jobs(self, state: JobState | None, limit: int) -> JobList:
+    def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
         """Return the newest jobs. The others are not counted, which would take a request for every 200."""
         jobs = self.client.jobs(state=None if state is None else state.value)
         records = [self.add_tenant(job.last_status) for job in islice(jobs, limit + 1)]
-        return JobList(records[:limit], None if len(records) > limit else 0)
+        return records[:limit], None if len(records) > limit else 0
 
     def follow(self, job: str) -> Iterator[JobRecord]:
         """Yield the record now, and whenever an event changes it."""
@@ -121,7 +119,7 @@ class HttpCluster:
                 return None
             raise
 
-    def prepare(self, source: Source, options: SubmitOptions) -> "HttpSubmission":
+    def prepare(self, source: Source, options: SubmitOptions) -> Submission:
         """Check the options. The table is read here only if repeats are requested."""
         if options.tenant not in {None, self.tenant}:
             raise SettingsError(
@@ -130,60 +128,32 @@ class HttpCluster:
             )
         if options.name and len(options.name) > MAX_NAME_LENGTH:
             raise SettingsError(f"--name has {len(options.name)} characters; the maximum is {MAX_NAME_LENGTH}.")
-        submission = HttpSubmission(self, source, options)
-        return submission.with_repeats() if source.repeating.repeats else submission
+
+        def read_columns() -> "Columns":
+            with progress_display(quiet=options.quiet):
+                return source.prepare()[0].columns
+
+        repeats = repeat_settings_of(source, read_columns()) if source.repeating.repeats else ()
+        return Submission((), lambda: read_columns().count, lambda: self._submit(source, options, repeats))
+
+    def _submit(self, source: Source, options: SubmitOptions, repeats: "tuple[MiningSettings, ...]") -> list[JobRecord]:
+        """Upload the table, unless the server has it, and submit a job and its repeats."""
+        table, table_settings = source.read()
+        dataset = self.client.upload(table, options.name or source.name)
+        if options.name and " ".join(options.name.split()) != dataset.name:
+            self.note(f"the server already has this table and keeps its name, {dataset.name!r}.")
+        records = []
+        for mining in (source.mining, *repeats):
+            settings = table_settings.model_dump(exclude_unset=True) | mining.model_dump(exclude_unset=True)
+            job = self.client.submit(dataset, **settings, priority=options.priority, fresh=options.fresh)
+            if not job.created:
+                self.note(
+                    f"job {short_id(job.id)} has the same table and settings and is used; --fresh starts another."
+                )
+            records.append(self.add_tenant(job.last_status))
+        return records
 
     def add_tenant(self, status: JobRecord) -> JobRecord:
         """Return the record with the tenant, which servers omit: a tenant sees only its own jobs."""
         values = {name: getattr(status, name) for name in JobRecord.model_fields}
         return JobRecord(**values | {"tenant": self.tenant})
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSubmission:
-    """A submission over HTTP."""
-
-    cluster: HttpCluster
-    source: Source
-    options: SubmitOptions
-    # The settings of the repeats.
-    repeats: "tuple[MiningSettings, ...]" = ()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Empty: the server assigns ids."""
-        return ()
-
-    def count_features(self) -> int:
-        """Read the table, and return its number of features."""
-        return self._prepare().columns.count
-
-    def with_repeats(self) -> "HttpSubmission":
-        """Return the submission with the settings of its repeats, for which the table is read."""
-        repeats = repeat_settings_of(self.source, self._prepare().columns)
-        return HttpSubmission(self.cluster, self.source, self.options, repeats)
-
-    def send(self) -> list[JobRecord]:
-        """Upload the table, unless the server has it, and submit the jobs."""
-        table, settings = self.source.read()
-        dataset = self.cluster.client.upload(table, self.options.name or self.source.name)
-        if self.options.name and " ".join(self.options.name.split()) != dataset.name:
-            self.cluster.note(f"the server already has this table and keeps its name, {dataset.name!r}.")
-        table_settings = settings.model_dump(exclude_unset=True)
-        return [
-            self._submit(dataset, table_settings | mining.model_dump(exclude_unset=True))
-            for mining in (self.source.mining, *self.repeats)
-        ]
-
-    def _submit(self, dataset: "Dataset", settings: dict[str, Any]) -> JobRecord:
-        job = self.cluster.client.submit(dataset, **settings, priority=self.options.priority, fresh=self.options.fresh)
-        if not job.created:
-            self.cluster.note(
-                f"job {short_id(job.id)} has the same table and settings and is used; --fresh starts another."
-            )
-        return self.cluster.add_tenant(job.last_status)
-
-    def _prepare(self) -> "PreparedTable":
-        with progress_display(quiet=self.options.quiet):
-            table, _ = self.source.prepare()
-        return table

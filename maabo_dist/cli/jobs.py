@@ -8,34 +8,18 @@ from typing import Any
 import click
 
 from maabo_dist._util.text import format_count, printable
-from maabo_dist.cli.cluster import (
-    Cluster,
-    ClusterAddress,
-    check_not_failed,
-    cluster_options,
-    connect,
-    job_argument,
-    leave_running,
-    warn_if_idle,
-)
+from maabo_dist.cli.cluster import Cluster, ClusterAddress, check_not_failed, cluster_options, connect, leave_running
 from maabo_dist.cli.output import Output, format_options
 from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
-from maabo_dist.console.commands import json_option, print_json, print_note
-from maabo_dist.console.tables import (
-    NOTHING,
-    Cell,
-    Column,
-    format_duration,
-    format_time,
-    print_fields,
-    print_table,
-)
+from maabo_dist.console.commands import combine, json_option, print_json, print_note
+from maabo_dist.console.tables import NOTHING, Cell, Column, format_duration, format_time, print_fields, print_table
 from maabo_dist.contract.ids import SHORT_DIGITS, short_id
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError
 
+job_options = combine(click.argument("job"), cluster_options)
 _COLUMNS = (
     # On a narrow terminal the ids stay whole, so that they can be copied.
     Column("job", min_width=SHORT_DIGITS),
@@ -43,6 +27,14 @@ _COLUMNS = (
     Column("dataset", wrap=True, max_width=30),
     *(Column(title, right=True) for title in ("trees", "best F1", "rules", "age", "ran")),
 )
+# New rules that are printed at a time.
+MAX_NEW_RULES = 10
+_ACTIVITIES = {
+    JobState.QUEUED: "queued",
+    JobState.RUNNING: "searching",
+    JobState.MINING: "choosing the rules",
+    JobState.PAUSED: "paused",
+}
 _STYLES = {
     JobState.RUNNING: "cyan",
     JobState.MINING: "cyan",
@@ -61,27 +53,26 @@ _STYLES = {
 def jobs_command(address: ClusterAddress, state: str | None, limit: int, as_json: bool) -> int:
     """List the jobs of a cluster, newest first."""
     cluster = connect(address)
-    jobs = cluster.list_jobs(JobState(state) if state else None, limit)
+    records, more = cluster.list_jobs(JobState(state) if state else None, limit)
     if as_json:
-        print_json([record.model_dump(mode="json") for record in jobs.records])
+        print_json([record.model_dump(mode="json") for record in records])
         return 0
-    warn_if_idle(cluster)
-    if not jobs.records:
+    _warn_if_idle(cluster)
+    if not records:
         click.echo(f"No job is {state}." if state else f"There are no jobs at {cluster.address}.")
         return 0
     now = time.time()
-    print_table(_COLUMNS, [tuple(_cells(record, now)) for record in jobs.records])
-    if jobs.more is None:
+    print_table(_COLUMNS, [tuple(_cells(record, now)) for record in records])
+    if more is None:
         print_note(f"there are more jobs; --limit {2 * limit} shows more of them.")
-    elif jobs.more:
-        print_note(f"{jobs.more:,} more; --limit {limit + jobs.more} shows all.")
+    elif more:
+        print_note(f"{more:,} more; --limit {limit + more} shows all.")
     return 0
 
 
 @click.command("status")
-@job_argument
 @json_option
-@cluster_options
+@job_options
 def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
     """Show the state of JOB, given by its id or the first digits of it."""
     cluster = connect(address)
@@ -91,14 +82,13 @@ def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
         return 0
     print_fields(_fields(record))
     if not record.state.ended:
-        warn_if_idle(cluster)
+        _warn_if_idle(cluster)
     return 0
 
 
 @click.command("rules")
-@job_argument
 @format_options
-@cluster_options
+@job_options
 def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     """Print the rules of JOB: all of them when it is done, those found so far while it runs."""
     output = Output.from_options(values)
@@ -109,6 +99,11 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     if document.running:
         output.note(f"job {short_id(record.id)} is {record.state.value}; these are the rules found so far.")
     return 0
+
+
+def _warn_if_idle(cluster: Cluster) -> None:
+    if cluster.idle():
+        print_note(f"no scheduler is running at {cluster.address}; this information may be out of date.")
 
 
 def read_rules(cluster: Cluster, record: JobRecord) -> ResultDocument:
@@ -126,8 +121,7 @@ def _control_command(name: JobCommand, results: frozenset[JobState], help_text: 
     """Return a command that changes the state of a job; `results` are the states in which it has succeeded."""
 
     @click.command(name, help=help_text)
-    @job_argument
-    @cluster_options
+    @job_options
     def command(job: str, address: ClusterAddress) -> int:
         cluster = connect(address)
         record = cluster.send_command(cluster.find(job).id, name)
@@ -138,15 +132,6 @@ def _control_command(name: JobCommand, results: frozenset[JobState], help_text: 
         return 0
 
     return command
-
-
-pause_command = _control_command(
-    "pause", frozenset({JobState.PAUSED}), "Pause JOB: no more tasks are sent to workers until it is resumed."
-)
-resume_command = _control_command(
-    "resume", frozenset(state for state in JobState if not state.ended), "Resume a paused JOB."
-)
-cancel_command = _control_command("cancel", frozenset({JobState.CANCELLED}), "Cancel JOB. This cannot be undone.")
 
 
 def _cells(record: JobRecord, now: float) -> Iterator[Cell]:
@@ -202,29 +187,21 @@ def _rules(record: JobRecord) -> str:
     return NOTHING if record.rules is None else f"{record.rules:,}"
 
 
-# New rules that are printed at a time.
-MAX_NEW_RULES = 10
-_ACTIVITIES = {
-    JobState.QUEUED: "queued",
-    JobState.RUNNING: "searching",
-    JobState.MINING: "choosing the rules",
-    JobState.PAUSED: "paused",
-}
-
-
 @click.command("watch")
-@job_argument
-@cluster_options
+@job_options
 def watch_command(job: str, address: ClusterAddress) -> int:
     """Show the progress of JOB until it ends.
 
     The exit code is 0 if it is done and 1 if it failed or was cancelled. Ctrl-C does not affect the job.
     """
     cluster = connect(address)
-    warn_if_idle(cluster)
+    _warn_if_idle(cluster)
     (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False, show_rules=True)
     check_not_failed(record)
-    click.echo(_conclusion(record))
+    rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} from "
+    digest = f", digest {record.digest[:16]}" if record.digest else ""
+    trees, duration = format_count(record.trees, "tree"), format_duration(record.seconds)
+    click.echo(f"Job {short_id(record.id)} is done: {rules}{trees} in {duration}{digest}")
     return 0
 
 
@@ -291,8 +268,14 @@ def _show(display: Display, record: JobRecord) -> None:
     display.update(replace(snapshot, details=", ".join(details)))
 
 
-def _conclusion(record: JobRecord) -> str:
-    rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} from "
-    digest = f", digest {record.digest[:16]}" if record.digest else ""
-    trees, duration = format_count(record.trees, "tree"), format_duration(record.seconds)
-    return f"Job {short_id(record.id)} is done: {rules}{trees} in {duration}{digest}"
+JOB_COMMANDS = (
+    jobs_command,
+    status_command,
+    rules_command,
+    watch_command,
+    _control_command(
+        "pause", frozenset({JobState.PAUSED}), "Pause JOB: no more tasks are sent to workers until it is resumed."
+    ),
+    _control_command("resume", frozenset(state for state in JobState if not state.ended), "Resume a paused JOB."),
+    _control_command("cancel", frozenset({JobState.CANCELLED}), "Cancel JOB. This cannot be undone."),
+)

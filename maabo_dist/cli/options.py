@@ -56,8 +56,18 @@ def settings_options(
     def decorate(command: Command) -> Command:
         # Decorators apply from the bottom up; reversed, the help shows the fields in their order.
         for name, field in reversed(model.model_fields.items()):
-            arguments = _option_arguments(name, field, metavars) | {"section": sections.get(name, sections[""])}
-            command = click.option(*_option_names(name, field), cls=SectionOption, **arguments)(command)
+            option = f"--{name.replace('_', '-')}"
+            arguments: dict[str, Any] = {
+                "default": None,
+                "help": _help(field),
+                "section": sections.get(name, sections[""]),
+            }
+            if field.annotation is bool:
+                option = f"{option}/--no-{option[2:]}"
+            else:
+                metavar = metavars.get(name) or "|".join(dict.fromkeys(_placeholders(field.annotation)))
+                arguments |= {"type": str, "metavar": metavar, "multiple": get_origin(field.annotation) is tuple}
+            command = section_option(option, name, **arguments)(command)
         return command
 
     return decorate
@@ -79,19 +89,6 @@ def _section(parameter: click.Parameter) -> str | None:
 def _split_names(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Split repeated and comma-separated options, each read as a line of CSV: `"a,b",c` has two names."""
     return tuple(name for text in texts for row in csv.reader([text], skipinitialspace=True) for name in row)
-
-
-def _option_names(name: str, field: FieldInfo) -> tuple[str, ...]:
-    option = f"--{name.replace('_', '-')}"
-    return (f"{option}/--no-{option[2:]}" if field.annotation is bool else option, name)
-
-
-def _option_arguments(name: str, field: FieldInfo, metavars: Mapping[str, str]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"default": None, "help": _help(field)}
-    if field.annotation is bool:
-        return arguments
-    metavar = metavars.get(name) or "|".join(dict.fromkeys(_placeholders(field.annotation)))
-    return arguments | {"type": str, "metavar": metavar, "multiple": get_origin(field.annotation) is tuple}
 
 
 def _help(field: FieldInfo) -> str:

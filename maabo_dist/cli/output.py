@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
@@ -20,38 +21,34 @@ if TYPE_CHECKING:
     from maabo_dist.report.figures import FigureData
     from maabo_dist.trees.forest import Forest
 
+output_option = partial(section_option, section="Output")
 FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
 
 format_options = combine(
-    section_option(
+    output_option(
         "--format",
         "format_",
-        section="Output",
         type=click.Choice(FORMATS),
         default="table",
         help="Format of the rules on stdout.  [default: table]",
     ),
-    section_option("--json", "as_json", section="Output", is_flag=True, help="Same as --format json."),
-    section_option(
+    output_option("--json", "as_json", is_flag=True, help="Same as --format json."),
+    output_option(
         "--table-name",
-        section="Output",
         default="data",
         metavar="NAME",
         help="Name of the table in --format sql.  [default: data]",
     ),
-    section_option(
-        "--quiet", "-q", section="Output", is_flag=True, help="Print only the rules: no progress, header or notes."
-    ),
+    output_option("--quiet", "-q", is_flag=True, help="Print only the rules: no progress, header or notes."),
 )
 
-explain_option = section_option(
-    "--explain", section="Output", is_flag=True, help="Explain on stderr what is chosen for this table, and why."
+explain_option = output_option(
+    "--explain", is_flag=True, help="Explain on stderr what is chosen for this table, and why."
 )
 
 
-report_option = section_option(
+report_option = output_option(
     "--report",
-    section="Output",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Also write a report with figures as one HTML file.",
@@ -60,7 +57,7 @@ report_option = section_option(
 
 def out_option(help_text: str) -> Callable[[Command], Command]:
     """Return the option `--out`; commands differ in the files they write."""
-    return section_option("--out", section="Output", metavar="DIR", type=click.Path(path_type=Path), help=help_text)
+    return output_option("--out", metavar="DIR", type=click.Path(path_type=Path), help=help_text)
 
 
 @dataclass(frozen=True, slots=True)

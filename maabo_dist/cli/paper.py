@@ -129,7 +129,11 @@ def _run(name: str, options: Options) -> int:
     results = _run_cases(experiment.cases(tables, options.seeds or experiment.seeds), tables, options)
     findings = experiment.findings(results)
     notes = _table_notes(experiment, tables)
-    files = [] if options.out is None else _write(options.out, experiment, tables, findings, notes)
+    files = []
+    if options.out is not None:
+        # On a table that the paper does not use, an experiment does not overwrite the files of the paper's tables.
+        other = next((f"-{table.name}" for table in tables if table.name not in experiment.tables), "")
+        files = findings.write(options.out, f"{name}{other}", name, findings.markdown(notes), _plot(findings))
     if options.as_json:
         document = {
             "experiment": experiment.name,
@@ -175,11 +179,8 @@ def _run_cases(cases: "list[Case]", tables: "list[PaperTable]", options: Options
             return run_jobs(cases, by_name, options.address, report_progress, options.note)
         from maabo_dist.research.paper.cases import run_cases
 
-        return run_cases(cases, by_name, options.jobs or _cores(), report_progress)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return run_cases(cases, by_name, options.jobs or cores, report_progress)
 
 
 def _table_notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[str]:
@@ -187,15 +188,6 @@ def _table_notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[s
     absent = [name for name in experiment.tables if name not in names] if len(experiment.tables) > 1 else []
     omitted = [f"{name.capitalize()} is omitted: give its file with --data." for name in absent]
     return [*(line for table in tables if (line := table.size_note)), *omitted]
-
-
-def _write(
-    out: Path, experiment: "Experiment", tables: "list[PaperTable]", findings: "Findings", notes: list[str]
-) -> list[Path]:
-    # On a table that the paper does not use, an experiment does not overwrite the files of the paper's tables.
-    other = next((f"-{table.name}" for table in tables if table.name not in experiment.tables), "")
-    name = experiment.name
-    return findings.write(out, f"{name}{other}", name, findings.markdown(notes), _plot(findings))
 
 
 def _plot(findings: "Findings") -> bytes | None:

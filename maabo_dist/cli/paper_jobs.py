@@ -67,18 +67,14 @@ def run_jobs(
         if len(running) == MAX_JOBS:
             outcomes.append(_wait_for_oldest(cluster, running))
             report_progress(len(outcomes))
+        source = CaseSource.from_case(case, tables)
         with leave_running(*running):
-            running.append(_submit(cluster, CaseSource.from_case(case, tables)))
+            (record,) = cluster.prepare(source, SubmitOptions(name=source.name, quiet=True)).send()
+            running.append(record.id)
     while running:
         outcomes.append(_wait_for_oldest(cluster, running))
         report_progress(len(outcomes))
     return list(zip(cases, outcomes, strict=True))
-
-
-def _submit(cluster: "Cluster", source: CaseSource) -> str:
-    options = SubmitOptions(name=source.name, quiet=True)
-    (record,) = cluster.prepare(source, options).send()
-    return record.id
 
 
 def _wait_for_oldest(cluster: "Cluster", running: deque[str]) -> Outcome:

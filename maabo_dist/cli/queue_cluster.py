@@ -1,10 +1,9 @@
 """`QueueCluster`: a cluster reached through its Redis. Tables are prepared here, and their columns are sent."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from maabo_dist.cli.cluster import JobList, SubmitOptions, check_not_failed, repeat_settings_of
+from maabo_dist.cli.cluster import Submission, SubmitOptions, check_not_failed, repeat_settings_of
 from maabo_dist.cli.progress import format_repeat, progress_display
 from maabo_dist.cli.source import Source
 from maabo_dist.cluster.queue_client import QueueClient
@@ -28,16 +27,16 @@ class QueueCluster(QueueClient):
         """Return True if no scheduler is running."""
         return self.cluster() is None
 
-    def list_jobs(self, state: JobState | None, limit: int) -> JobList:
+    def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
         """Return the newest jobs that have a record."""
         records = [record for record in self.jobs() if state in {None, record.state}]
-        return JobList(records[:limit], max(0, len(records) - limit))
+        return records[:limit], max(0, len(records) - limit)
 
     def figures(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - part of the protocol
         """Return None: figure data is in the artifact store, which a client may not be able to reach."""
         return None
 
-    def prepare(self, source: Source, options: SubmitOptions) -> "QueueSubmission":
+    def prepare(self, source: Source, options: SubmitOptions) -> Submission:
         """Read and check the table, and build the documents of its jobs."""
         with progress_display(quiet=options.quiet):
             table, settings = source.prepare()
@@ -56,32 +55,15 @@ class QueueCluster(QueueClient):
             "tenant": options.tenant or "default",
         }
         spec = JobSpec.parse(document)
-        return QueueSubmission(self, (spec, *_repeats(source, spec, table.columns)), table.columns)
+        repeats = _repeats(source, spec, table.columns)
+        ids = tuple(each.id for each in (spec, *repeats))
+        return Submission(ids, lambda: table.columns.count, lambda: self._submit(spec, repeats, table.columns))
 
-
-@dataclass(frozen=True, slots=True)
-class QueueSubmission:
-    """A submission through the queue."""
-
-    cluster: QueueCluster
-    specs: tuple[JobSpec, ...]
-    columns: "Columns"
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the jobs, which are assigned here."""
-        return tuple(spec.id for spec in self.specs)
-
-    def count_features(self) -> int:
-        """Return the number of features of the table."""
-        return self.columns.count
-
-    def send(self) -> list[JobRecord]:
-        """Submit the jobs; the table is sent with the first."""
-        first, *repeats = self.specs
-        record = self.cluster.submit(first, self.columns)
+    def _submit(self, spec: JobSpec, repeats: list[JobSpec], columns: "Columns") -> list[JobRecord]:
+        """Submit a job and its repeats; the table is sent with the first."""
+        record = self.submit(spec, columns)
         check_not_failed(record)
-        return [record, *(self.cluster.submit(spec, None) for spec in repeats)]
+        return [record, *(self.submit(each, None) for each in repeats)]
 
 
 def _repeats(source: Source, spec: JobSpec, columns: "Columns") -> list[JobSpec]:

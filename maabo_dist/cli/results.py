@@ -105,17 +105,14 @@ def _diff_lines(diff: dict[str, Any]) -> Iterator[str]:
         return
     yield f"{diff['same']} rules are the same in both."
     for name, title in (("changed", "Same conditions, different evidence"), ("moved", "Different thresholds")):
-        yield from _section(title, [line for pair in diff[name] for line in _pair_lines(pair)])
+        lines = [(_rule_line(pair["one"]), f"  → {_rule_line(pair['other']).strip()}") for pair in diff[name]]
+        yield from _section(title, [line for pair in lines for line in pair])
     for name, title in (("only_in_one", "Only in ONE"), ("only_in_other", "Only in OTHER")):
         yield from _section(title, [_unmatched_line(rule) for rule in diff[name]])
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
     return ["", f"{title}:", *lines] if lines else []
-
-
-def _pair_lines(pair: dict[str, Any]) -> list[str]:
-    return [_rule_line(pair["one"]), f"  → {_rule_line(pair['other']).strip()}"]
 
 
 def _unmatched_line(rule: dict[str, Any]) -> str:

@@ -84,7 +84,9 @@ def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     if wait:
         _wait(cluster, records, source.repeating, output)
     else:
-        _print_job(records[0], output)
+        record = records[0]
+        click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
+        output.note(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")
     return 0
 
 
@@ -129,8 +131,3 @@ def _repeat_documents(cluster: Cluster, repeats: list[JobRecord], output: Output
             output.note(str(error))
     done = [each.id for each in repeats if each.state is JobState.DONE]
     return [ResultDocument.parse_text(cluster.final_document(job)) for job in done]
-
-
-def _print_job(record: JobRecord, output: Output) -> None:
-    click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
-    output.note(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")

@@ -225,9 +225,19 @@ def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
     url = settings.store_url
     if url in ("redis", "redis:", "redis://", settings.redis_url):
         return own
-    if url.startswith(("redis:", "rediss:")):
-        return FallbackStore(_redis_store(settings, _open_other(settings)), own)
-    return FallbackStore(FileStore(url), own)
+    if not url.startswith(("redis:", "rediss:")):
+        return FallbackStore(FileStore(url), own)
+    try:
+        if urlsplit(url).hostname:
+            other = open_redis(settings.model_copy(update={"redis_url": url}))
+            return FallbackStore(_redis_store(settings, other), own)
+    except ValueError:
+        pass
+    # The value may contain a password: neither it nor the message of redis-py is repeated.
+    raise SettingsError(
+        "MAABO_STORE is not the address of a Redis, such as redis://user:password@host:port/db; "
+        "redis:// alone means the Redis of the cluster."
+    )
 
 
 class _Head(BaseModel):
@@ -242,19 +252,6 @@ class _Head(BaseModel):
 def _redis_store(settings: ClusterSettings, client: redis.Redis) -> RedisStore:
     # A table must not expire before the record of its job.
     return RedisStore(client, settings.prefix, lifetime=max(LIFETIME, settings.retention))
-
-
-def _open_other(settings: ClusterSettings) -> redis.Redis:
-    try:
-        if urlsplit(settings.store_url).hostname:
-            return open_redis(settings.model_copy(update={"redis_url": settings.store_url}))
-    except ValueError:
-        pass
-    # The value may contain a password: neither it nor the message of redis-py is repeated.
-    raise SettingsError(
-        "MAABO_STORE is not the address of a Redis, such as redis://user:password@host:port/db; "
-        "redis:// alone means the Redis of the cluster."
-    )
 
 
 def _chunk_keys(key: str, head: _Head) -> Iterator[str]:

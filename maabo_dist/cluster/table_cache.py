@@ -26,7 +26,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.data.probes import add_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
-from maabo_dist.screens.bits import BitTable
+from maabo_dist.screens.pairs import BitTable
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study

@@ -18,6 +18,7 @@ from pydantic import (
     field_serializer,
 )
 
+from maabo_dist.contract.document import is_none
 from maabo_dist.contract.names import QUEUE_PREFIX
 from maabo_dist.contract.problem import invalid_document
 from maabo_dist.settings import MiningSettings, TableSettings
@@ -70,11 +71,6 @@ class Priority(StrEnum):
     def share(self) -> int:
         """The weight when workers are shared among jobs."""
         return {Priority.LOW: 1, Priority.NORMAL: 4, Priority.HIGH: 16}[self]
-
-
-def is_none(value: object) -> bool:
-    """Return True for None; for fields that are omitted if they are None."""
-    return value is None
 
 
 class _Document(BaseModel):

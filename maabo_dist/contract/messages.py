@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace, is_none
+from maabo_dist.contract.document import is_none
+from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MAX_PROBES, MiningSettings

@@ -85,7 +85,10 @@ def invalid_document(error: ValidationError) -> DocumentError:
 
 def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
     """Return the same from the list of pydantic's `errors()`."""
-    lines = [f"{_path(one['loc']) or 'document'}: {_message(one)} (got {_value(one)})." for one in problems]
+    lines = []
+    for one in problems:
+        message = str(one["msg"]).removeprefix("Value error, ")
+        lines.append(f"{_path(one['loc']) or 'document'}: {message} (got {_value(one)}).")
     first = problems[0]
     return DocumentError("\n".join(dict.fromkeys(lines)), field=_path(first["loc"]), remedy=_remedy(first))
 
@@ -109,10 +112,6 @@ def _path(location: Iterable[int | str]) -> str | None:
     if parts[:1] == ["callback"]:
         del parts[1:2]
     return ".".join(parts) or None
-
-
-def _message(problem: Mapping[str, Any]) -> str:
-    return str(problem["msg"]).removeprefix("Value error, ")
 
 
 def _value(problem: Mapping[str, Any]) -> str:

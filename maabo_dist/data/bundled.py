@@ -2,7 +2,7 @@
 
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from maabo_dist.settings import TableSettings
 BUNDLED = ("diabetes", "breast_cancer", "wine", "titanic")
 FETCH_SECONDS = 10.0
 
+_TARGETS = {"breast_cancer": "diagnosis", "wine": "cultivar"}
 _DIABETES_NAMES = {"s1": "tc", "s2": "ldl", "s3": "hdl", "s4": "tch", "s5": "ltg", "s6": "glu", "target": "progression"}
 _TITANIC_COLUMNS = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived"]
 
@@ -25,23 +26,17 @@ def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
         raise DatasetError(f"No bundled table is called {name!r}. There are {format_names(BUNDLED)}.")
     from sklearn import datasets  # costs half a second; only bundled tables need it
 
-    return _LOADERS[name](datasets)
+    if name == "titanic":
+        return _fetch_titanic(datasets)
+    if name == "diabetes":
+        frame = datasets.load_diabetes(scaled=False, as_frame=True).frame.rename(columns=_DIABETES_NAMES)
+        return frame, TableSettings(target="progression", target_above="mean")
+    bunch, target = getattr(datasets, f"load_{name}")(as_frame=True), _TARGETS[name]
+    class_names = bunch.target_names[bunch.target].astype(object)
+    return bunch.data.assign(**{target: class_names}), TableSettings(target=target)
 
 
-def _diabetes(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
-    frame = datasets.load_diabetes(scaled=False, as_frame=True).frame.rename(columns=_DIABETES_NAMES)
-    return frame, TableSettings(target="progression", target_above="mean")
-
-
-def _breast_cancer(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
-    return _with_class_names(datasets.load_breast_cancer(as_frame=True), "diagnosis")
-
-
-def _wine(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
-    return _with_class_names(datasets.load_wine(as_frame=True), "cultivar")
-
-
-def _titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
+def _fetch_titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
     try:
         with _bounded_network():
             fetched = datasets.fetch_openml("titanic", version=1, as_frame=True, n_retries=1, delay=0.5)
@@ -51,11 +46,6 @@ def _titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
             "Go online and try again, or give a CSV file of your own."
         ) from error
     return fetched.frame[_TITANIC_COLUMNS], TableSettings(target="survived")
-
-
-def _with_class_names(bunch: Any, target: str) -> tuple[pd.DataFrame, TableSettings]:
-    names = bunch.target_names[bunch.target]
-    return bunch.data.assign(**{target: names.astype(object)}), TableSettings(target=target)
 
 
 @contextmanager
@@ -72,11 +62,3 @@ def _bounded_network() -> Iterator[None]:
             yield
     finally:
         socket.setdefaulttimeout(previous)
-
-
-_LOADERS: dict[str, Callable[[Any], tuple[pd.DataFrame, TableSettings]]] = {
-    "diabetes": _diabetes,
-    "breast_cancer": _breast_cancer,
-    "wine": _wine,
-    "titanic": _titanic,
-}

@@ -71,7 +71,8 @@ def levels(cells: pd.Series) -> Levels:
     if isinstance(cells.dtype, pd.CategoricalDtype):
         codes, values, ordered = cells.cat.codes.to_numpy(np.intp), list(cells.cat.categories), cells.cat.ordered
     else:
-        codes, values, ordered = *_factorize(cells), False
+        codes, distinct = pd.factorize(cells)
+        values, ordered = list(distinct), False
     spelled = [level_text(value) for value in values]
     used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
     ranked = range(len(values)) if ordered else _sort_positions(values, spelled)
@@ -79,11 +80,6 @@ def levels(cells: pd.Series) -> Levels:
     positions = {text: position for position, text in enumerate(texts)}
     lookup = np.array([*(positions.get(text, -1) for text in spelled), -1], dtype=np.intp)
     return Levels(lookup[codes], texts)  # a missing cell's code, −1, picks the last entry, which is −1 again
-
-
-def _factorize(cells: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:
-    codes, values = pd.factorize(cells)
-    return codes, list(values)
 
 
 def _sort_positions(values: Sequence[Any], spelled: Sequence[str]) -> list[int]:

@@ -54,6 +54,7 @@ class Feature:
 
 
 KIND = "columns/1"
+_ARRAYS = ("codes", "values", "offsets", "labels")
 
 
 @dataclass(frozen=True)
@@ -152,13 +153,10 @@ class Columns:
     @classmethod
     def load(cls, path: Path, *, verify: bool = True) -> "Columns":
         """Map a saved file; `verify` recomputes the fingerprint, which reads all of it once."""
-        arrays, meta = arrayfile.read(path, KIND)
+        arrays, meta = arrayfile.read(path, KIND, _ARRAYS)
         try:
             columns = cls(
-                codes=arrays["codes"],
-                values=arrays["values"],
-                offsets=arrays["offsets"],
-                labels=arrays["labels"],
+                **{name: arrays[name] for name in _ARRAYS},
                 features=tuple(Feature.from_json(entry) for entry in meta["features"]),
                 classes=tuple(meta["classes"]),
                 target=meta["target"],
@@ -171,7 +169,7 @@ class Columns:
         return columns
 
     def _arrays(self) -> arrayfile.Arrays:
-        return {"codes": self.codes, "values": self.values, "offsets": self.offsets, "labels": self.labels}
+        return {name: getattr(self, name) for name in _ARRAYS}
 
     def _meta(self) -> dict[str, Any]:
         return {

@@ -131,7 +131,13 @@ class TableEncoder:
         feature's `fill`.
         """
         frame = with_text_names(frame)
-        self._check_columns(frame.columns)
+        absent = [column for column in self.columns if column not in frame.columns]
+        if absent:
+            raise DatasetError(
+                f"The table lacks {format_count(len(absent), 'column')} that the features are made from: "
+                f"{format_names(absent)}. " + suggestion(absent[0], list(frame.columns))
+            )
+        check_unique(frame.columns, among=self.columns)
         return self.encode_cells({column: frame[column] for column in self.columns}, len(frame))
 
     def encode_cells(self, table: Mapping[str, pd.Series], rows: int) -> Values:
@@ -143,15 +149,6 @@ class TableEncoder:
                 matrix[position] = values
                 position += 1
         return matrix
-
-    def _check_columns(self, names: pd.Index) -> None:
-        absent = [column for column in self.columns if column not in names]
-        if absent:
-            raise DatasetError(
-                f"The table lacks {format_count(len(absent), 'column')} that the features are made from: "
-                f"{format_names(absent)}. " + suggestion(absent[0], list(names))
-            )
-        check_unique(names, among=self.columns)
 
 
 def with_text_names(frame: pd.DataFrame) -> pd.DataFrame:

@@ -77,14 +77,11 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     table = {name: kept[name] for name in names}
     made = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
     features, matrix, left_out = _prune(made, TableEncoder(made).encode_cells(table, len(kept)))
-    notes = (
-        *_dropping_notes(len(frame), len(kept)),
-        *_filling_notes(made, settings),
-        *left_out,
-        *_row_number_notes(features, matrix, rows_kept),
-    )
+    notes = [*_filling_notes(made, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
+    if len(kept) < len(frame):
+        notes.insert(0, f"Dropped {len(frame) - len(kept):,} of {len(frame):,} rows because of missing cells.")
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
-    return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
+    return PreparedTable(columns, TableEncoder(features), tuple(notes), rows_kept)
 
 
 def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -103,14 +100,6 @@ def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> p
 
 def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
     """Return the target and the columns that features are made from, in table order."""
-    target = _choose_target(names, settings)
-    for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
-        _check_known(option, listing, names)
-    used = (set(settings.include) or set(names)) - {target, *settings.exclude}
-    return target, [name for name in names if name in used]
-
-
-def _choose_target(names: list[str], settings: TableSettings) -> str:
     if settings.target is None:
         raise DatasetError(
             f"No target is given. Name the class column with --target. The columns are {format_names(names)}."
@@ -119,7 +108,9 @@ def _choose_target(names: list[str], settings: TableSettings) -> str:
     for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
         if settings.target in listing:
             raise DatasetError(f"{option} names the target {settings.target!r}, which is no feature. Leave it out.")
-    return settings.target
+        _check_known(option, listing, names)
+    used = (set(settings.include) or set(names)) - {settings.target, *settings.exclude}
+    return settings.target, [name for name in names if name in used]
 
 
 def _check_known(option: str, requested: Sequence[str], names: list[str]) -> None:
@@ -134,15 +125,15 @@ def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) 
     rows = np.arange(len(frame), dtype=np.int64)
     if settings.impute == "drop":
         rows = rows[frame[used].notna().to_numpy().all(axis=1)]
-    if len(rows) < MIN_ROWS:
-        raise DatasetError(_too_few_rows(len(rows), len(frame) - len(rows)))
-    return rows
-
-
-def _too_few_rows(left: int, dropped: int) -> str:
-    reason = f" after --impute drop left out {dropped:,} with missing cells" if dropped else ""
-    remedy = "Use --impute median, or leave out the columns with most missing cells." if dropped else "Give more rows."
-    return f"The table has {format_count(left, 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
+    if len(rows) >= MIN_ROWS:
+        return rows
+    reason, remedy = "", "Give more rows."
+    if len(rows) < len(frame):
+        reason = f" after --impute drop left out {len(frame) - len(rows):,} with missing cells"
+        remedy = "Use --impute median, or leave out the columns with most missing cells."
+    raise DatasetError(
+        f"The table has {format_count(len(rows), 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
+    )
 
 
 def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
@@ -150,8 +141,14 @@ def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature
     constant = (matrix == matrix[:, :1]).all(axis=1)
     duplicates = _find_duplicates(matrix, np.flatnonzero(~constant))
     keep = [index for index in range(len(features)) if not constant[index] and index not in duplicates]
-    notes = _constant_notes([feature.name for feature, drop in zip(features, constant, strict=True) if drop])
-    notes += _duplicate_notes([(features[index].name, features[first].name) for index, first in duplicates.items()])
+    notes = []
+    if constant.any():
+        names = [features[index].name for index in np.flatnonzero(constant)]
+        notes.append(f"Left out {format_count(len(names), 'constant feature')}: {format_names(names)}.")
+    if duplicates:
+        equal = [f"{features[index].name!r} (as {features[first].name!r})" for index, first in duplicates.items()]
+        count = format_count(len(equal), "feature")
+        notes.append(f"Left out {count} with the same content as another: {format_list(equal)}.")
     if not keep:
         raise DatasetError(" ".join(["No feature is left.", *notes, "Give a table with columns that vary."]))
     kept = tuple(features[index] for index in keep)
@@ -180,21 +177,6 @@ def _check_feature_names(features: tuple[Feature, ...]) -> None:
                 f"Columns {other!r} and {feature.column!r} both make a feature called {feature.name!r}. "
                 "Rename one of them, or leave it out with --exclude."
             )
-
-
-def _dropping_notes(rows: int, kept: int) -> list[str]:
-    return [f"Dropped {rows - kept:,} of {rows:,} rows because of missing cells."] if kept < rows else []
-
-
-def _constant_notes(names: list[str]) -> list[str]:
-    return [f"Left out {format_count(len(names), 'constant feature')}: {format_names(names)}."] if names else []
-
-
-def _duplicate_notes(pairs: list[tuple[str, str]]) -> list[str]:
-    if not pairs:
-        return []
-    equal = format_list([f"{name!r} (as {first!r})" for name, first in pairs])
-    return [f"Left out {format_count(len(pairs), 'feature')} with the same content as another: {equal}."]
 
 
 def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:

@@ -1,4 +1,4 @@
-"""Read a table from a file: CSV, TSV, Parquet or Feather, by the extension of its name.
+"""Read a table from a file: CSV, TSV, Parquet or Feather, by the extension of its name; `outline` gives its size.
 
 Text files are read strictly: a row with a field too many or too few is an error, never a shifted row. Dates in them
 stay text. Every failure is a DatasetError that names the file, the position and the remedy.
@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".arrow")
 _KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *PARQUET, *FEATHER)
 _BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
+# Bytes of a cell of any other type: the number itself, or the offset of a text.
+_WIDTH = 8
 
 
 def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -62,10 +67,10 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
     [4.0, nan]
     """
     path = Path(path)
-    check_readable(path)
+    _check_readable(path)
     kind = extension(path)
     if kind in SEPARATORS:
-        return _read_delimited(path, find_separator(header_line(path), kind), na_values)
+        return _read_delimited(path, _find_separator(_header_line(path), kind), na_values)
     return _mask_texts(_read_binary(path, kind), na_values)
 
 
@@ -81,7 +86,7 @@ def extension(path: Path) -> str:
     )
 
 
-def check_readable(path: Path) -> None:
+def _check_readable(path: Path) -> None:
     """Raise a DatasetError if the file cannot be opened or is empty."""
     try:
         with path.open("rb") as file:
@@ -125,7 +130,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
     import pyarrow as pa
     from pyarrow import parquet
 
-    with wrap_read_errors(path, "Parquet" if kind in PARQUET else "Feather"):
+    with _wrap_read_errors(path, "Parquet" if kind in PARQUET else "Feather"):
         if kind in PARQUET:
             with parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -136,7 +141,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
 
 
 @contextmanager
-def wrap_read_errors(path: Path, what: str) -> Iterator[None]:
+def _wrap_read_errors(path: Path, what: str) -> Iterator[None]:
     """Turn every error of a reader but a lack of memory into a DatasetError."""
     try:
         yield
@@ -190,7 +195,7 @@ def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[s
     )
 
 
-def header_line(path: Path) -> bytes:
+def _header_line(path: Path) -> bytes:
     """Return the first line of a text file that is not blank."""
     header = next((line for line in _lines(path) if line.strip()), None)
     if header is None:
@@ -198,14 +203,14 @@ def header_line(path: Path) -> bytes:
     return header
 
 
-def find_separator(header: bytes, kind: str) -> str:
+def _find_separator(header: bytes, kind: str) -> str:
     """Return the separator of the extension; for a CSV header without commas, the most frequent one in it."""
-    if kind != ".csv" or b"," in outside_quotes(header):
+    if kind != ".csv" or b"," in _outside_quotes(header):
         return SEPARATORS[kind]
-    return max(",;\t|", key=lambda separator: outside_quotes(header).count(separator.encode()))
+    return max(",;\t|", key=lambda separator: _outside_quotes(header).count(separator.encode()))
 
 
-def outside_quotes(line: bytes) -> bytes:
+def _outside_quotes(line: bytes) -> bytes:
     """Return the bytes outside quotation marks."""
     return b"".join(line.split(b'"')[::2])
 
@@ -220,11 +225,11 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _explain_text(path: Path, separator: str, reason: str) -> str:
     """Read the file again, slowly, to find the position where the parser stopped."""
-    return (
-        _encoding_problem(path)
-        or _ragged_row(path, separator)
-        or _missing_rows(path)
-        or f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
+    problem = _encoding_problem(path) or _ragged_row(path, separator)
+    if problem is None and sum(1 for line in _lines(path) if line.strip()) == 1:
+        return f"{path} has a header and no rows. Give a file with rows."
+    return problem or (
+        f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
     )
 
 
@@ -259,10 +264,44 @@ def _ragged_row(path: Path, separator: str) -> str | None:
     return None
 
 
-def _missing_rows(path: Path) -> str | None:
-    lines = sum(1 for line in _lines(path) if line.strip())
-    return f"{path} has a header and no rows. Give a file with rows." if lines == 1 else None
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Lower bounds on the size of a table."""
+
+    columns: int
+    # Memory that all cells take; 0 if it is unknown before the file is read.
+    cells_bytes: int
+
+
+def outline(path: Path) -> Outline:
+    """Return the outline of a text or Parquet file; all zeros for other files.
+
+    It must be known before the file is read, since a small Parquet file may unpack to any size: it stores repeated
+    values once.
+    """
+    _check_readable(path)
+    kind = extension(path)
+    if kind in SEPARATORS:
+        header = _header_line(path)
+        return Outline(_outside_quotes(header).count(_find_separator(header, kind).encode()) + 1, 0)
+    return _outline_parquet(path) if kind in PARQUET else Outline(0, 0)
+
+
+def _outline_parquet(path: Path) -> Outline:
+    from pyarrow import parquet
+
+    with _wrap_read_errors(path, "Parquet"), parquet.ParquetFile(path) as file:
+        metadata = file.metadata
+        width = sum(_width(metadata.schema.column(index)) for index in range(metadata.num_columns))
+        packed = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+        return Outline(metadata.num_columns, max(metadata.num_rows * width, packed))
+
+
+def _width(column: Any) -> int:
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return max(1, int(column.length))
+    return _WIDTHS.get(column.physical_type, _WIDTH)

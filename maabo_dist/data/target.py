@@ -39,32 +39,30 @@ def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
             f"Target column '{cells.name}' is missing in {missing:,} of {format_count(len(cells), 'row')}. "
             "Fill them in, or leave out every row with a missing cell by --impute drop."
         )
-    target = _encode(cells, settings)
+    if holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target."):
+        target = _encode_numbers(cells, settings)
+    else:
+        target = _encode_levels(cells, settings)
     _check_class_count(cells, target)
     return target
 
 
-def _encode(cells: pd.Series, settings: TableSettings) -> Target:
-    is_number = holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target.")
+def _encode_numbers(cells: pd.Series, settings: TableSettings) -> Target:
+    name, values = str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out.")
     if settings.target_above is not None:
-        return _split_above(str(cells.name), _check_numeric(cells, is_number, "--target-above"), settings.target_above)
+        return _split_above(name, values, settings.target_above)
     if settings.target_quantiles is not None:
-        return _split_quantiles(
-            str(cells.name), _check_numeric(cells, is_number, "--target-quantiles"), settings.target_quantiles
-        )
-    if is_number:
-        return _encode_whole_numbers(
-            str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out.")
-        )
+        return _split_quantiles(name, values, settings.target_quantiles)
+    return _encode_whole_numbers(name, values)
+
+
+def _encode_levels(cells: pd.Series, settings: TableSettings) -> Target:
     coded = levels(cells)
-    return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
-
-
-def _check_numeric(cells: pd.Series, is_number: bool, option: str) -> Numbers:
-    if is_number:
-        return finite_numbers(cells, remedy="Correct them or leave their rows out.")
+    if settings.target_above is None and settings.target_quantiles is None:
+        return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
+    option = "--target-quantiles" if settings.target_above is None else "--target-above"
     raise DatasetError(
-        f"{option} needs a numeric target; column '{cells.name}' holds {format_names(levels(cells).texts)}. "
+        f"{option} needs a numeric target; column '{cells.name}' holds {format_names(coded.texts)}. "
         f"Leave {option} out, or convert the column to numbers."
     )
 
@@ -81,15 +79,12 @@ def _encode_whole_numbers(name: str, values: Numbers) -> Target:
 
 def _split_above(name: str, values: Numbers, at: str | float) -> Target:
     """Make class 1 of the values strictly above the threshold, class 0 of the others."""
-    edges = np.array([_center(values, at) if isinstance(at, str) else at])
+    center = np.mean if at == "mean" else np.median
+    edges = np.array([center(values) if isinstance(at, str) else at])
     (threshold,) = _format_edges(edges, values)
     return Target(
         _count_below(edges, values), (f"{name} ≤ {threshold}", f"{name} > {threshold}"), f"{name} above {threshold}"
     )
-
-
-def _center(values: Numbers, kind: str) -> float:
-    return float(np.mean(values) if kind == "mean" else np.median(values))
 
 
 def _split_quantiles(name: str, values: Numbers, count: int) -> Target:

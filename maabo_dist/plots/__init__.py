@@ -4,7 +4,7 @@
     plot_precision_coverage(miner)
     plot_rule(miner, "R1")
 
-The first argument is a fitted `RuleMiner`, or the document and the figure data that `maabo_dist.report.read_run`
+The first argument is a fitted `RuleMiner`, or the document and the figure data that `read_run` of `report.run_folder`
 returns, or the one of the two that the plot needs. With `ax`, a function draws into these axes and touches nothing
 else; without it, pyplot makes a figure. matplotlib is the extra `plots`.
 """

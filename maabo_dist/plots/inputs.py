@@ -12,7 +12,7 @@ from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
 from maabo_dist.report.figures import FigureData
 from maabo_dist.rules.rule import Rule
 
-_REMEDY = "Pass a fitted RuleMiner, or the result of maabo_dist.report.read_run for a run with --report."
+_REMEDY = "Pass a fitted RuleMiner, or the result of maabo_dist.report.run_folder.read_run for a run with --report."
 
 
 class Miner(Protocol):

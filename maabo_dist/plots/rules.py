@@ -188,7 +188,12 @@ def plot_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
     style.label_rows(ax, ids if len(ids) <= MAX_NAMED_ROWS else [])
     ax.set_ylim(max(1, len(ids)) - 0.5, -0.5)
     _label_groups(ax, groups, starts, palette)
-    _label_rows_shown(ax, figures, palette)
+    rows = figures["coverage"]["rows"]
+    ax.set_xlabel(f"{shown:,} of {rows:,} rows, each group by its share" if shown < rows else f"all {rows:,} rows")
+    ax.xaxis.set_label_coords(0, 0)
+    ax.xaxis.label.set(ha="left", va="top", fontsize=style.SMALL)
+    names = [name or "others" for name in figures["classes"]]
+    style.class_legend(ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), borderaxespad=0.2)
     return ax
 
 
@@ -246,15 +251,6 @@ def _label_groups(
         text = f"{style.format_percent(group['covered'] / max(1, group['rows']))} covered"
         if group["shown"] > _CHARACTER * len(text) * width:
             style.annotate(ax, text, (start, 1), (0, 9), color=palette.soft, **above)
-
-
-def _label_rows_shown(ax: Axes, figures: FigureData, palette: style.Palette) -> None:
-    rows, shown = figures["coverage"]["rows"], figures["coverage"]["shown"]
-    ax.set_xlabel(f"{shown:,} of {rows:,} rows, each group by its share" if shown < rows else f"all {rows:,} rows")
-    ax.xaxis.set_label_coords(0, 0)
-    ax.xaxis.label.set(ha="left", va="top", fontsize=style.SMALL)
-    names = [name or "others" for name in figures["classes"]]
-    style.class_legend(ax, names, palette, loc="upper right", bbox_to_anchor=(1, 0), borderaxespad=0.2)
 
 
 def plot_similarity(result: Plottable, ax: Axes | None = None, *, by: Literal["logic", "rows"] = "logic") -> Axes:

@@ -77,13 +77,10 @@ def plot_tree(result: Plottable, rule: RuleName, ax: Axes | None = None) -> Axes
     return ax
 
 
-def place_nodes(node: Node) -> PlacedNode:
-    """Place each leaf on its own row, and a parent halfway between its children."""
-    return _place(node, 0, count())
-
-
-def _place(node: Node, depth: int, rows: Iterator[int]) -> PlacedNode:
-    children = tuple(_place(node[side], depth + 1, rows) for side in ("yes", "no") if side in node)
+def place_nodes(node: Node, depth: int = 0, rows: Iterator[int] | None = None) -> PlacedNode:
+    """Place each leaf on the next of the `rows`, and a parent halfway between its children."""
+    rows = rows or count()
+    children = tuple(place_nodes(node[side], depth + 1, rows) for side in ("yes", "no") if side in node)
     row = sum(child.row for child in children) / 2 if children else float(next(rows))
     return PlacedNode(node, depth, row, children)
 

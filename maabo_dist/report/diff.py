@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from math import log1p
 from typing import Any
 
-from maabo_dist.contract.conditions import Condition, Literal
+from maabo_dist.contract.conditions import Literal
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import Part, RuleRecord
 
@@ -26,7 +26,9 @@ _PARTS: tuple[Part, ...] = ("train", "validation", "holdout")
 
 def diff_documents(one: ResultDocument, other: ResultDocument) -> dict[str, Any]:
     """Compare the rules of two documents; the result is plain JSON values."""
-    same, left, right = _pair_up(one.rules, other.rules, _exact_key, lambda *_: 0.0)
+    same, left, right = _pair_up(
+        one.rules, other.rules, lambda rule: (rule.label, frozenset(rule.premise)), lambda *_: 0.0
+    )
     moved, left, right = _pair_up(left, right, lambda rule: rule.key, _distance)
     changed = [pair for pair in same if _evidence(pair[0]) != _evidence(pair[1])]
     return {
@@ -73,10 +75,6 @@ def _pair_up(
         [rule for number, rule in enumerate(one) if number not in partner],
         [rule for index, rule in enumerate(other) if index not in used],
     )
-
-
-def _exact_key(rule: RuleRecord) -> tuple[str, frozenset[Condition]]:
-    return rule.label, frozenset(rule.premise)
 
 
 def _distance(one: RuleRecord, other: RuleRecord) -> float:

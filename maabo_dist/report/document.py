@@ -10,14 +10,7 @@ from typing import Any, TypeVar
 
 from maabo_dist._version import __version__
 from maabo_dist.contract.conditions import Condition
-from maabo_dist.contract.result import (
-    FORMAT,
-    DatasetInfo,
-    PartSizes,
-    ResultDocument,
-    SearchInfo,
-    SpaceInfo,
-)
+from maabo_dist.contract.result import FORMAT, DatasetInfo, PartSizes, ResultDocument, SearchInfo, SpaceInfo
 from maabo_dist.contract.rules import (
     ConditionRecord,
     ConditionTest,
@@ -37,17 +30,15 @@ AnySupport = TypeVar("AnySupport", bound=SupportRecord)
 
 def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
     """Return the document of a result; `dataset` has the table's `name`, and its `settings` if they should be kept."""
+    sizes = result.plan.sizes
+    subset_size = sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
     return ResultDocument(
         format=FORMAT,
         version=__version__,
         digest=result.digest,
         dataset=_dataset(result, dataset),
         settings=result.settings.model_dump(mode="json"),
-        space=SpaceInfo(
-            features=result.plan.features,
-            subset_size=_subset_size(result.plan.sizes),
-            size=result.plan.space_size,
-        ),
+        space=SpaceInfo(features=result.plan.features, subset_size=subset_size, size=result.plan.space_size),
         search=_search(result),
         funnel=result.funnel,
         dropping=result.pruning,
@@ -69,11 +60,6 @@ def _dataset(result: MiningResult, dataset: Any) -> DatasetInfo:
         base_rates=dict(zip(result.classes, result.base_rates, strict=True)),
         parts=PartSizes(**result.rows),
     )
-
-
-def _subset_size(sizes: tuple[int, ...]) -> int | str:
-    """A number, or a range as the settings have it."""
-    return sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
 
 
 def _search(result: MiningResult) -> SearchInfo:

@@ -3,7 +3,7 @@
 Text and lines have the colour of the page (`currentColor`); names from data are escaped, and there is no script.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -79,7 +79,8 @@ def _head(label: str, hint: str, *, number: bool) -> Html:
 
 def _row(rule: MinedRule) -> Html:
     lift = (rule.holdout or rule.validation).lift
-    precision = " → ".join(two_decimals(value) for value in _precisions(rule))
+    supports = [rule.train, rule.validation, *([rule.holdout] if rule.holdout else [])]
+    precision = " → ".join(two_decimals(support.precision) for support in supports)
     return element(
         "tr",
         element("th", rule.id, scope="row", style=f"{_CELL};{_LINE};font-weight:normal;{_SOFT}"),
@@ -103,13 +104,6 @@ def _sentence(rule: MinedRule) -> Html:
 
 def _small(word: str) -> Html:
     return element("span", word, style=_SOFT)
-
-
-def _precisions(rule: Rule) -> Iterator[float | None]:
-    yield rule.train.precision
-    yield rule.validation.precision
-    if rule.holdout is not None:
-        yield rule.holdout.precision
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

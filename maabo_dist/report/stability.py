@@ -12,13 +12,7 @@ from statistics import median_low
 
 from maabo_dist.contract.conditions import RuleKey
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.contract.rules import (
-    ConditionRecord,
-    ConsensusRecord,
-    RepeatsRecord,
-    RuleRecord,
-    StabilityRecord,
-)
+from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, RuleRecord, StabilityRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings

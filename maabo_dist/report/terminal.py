@@ -133,7 +133,7 @@ def _rules(document: ResultDocument) -> Iterator[RenderableType]:
         yield _rules_table(document)
         yield from _further(len(document.rules) - MAX_RULES, "csv or json")
     else:
-        yield _no_rules(document)
+        yield Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
     if document.repeats and document.repeats.consensus:
         yield _consensus_table(document.repeats, document.dataset)
         yield from _further(len(document.repeats.consensus) - MAX_CONSENSUS, "json")
@@ -223,10 +223,6 @@ def _footer(document: ResultDocument) -> Iterator[RenderableType]:
             notes.add_row("!", Text(printable(note)))
         yield _padded(notes)
     yield Padding(Text(f"digest {document.digest[:16]}", style="dim"), (0, 2))
-
-
-def _no_rules(document: ResultDocument) -> RenderableType:
-    return Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
 
 
 def _padded(content: RenderableType) -> Padding:

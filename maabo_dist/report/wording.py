@@ -9,12 +9,7 @@ from decimal import Decimal
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.result import DatasetInfo
-from maabo_dist.contract.rules import (
-    ConditionRecord,
-    ConsensusRecord,
-    DisplacedRecord,
-    RuleRecord,
-)
+from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, DisplacedRecord, RuleRecord
 from maabo_dist.rules.rule import Rule
 
 # The text of a rule without conditions.

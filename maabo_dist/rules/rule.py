@@ -175,19 +175,14 @@ def conditions_of(
 
 
 def _condition(feature: Feature, large: bool, bound: float) -> Condition:
+    # True if the value given to missing cells satisfies the condition.
+    or_missing = feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large
     match feature.kind:
         case FeatureKind.NUMBER | FeatureKind.PROBE:
-            op, value = (Op.ABOVE if large else Op.AT_MOST), bound
-            return Condition(feature.column, op, value, _missing_satisfies(feature, large, bound))
+            return Condition(feature.column, Op.ABOVE if large else Op.AT_MOST, bound, or_missing)
         case FeatureKind.PAIR:
-            return Condition(feature.column, Op.IS, feature.levels[large], _missing_satisfies(feature, large, bound))
+            return Condition(feature.column, Op.IS, feature.levels[large], or_missing)
         case FeatureKind.LEVEL:
-            op = Op.IS if large else Op.IS_NOT
-            return Condition(feature.column, op, feature.levels[0], _missing_satisfies(feature, large, bound))
+            return Condition(feature.column, Op.IS if large else Op.IS_NOT, feature.levels[0], or_missing)
         case FeatureKind.MISSING:
             return Condition(feature.column, Op.IS_MISSING if large else Op.IS_PRESENT, None)
-
-
-def _missing_satisfies(feature: Feature, large: bool, bound: float) -> bool:
-    """True if the value given to missing cells satisfies the condition."""
-    return feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large

@@ -33,17 +33,11 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
         raise FormatError(f"Packed pairs hold one that is not of the block of features {start} to {stop - 1}.")
     if not np.isfinite(strengths).all():
         raise FormatError("Packed pairs hold a strength that is not finite.")
-    pairs = Pairs(found, strengths)
-    _check_order(pairs)
-    return pairs
-
-
-def _check_order(pairs: Pairs) -> None:
-    """Check that the strongest come first, equals in the order of their features, and none twice."""
-    strengths, (first, second) = pairs.strengths, pairs.features.T.astype(np.int64)
+    # The strongest come first, equals in the order of their features, and none twice.
     later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
     if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():
         raise FormatError("Packed pairs are not in order.")
+    return Pairs(found, strengths)
 
 
 def pack_screen(screen: Screen) -> bytes:

@@ -25,7 +25,7 @@ from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
 from maabo_dist._util.subset_rows import widen
 from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
-from maabo_dist.search.subset_index import ProposedOfSize, ProposedSubsets, distinct
+from maabo_dist.search.subset_index import ProposedSubsets, distinct
 
 BLOCK = 1 << 16
 
@@ -49,7 +49,7 @@ class CandidateSampler:
 
         def draw_size(size: int, share: int | None) -> Iterator[Subsets]:
             own_stream = draws.substream(stream, size, parts=len(self._samplers))
-            return self._samplers[size].blocks(share, order, proposed.of_size(size), own_stream)
+            return self._samplers[size].blocks(share, order, proposed, own_stream)
 
         if count is None or len(self._samplers) == 1:
             blocks = [draw_size(size, count) for size in self._samplers]
@@ -60,9 +60,8 @@ class CandidateSampler:
 
     def _shared(self, count: int, proposed: ProposedSubsets, draw_size: _DrawSize) -> list[Subsets]:
         """Draw even shares of each size. That a size has fewer than its share turns out when it is drawn."""
-        taken = {size: proposed.of_size(size).count for size in self._samplers}
-        left = {part.size: min(count, part.count - taken[part.size]) for part in self._space.parts}
-        order = sorted(left, key=lambda size: (taken[size], size))
+        left = {part.size: min(count, part.count - proposed.counts[part.size]) for part in self._space.parts}
+        order = sorted(left, key=lambda size: (proposed.counts[size], size))
         shares: dict[int, int] = {}
         blocks = {size: np.empty((0, size), np.int32) for size in left}
         while (next_shares := even_shares(count, left, order)) != shares:
@@ -95,29 +94,32 @@ class _SizeSampler:
         self._restricted = space.holding(top)
         self._cumulative = _cumulative_probabilities(space, top)
 
-    def blocks(self, count: int | None, order: FeatureOrder, taken: ProposedOfSize, stream: int) -> Iterator[Subsets]:
+    def blocks(
+        self, count: int | None, order: FeatureOrder, proposed: ProposedSubsets, stream: int
+    ) -> Iterator[Subsets]:
+        taken = proposed.counts[self._space.size]
         if count is None:
-            yield from self._enumerate(order, taken)
-        elif self._restricted > 3 * count + taken.count:  # then drawing is cheaper than listing all of them
-            yield self._draw(count, order, taken, stream)
+            yield from self._enumerate(order, proposed)
+        elif self._restricted > 3 * count + taken:  # then drawing is cheaper than listing all of them
+            yield self._draw(count, order, proposed, stream)
         else:
-            free = np.concatenate([*self._enumerate(order, taken), np.empty((0, self._space.size), np.int32)])
+            free = np.concatenate([*self._enumerate(order, proposed), np.empty((0, self._space.size), np.int32)])
             yield free if len(free) <= count else free[np.argsort(draws.keys(stream, len(free)), kind="stable")[:count]]
 
-    def _enumerate(self, order: FeatureOrder, taken: ProposedOfSize) -> Iterator[Subsets]:
+    def _enumerate(self, order: FeatureOrder, proposed: ProposedSubsets) -> Iterator[Subsets]:
         for start in range(0, self._restricted, BLOCK):
             block = self._space.block(start, min(BLOCK, self._restricted - start))
             block = np.sort(order[block], axis=1)
-            yield block[~taken.contains(block)]
+            yield block[~proposed.contains(block)]
 
-    def _draw(self, count: int, order: FeatureOrder, taken: ProposedOfSize, stream: int) -> Subsets:
+    def _draw(self, count: int, order: FeatureOrder, proposed: ProposedSubsets, stream: int) -> Subsets:
         subsets = np.empty((0, self._space.size), np.int32)
-        free = self._restricted - taken.count
+        free = self._restricted - proposed.counts[self._space.size]
         while len(subsets) < count:
             likely = (count - len(subsets)) * self._restricted // free
             fresh = np.empty((min(likely + likely // 4 + 8, BLOCK), self._space.size), np.int32)
             stream = int(_draw(np.uint64(stream), self._cumulative, order, fresh))
-            subsets = distinct(np.concatenate([subsets, fresh[~taken.contains(fresh)]]))
+            subsets = distinct(np.concatenate([subsets, fresh[~proposed.contains(fresh)]]))
         return subsets[:count]
 
 

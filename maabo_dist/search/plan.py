@@ -61,7 +61,8 @@ class SearchPlan:
         *smaller, size = _check_subset_sizes(settings, features)
         space = sum(comb(features, each) for each in (*smaller, size))
         trees, notes = _settle_trees(settings.trees, space)
-        screened = _settle_screened(settings, space, size)
+        # Screens help if a search covers little of the space, and if there are pairs to screen.
+        screened = settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
         return cls(
             features=features,
             subset_size=size,
@@ -89,11 +90,6 @@ def _check_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, .
         f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
         + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
     )
-
-
-def _settle_screened(settings: MiningSettings, space: int, size: int) -> bool:
-    """Screens help if a search covers little of the space, and if there are pairs to screen."""
-    return settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
 
 
 def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
@@ -142,14 +138,11 @@ def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, class
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
     training = rows * (1 - settings.holdout) * (1 - settings.test_size)
     cells = training * plan.subset_size * settings.max_depth
+    pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
     trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
-    return trees + (_screen_seconds(plan, round(training), classes) if plan.screened else 0.0)
+    return trees + pairs * pair_seconds(round(training), classes)
 
 
 def round_trip_seconds(plan: SearchPlan) -> float:
     """Estimate the time that a cluster takes to send batches and receive their results; batches in flight overlap."""
     return SECONDS_PER_BATCH * plan.trees / (plan.batch * plan.in_flight)
-
-
-def _screen_seconds(plan: SearchPlan, rows: int, classes: int) -> float:
-    return count_pairs(0, plan.features, plan.features) * pair_seconds(rows, classes)

@@ -4,7 +4,6 @@ An open-addressing table holds row numbers; a look-up compares the rows themselv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,13 +72,13 @@ class SubsetIndex:
 class ProposedSubsets(SubsetIndex):
     """A growing list of distinct subsets of several sizes, which are also counted by size.
 
-    `pending` has the positions of the subsets without a score.
+    `pending` has the positions of the subsets without a score, `counts` the number of subsets of each size.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes[-1])
         self._sizes = sizes
-        self._by_size = dict.fromkeys(sizes, 0)
+        self.counts = dict.fromkeys(sizes, 0)
         self.pending: set[int] = set()
 
     def add(self, subsets: Subsets) -> None:
@@ -87,24 +86,11 @@ class ProposedSubsets(SubsetIndex):
         self.pending.update(range(len(self), len(self) + len(subsets)))
         super().add(subsets)
         for size, _, rows in rows_by_size(subsets, self._sizes):
-            self._by_size[size] += len(rows)
-
-    def of_size(self, size: int) -> "ProposedOfSize":
-        """Return the subsets of one size."""
-        return ProposedOfSize(self, size, self._by_size[size])
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedOfSize:
-    """The proposed subsets of one size, looked up in rows of that size."""
-
-    proposed: ProposedSubsets
-    size: int
-    count: int
+            self.counts[size] += len(rows)
 
     def contains(self, subsets: Subsets) -> npt.NDArray[np.bool_]:
-        """Return for each subset whether it was proposed."""
-        return self.proposed.contains(widen(subsets, self.proposed.rows.shape[1]))
+        """Return for each subset whether it was proposed; rows may be as wide as their own size."""
+        return super().contains(widen(subsets, self._sizes[-1]))
 
 
 def distinct(subsets: Subsets) -> Subsets:

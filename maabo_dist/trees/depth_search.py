@@ -12,7 +12,7 @@ import numpy.typing as npt
 from maabo_dist._util.subset_rows import is_well_formed
 from maabo_dist.errors import SearchError
 from maabo_dist.trees import growth
-from maabo_dist.trees.forest import Forest, empty_forest
+from maabo_dist.trees.forest import NODE_ARRAYS, Forest, failed_forest
 from maabo_dist.trees.training import TrainingTable
 
 # Nodes that a piece of a block has room for; unused room costs nothing.
@@ -38,7 +38,7 @@ def depth_search(
     subsets = _check_subsets(subsets, table.features)
     blocks = _divide(subsets, max_depth, table.entries.shape[1], pieces)
     if not blocks:
-        return empty_forest(subsets.shape[1], max_depth, len(table.totals))
+        return failed_forest(subsets, max_depth, len(table.totals))
     if pool is None or len(blocks) == 1:
         return Forest.concatenate([_grow(table, block, max_depth, whole) for block in blocks])
     return Forest.concatenate(list(pool.map(lambda block: _grow(table, block, max_depth, whole), blocks)))
@@ -83,8 +83,5 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, 
         scores=block.scores,
         depths=block.depths,
         offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(block.sizes)]),
-        feature=block.feature[:used].copy(),
-        threshold=block.threshold[:used].copy(),
-        left=block.left[:used].copy(),
-        counts=block.counts[:used].copy(),
+        **{name: getattr(block, name)[:used].copy() for name in NODE_ARRAYS},
     )

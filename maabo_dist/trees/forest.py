@@ -1,7 +1,7 @@
 """`Forest`: many small trees as flat arrays, in memory or in a file, and one at a time as `CompactTree`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,9 @@ class CompactTree:
     def leaves(self) -> int:
         """The number of leaves."""
         return int((self.feature == LEAF).sum())
+
+
+TREE_ARRAYS, NODE_ARRAYS = ("subsets", "scores", "depths"), ("feature", "threshold", "left", "counts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,9 @@ class Forest:
         """Return the first `count` trees, as views."""
         nodes = slice(0, self.offsets[count])
         return Forest(
-            self.subsets[:count],
-            self.scores[:count],
-            self.depths[:count],
-            self.offsets[: count + 1],
-            self.feature[nodes],
-            self.threshold[nodes],
-            self.left[nodes],
-            self.counts[nodes],
+            offsets=self.offsets[: count + 1],
+            **{name: getattr(self, name)[:count] for name in TREE_ARRAYS},
+            **{name: getattr(self, name)[nodes] for name in NODE_ARRAYS},
         )
 
     def tree(self, index: int) -> CompactTree:
@@ -87,10 +85,7 @@ class Forest:
             subset=self.subsets[index],
             depth=depth,
             score=float(self.scores[index, depth - 1]),
-            feature=self.feature[nodes],
-            threshold=self.threshold[nodes],
-            left=self.left[nodes],
-            counts=self.counts[nodes],
+            **{name: getattr(self, name)[nodes] for name in NODE_ARRAYS},
         )
 
     @classmethod
@@ -102,33 +97,30 @@ class Forest:
         shifted = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=True)]
         return cls(
             offsets=np.concatenate([np.zeros(1, np.int64), *shifted]),
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLAIN},
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in TREE_ARRAYS + NODE_ARRAYS},
         )
 
     def save(self, path: Path) -> None:
         """Write one file, atomically."""
-        arrayfile.write(path, KIND, {name: getattr(self, name) for name in (*_PLAIN, "offsets")}, {})
+        arrayfile.write(path, KIND, {field.name: getattr(self, field.name) for field in fields(self)}, {})
 
     @classmethod
     def load(cls, path: Path) -> "Forest":
         """Map a saved file."""
-        arrays, _ = arrayfile.read(path, KIND)
-        try:
-            forest = cls(**{name: arrays[name] for name in (*_PLAIN, "offsets")})
-        except KeyError as error:
-            raise FormatError(f"{path} is damaged: array {error} is missing.") from error
+        arrays, _ = arrayfile.read(path, KIND, [field.name for field in fields(cls)])
+        forest = cls(**arrays)
         if not (_lengths_match(forest) and _indices_fit(forest)):
             raise FormatError(f"{path} is damaged: its trees and nodes do not match. Make the file again.")
         return forest
 
 
 def _lengths_match(forest: Forest) -> bool:
-    trees, nodes = len(forest.subsets), len(forest.feature)
-    return (
-        len(forest.scores) == len(forest.depths) == len(forest.offsets) - 1 == trees
-        and len(forest.threshold) == len(forest.left) == len(forest.counts) == nodes
-        and all(getattr(forest, name).ndim == 2 for name in ("subsets", "scores", "counts"))
-        and all(getattr(forest, name).ndim == 1 for name in ("depths", "offsets", "feature", "threshold", "left"))
+    lengths = {"offsets": len(forest.subsets) + 1}
+    lengths |= dict.fromkeys(TREE_ARRAYS, len(forest.subsets)) | dict.fromkeys(NODE_ARRAYS, len(forest.feature))
+    arrays = {name: getattr(forest, name) for name in lengths}
+    return all(
+        len(array) == lengths[name] and array.ndim == (2 if name in {"subsets", "scores", "counts"} else 1)
+        for name, array in arrays.items()
     )
 
 
@@ -145,9 +137,6 @@ def _indices_fit(forest: Forest) -> bool:
         and (forest.feature >= LEAF).all()
         and np.where(is_split, children_follow, forest.left == LEAF).all()
     )
-
-
-_PLAIN = ("subsets", "scores", "depths", "feature", "threshold", "left", "counts")
 
 
 def failed_forest(subsets: npt.NDArray[np.int32], max_depth: int, classes: int) -> Forest:

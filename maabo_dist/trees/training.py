@@ -60,12 +60,7 @@ class TrainingTable(NamedTuple):
 
     @classmethod
     def build(
-        cls,
-        columns: Columns,
-        split: Split,
-        *,
-        class_weight: ClassWeight = "balanced",
-        min_samples_leaf: int = 1,
+        cls, columns: Columns, split: Split, *, class_weight: ClassWeight = "balanced", min_samples_leaf: int = 1
     ) -> "TrainingTable":
         """Build the table of the split's training and validation rows."""
         labels = columns.labels[split.train]
@@ -109,9 +104,9 @@ class TrainingTable(NamedTuple):
     @classmethod
     def load(cls, path: Path) -> "TrainingTable":
         """Map a saved file of this host, after a check of every byte."""
-        arrays, meta = arrayfile.read(path, KIND, writable=True, verify=True)
+        arrays, meta = arrayfile.read(path, KIND, _ARRAYS, writable=True, verify=True)
+        mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
         try:
-            mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
             return cls(**mapped, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error

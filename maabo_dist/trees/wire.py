@@ -7,11 +7,10 @@ the trees and knows them.
     header | depths | tree sizes | scores | node: position in the subset, or LEAF | thresholds of splits | leaf counts
 """
 
+import hashlib
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -49,17 +48,8 @@ def pack_forest(forest: Forest) -> bytes:
         forest.counts[~is_split].astype("<u4"),
     ]
     body = b"".join(part.tobytes() for part in parts)
-    header = _HEADER.pack(
-        _MAGIC,
-        VERSION,
-        forest.counts.shape[1],
-        count,
-        size,
-        forest.scores.shape[1],
-        len(positions),
-        zlib.crc32(body),
-    )
-    return header + body
+    classes, depth = forest.counts.shape[1], forest.scores.shape[1]
+    return _HEADER.pack(_MAGIC, VERSION, classes, count, size, depth, len(positions), zlib.crc32(body)) + body
 
 
 def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
@@ -78,7 +68,10 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     thresholds = reader.take("<f8", splits)
     leaves = reader.take("<u4", (nodes - splits) * classes).reshape(-1, classes)
     reader.check_end()
-    _check_shape(depths, sizes, depth, positions[is_split], size)
+    if count and (depths.min() < 1 or depths.max() > depth or sizes.min() < 1):
+        raise FormatError("A forest is damaged: a tree's depth or size is out of range.")
+    if splits and positions[is_split].max() >= size:
+        raise FormatError("A forest is damaged: a split names a feature that its subset does not have.")
     if sizes.sum() != nodes:
         raise FormatError("A forest is damaged: its nodes do not match its trees.")
 
@@ -145,19 +138,6 @@ def _position_type(size: int) -> "np.iinfo[Any]":
     return np.iinfo("<u1" if size < 255 else "<u4")
 
 
-def _check_shape(
-    depths: npt.NDArray[np.int32],
-    sizes: npt.NDArray[np.int64],
-    max_depth: int,
-    positions: npt.NDArray[Any],
-    size: int,
-) -> None:
-    if len(depths) and (depths.min() < 1 or depths.max() > max_depth or sizes.min() < 1):
-        raise FormatError("A forest is damaged: a tree's depth or size is out of range.")
-    if len(positions) and positions.max() >= size:
-        raise FormatError("A forest is damaged: a split names a feature that its subset does not have.")
-
-
 @kernel
 def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
     """Number the children and sum the counts upwards; return False if the nodes do not form trees."""
@@ -183,7 +163,7 @@ def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
 _SEGMENT_MAGIC = b"MSEG0001"
 _FRAME = struct.Struct("<IIQ")
 _MAX_FRAME_BYTES = 1 << 31
-_READ_BYTES = 1 << 20
+_MAX_SUBSET_SIZE = 1 << 20
 # Frames may have one tree each; larger forests are processed faster.
 MIN_FOREST = 4096
 
@@ -193,7 +173,7 @@ Frame = tuple[npt.NDArray[np.int32], bytes]
 
 def write_segment(path: Path, frames: Iterable[Frame]) -> str:
     """Write a segment atomically; return the digest of the file, which is its name."""
-    digest = sha256()
+    digest = hashlib.sha256()
     with atomic_write(path) as file:
         for piece in _pieces(frames):
             digest.update(piece)
@@ -204,7 +184,7 @@ def write_segment(path: Path, frames: Iterable[Frame]) -> str:
 def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
     """Yield the trees of a segment in their order, some thousand at a time. Raises FormatError if it is damaged."""
     forests: list[Forest] = []
-    for forest in _read_all(path, max_depth, classes):
+    for _, forest in read_frames(path, 0, lambda _: True, max_depth, classes):
         forests.append(forest)
         if sum(map(len, forests)) >= MIN_FOREST:
             yield Forest.concatenate(forests)
@@ -220,30 +200,26 @@ def read_frames(
 
     Frames with other trees than `wanted` are skipped. Returns the number of the tree after the last one.
     """
-    with _open_segment(path) as file:
+    with path.open("rb") as file:
+        if file.read(len(_SEGMENT_MAGIC)) != _SEGMENT_MAGIC:
+            raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
         while head := file.read(_FRAME.size):
             count, size, length = _parse_frame(head)
             if wanted(range(number, number + count)):
-                yield number, _read_forest(file, head, max_depth, classes)
+                packed = _read_exactly(file, 4 * count * size)
+                subsets = np.frombuffer(packed, "<i4").reshape(count, size).astype(np.int32)
+                trees = _read_exactly(file, length)
+                yield number, unpack_forest(trees, subsets) if trees else failed_forest(subsets, max_depth, classes)
             else:
                 file.seek(4 * count * size + length, 1)
             number += count
     return number
 
 
-def _read_all(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
-    with _open_segment(path) as file:
-        while head := file.read(_FRAME.size):
-            yield _read_forest(file, head, max_depth, classes)
-
-
 def file_digest(path: Path) -> str:
     """Return the digest that is the name of a segment."""
-    digest = sha256()
     with path.open("rb") as file:
-        while piece := file.read(_READ_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
@@ -254,29 +230,14 @@ def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:
         yield trees
 
 
-@contextmanager
-def _open_segment(path: Path) -> Iterator[BinaryIO]:
-    with path.open("rb") as file:
-        if file.read(len(_SEGMENT_MAGIC)) != _SEGMENT_MAGIC:
-            raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
-        yield file
-
-
 def _parse_frame(head: bytes) -> tuple[int, int, int]:
     """Return the number of subsets, their size, and the bytes of the trees."""
     if len(head) != _FRAME.size:
         raise FormatError("A segment of trees is truncated.")
     count, size, length = _FRAME.unpack(head)
-    if count > MAX_TREES or length > _MAX_FRAME_BYTES or not 0 < size <= _READ_BYTES:
+    if count > MAX_TREES or length > _MAX_FRAME_BYTES or not 0 < size <= _MAX_SUBSET_SIZE:
         raise FormatError(f"A segment of trees is damaged: a frame of {count} subsets and {length} bytes.")
     return count, size, length
-
-
-def _read_forest(file: BinaryIO, head: bytes, max_depth: int, classes: int) -> Forest:
-    count, size, length = _parse_frame(head)
-    subsets = np.frombuffer(_read_exactly(file, 4 * count * size), "<i4").reshape(count, size).astype(np.int32)
-    trees = _read_exactly(file, length)
-    return unpack_forest(trees, subsets) if length else failed_forest(subsets, max_depth, classes)
 
 
 def _read_exactly(file: BinaryIO, length: int) -> bytes:

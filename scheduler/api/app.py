@@ -1,8 +1,7 @@
 """`create_app`: the application with its routes, error handlers and middleware."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
-from functools import partial
+from contextlib import asynccontextmanager, closing, nullcontext
 from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
@@ -15,14 +14,12 @@ from scheduler.api import datasets, events, health, jobs, metrics, plans, proble
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.metrics import ApiMetrics
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
-from scheduler.api.readers import ReaderProcesses, TableReader
 from scheduler.api.settings import ApiSettings
 from scheduler.api.state import ApiState
-from scheduler.api.tables import Tables
+from scheduler.api.tables import ReaderProcesses, TableReader, Tables
 from scheduler.resources import Resources
 
-THREADS = 100
-"""Requests handled at the same time, not counting open event streams."""
+THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
 
 Upload a table, submit a job, follow its events and read its rules. Every error is a problem document (RFC 9457) with a
@@ -32,11 +29,19 @@ stable `type`."""
 def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProcesses | None = None) -> FastAPI:
     """Return the application. The caller closes `resources` and, if it passes them, `readers`."""
     processes = readers or ReaderProcesses()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
+        with nullcontext() if readers else closing(processes):
+            async with EventBroadcaster(app.state.api) as app.state.broadcaster:
+                yield
+
     app = FastAPI(
         title="maabo",
         version=__version__,
         description=_DESCRIPTION,
-        lifespan=_lifespan if readers else partial(_lifespan_with_readers, processes),
+        lifespan=lifespan,
         openapi_url="/v1/openapi.json",
         # FastAPI's documentation pages load scripts from the internet, which a cluster may not reach.
         docs_url=None,
@@ -53,20 +58,6 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
     app.add_middleware(CorrelationMiddleware, observe=api_metrics.observe)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as in FastAPI's documentation
     return app
-
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    current_default_thread_limiter().total_tokens = THREADS
-    async with EventBroadcaster(app.state.api) as app.state.broadcaster:
-        yield
-
-
-@asynccontextmanager
-async def _lifespan_with_readers(processes: ReaderProcesses, app: FastAPI) -> AsyncIterator[None]:
-    with closing(processes):
-        async with _lifespan(app):
-            yield
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

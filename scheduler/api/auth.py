@@ -47,24 +47,22 @@ def find_token(ledger: Ledger, authorization: str | None, now: float) -> TokenRo
 
 
 def authorize(request: Request, scope: str) -> Caller:
-    """Return the caller of a request, who must have this scope."""
-    caller = _find_caller(request)
+    """Return the caller of a request, who must have this scope.
+
+    Until the first token is created, every request from this machine has all permissions.
+    """
+    api = api_state(request)
+    if not api.needs_tokens():
+        _check_local(request)
+        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
+    row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
+    caller = Caller(row.tenant, row.scopes, api)
     if not caller.may(scope):
         raise ForbiddenError(
             f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
             remedy=f"Use a token created with --scopes {scope}.",
         )
     return caller
-
-
-def _find_caller(request: Request) -> Caller:
-    """Until the first token is created, every request from this machine has all permissions."""
-    api = api_state(request)
-    if api.needs_tokens():
-        row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
-        return Caller(row.tenant, row.scopes, api)
-    _check_local(request)
-    return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
 
 
 def _requires(scope: str) -> Callable[[Request], Caller]:

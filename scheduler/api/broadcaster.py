@@ -10,13 +10,14 @@ task checks the ledger periodically for revoked tokens and for jobs that ended w
 """
 
 import asyncio
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
 import redis.asyncio
+from pydantic import ValidationError
 from redis import RedisError, ResponseError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -24,42 +25,27 @@ from redis.backoff import NoBackoff
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
+from maabo_dist.contract.api import JobProgress
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
 from scheduler.api.auth import find_token
-from scheduler.api.jobs import job_details
-from scheduler.api.models import JobDetails
+from scheduler.api.jobs import JobDetails, job_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.state import ApiState
-from scheduler.api.subscribers import (
-    STREAM_START,
-    Event,
-    StreamId,
-    Subscribers,
-    encode_deleted,
-    encode_entry,
-    encode_snapshot,
-    format_id,
-    parse_id,
-)
+from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
+from scheduler.messaging.status import PROGRESS, RULES, STATE
 
 logger = StructuredLogger("maabo.api.events")
 
+# Maximum duration of a read, and so the delay until new jobs are included. Well below all timeouts.
 BLOCK_MILLISECONDS = 250
-"""Maximum duration of a read, and so the delay until new jobs are included. Well below all timeouts."""
 MAX_ENTRIES = 100
 LOOKUP_CONNECTIONS = 4
 RETRY_SECONDS = 0.5
 IDLE_SECONDS = 0.02
+# Intervals of the checks for an emptied Redis, for revoked tokens and for ended jobs.
 EPOCH_SECONDS, TOKEN_SECONDS, JOB_SECONDS = 1.0, 2.5, 5.0
-"""Intervals of the checks for an emptied Redis, for revoked tokens and for ended jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstEvents:
-    """The first events of a subscriber; its queue continues after `position`."""
-
-    events: list[Event]
-    position: StreamId
 
 
 class EventBroadcaster:
@@ -69,8 +55,8 @@ class EventBroadcaster:
         self._api, self._settings = api, api.resources.settings
         self.subscribers = Subscribers(api.settings.event_streams)
         self._snapshots = JobSnapshots(api)
+        # Identifies the content of Redis, which is lost together with it; None before the first check.
         self.epoch: bytes | None = None
-        """Identifies the content of Redis, which is lost together with it; None before the first check."""
         self._next_epoch_check = 0.0
         self._interrupted = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -82,29 +68,28 @@ class EventBroadcaster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.stop()
+        self.subscribers.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._reader.aclose()
         await self._lookups.aclose()
 
-    def stop(self) -> None:
-        """End all streams and accept no more."""
-        self.subscribers.close()
-
     # First events of a subscriber
 
-    async def first_events(self, job: str, after: StreamId | None) -> FirstEvents:
-        """Return all events after this one, if the stream still has it, or else a snapshot of the job."""
+    async def first_events(self, job: str, after: StreamId | None) -> tuple[list[Event], StreamId]:
+        """Return the first events of a subscriber and the position after which its queue continues.
+
+        These are all events after `after`, if the stream still has it, or else a snapshot of the job.
+        """
         resumed = None if after is None else await self._resume(job, after)
         if resumed is not None:
-            self.subscribers.start_reading(job, resumed.position)
+            self.subscribers.start_reading(job, resumed[1])
             return resumed
         position = await self._stream_end(job)
         details = await self._snapshots.load(job)  # afterwards: it must include everything up to `position`
         event = encode_deleted(job) if details is None else encode_snapshot(details, position)
-        return FirstEvents([event], position or STREAM_START)
+        return [event], position or STREAM_START
 
     async def _stream_end(self, job: str) -> StreamId | None:
         """Return the last ID of the stream; None without Redis, when a restart follows once it is back."""
@@ -117,10 +102,9 @@ class EventBroadcaster:
         self.subscribers.start_reading(job, position)
         return position
 
-    async def _resume(self, job: str, after: StreamId) -> FirstEvents | None:
-        details = await self._snapshots.load(
-            job
-        )  # before: if it has ended, at most the end itself is not in the stream
+    async def _resume(self, job: str, after: StreamId) -> tuple[list[Event], StreamId] | None:
+        # Loaded before the events: if the job has ended, at most the end itself is not in the stream.
+        details = await self._snapshots.load(job)
         try:
             entries = await self._lookups.xrange(self._key(job), min=format_id(after))
         except (RedisError, OSError):
@@ -131,7 +115,7 @@ class EventBroadcaster:
         events = [event for entry in entries[1:] if (event := encode_entry(*entry)) is not None]
         if details.state.ended and not any(event.end for event in events):
             events.append(encode_snapshot(details, position))
-        return FirstEvents(events, position)
+        return events, position
 
     # Events in Redis
 
@@ -165,19 +149,15 @@ class EventBroadcaster:
         if now < self._next_epoch_check and not self._interrupted:
             return
         self._next_epoch_check = now + EPOCH_SECONDS
-        previous, self.epoch = self.epoch, await self._read_epoch()
+        key, previous = self._settings.key(names.EVENTS_EPOCH), self.epoch
+        self.epoch = await self._reader.get(key)
+        if self.epoch is None:
+            with suppress(ResponseError):  # Redis is full
+                await self._reader.set(key, token_hex(8), nx=True)
+            self.epoch = await self._reader.get(key)
         if self._interrupted or (previous is not None and self.epoch != previous):
             self._interrupted = False
             self.subscribers.restart(self.subscribers.jobs)
-
-    async def _read_epoch(self) -> bytes | None:
-        key = self._settings.key(names.EVENTS_EPOCH)
-        epoch: bytes | None = await self._reader.get(key)
-        if epoch is None:
-            with suppress(ResponseError):  # Redis is full
-                await self._reader.set(key, token_hex(8), nx=True)
-            epoch = await self._reader.get(key)
-        return epoch
 
     # The ledger
 
@@ -190,29 +170,28 @@ class EventBroadcaster:
                     await self._check_tokens()
                 if self.subscribers and loop.time() >= next_jobs:
                     next_jobs = loop.time() + JOB_SECONDS
-                    await self._check_jobs()
+                    # Restart the subscribers of jobs that have ended, in case the event was lost.
+                    jobs = self.subscribers.jobs
+                    rows = await asyncio.to_thread(self._api.ledger.jobs.get_many, jobs)
+                    self.subscribers.restart(set(jobs) - {row.id for row in rows if not row.state.ended})
             except (MaaboError, OSError) as error:
                 logger.warning("event subscribers could not be checked", reason=error)
 
     async def _check_tokens(self) -> None:
         authorizations = {subscriber.authorization for subscriber in self.subscribers}
-        self.subscribers.close_authorized_by(await asyncio.to_thread(self._find_invalid, authorizations))
+        invalid = await asyncio.to_thread(self._find_invalid, authorizations)
+        for subscriber in self.subscribers:
+            if subscriber.authorization in invalid:
+                subscriber.close()
 
     def _find_invalid(self, authorizations: Collection[str | None]) -> set[str | None]:
-        return {text for text in authorizations if self._api.needs_tokens() and not self._is_valid(text)}
-
-    def _is_valid(self, authorization: str | None) -> bool:
-        try:
-            find_token(self._api.ledger, authorization, self._api.resources.clock())
-        except UnauthorizedError:
-            return False
-        return True
-
-    async def _check_jobs(self) -> None:
-        """Restart the subscribers of jobs that have ended, in case the event was lost."""
-        jobs = self.subscribers.jobs
-        rows = await asyncio.to_thread(self._api.ledger.jobs.get_many, jobs)
-        self.subscribers.restart(set(jobs) - {row.id for row in rows if not row.state.ended})
+        invalid = set()
+        for authorization in authorizations if self._api.needs_tokens() else ():
+            try:
+                find_token(self._api.ledger, authorization, self._api.resources.clock())
+            except UnauthorizedError:
+                invalid.add(authorization)
+        return invalid
 
     def _key(self, job: str) -> str:
         return self._settings.key(f"{names.JOB_EVENTS}:{job}")
@@ -253,6 +232,42 @@ class JobSnapshots:
 
     def _query(self, jobs: list[str]) -> dict[str, JobDetails]:
         return {row.id: job_details(self._api, row) for row in self._api.ledger.jobs.get_many(jobs)}
+
+
+def encode_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
+    """Encode an entry of a job's stream; None if another version wrote it in an unknown form."""
+    id_ = parse_id(entry.decode())
+    for kind in (STATE, PROGRESS):
+        if (data := fields.get(kind.encode())) is not None:
+            with suppress(ValidationError):
+                job = JobProgress(**progress_fields(JobRecord.model_validate_json(data)))
+                return Event(id_, _encode(kind, job.model_dump_json(exclude={"tenant"}), id_), _encode_end(job))
+    if (data := fields.get(RULES.encode())) is not None:
+        return Event(id_, _encode(RULES, data.decode(), id_))
+    return None
+
+
+def encode_snapshot(job: JobDetails, id_: StreamId | None) -> Event:
+    """Encode everything about a job, as of an entry of its stream."""
+    return Event(id_, _encode(STATE, job.model_dump_json(), id_), _encode_end(job))
+
+
+def encode_deleted(job: str) -> Event:
+    """Encode the end of a job that was deleted."""
+    data = json.dumps({"id": job, "state": None, "digest": None, "reason": "The job was deleted."})
+    return Event(None, b"", _encode("end", data, None))
+
+
+def _encode_end(job: JobProgress) -> bytes | None:
+    if not JobState(job.state).ended:
+        return None
+    return _encode("end", job.model_dump_json(include={"id", "state", "digest", "reason"}), None)
+
+
+def _encode(kind: str, data: str, id_: StreamId | None) -> bytes:
+    """`data` is JSON without line breaks, so it is one line."""
+    header = "" if id_ is None else f"id: {format_id(id_)}\n"
+    return f"{header}event: {kind}\ndata: {data}\n\n".encode()
 
 
 def _open_redis(url: str, connections: int) -> Any:

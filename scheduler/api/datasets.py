@@ -8,36 +8,20 @@ from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
 
 from maabo_dist.contract.api import Dataset, DatasetDetails
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.models import (
-    Cursor,
-    Limit,
-    Page,
-    cut_page,
-    dataset_details,
-    dataset_summary,
-    decode_cursor,
-)
+from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.state import ApiState
-from scheduler.api.uploads import (
-    FORM,
-    JSON,
-    MAX_NAME,
-    PARQUET_TYPE,
-    ReceivedTable,
-    SizeLimit,
-    TableDirectory,
-    TableReference,
-    receive,
-)
+from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
 from scheduler.ledger.datasets import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
-DatasetPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["0197c2e8a5b3f1d2c4e6a8b0"])]
+DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+DatasetPath = Annotated[DatasetId, Path(examples=["0197c2e8a5b3f1d2c4e6a8b0"])]
 Label = Annotated[str | None, Query(max_length=MAX_NAME, description="Display name of the table.")]
 _ONE = documented("not-found")
 _UPLOAD: dict[int | str, dict[str, Any]] = {
@@ -69,12 +53,12 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     api = caller.api
     limit = await run_sync(_size_limit, caller)
     with TemporaryDirectory(prefix="maabo-") as folder:
-        table = await receive(request, FilePath(folder), limit, TableDirectory(api.settings.tables_url), name)
+        table = await receive(request, FilePath(folder), limit, api.settings.tables_url, name)
         # A separate limiter: waiting for a reader process must not use up the threads of other requests.
         row, created = await run_sync(partial(_store, caller, table), limiter=api.tables.reader.limiter)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
-    return dataset_summary(row)
+    return Dataset(**_dataset_fields(row))
 
 
 @router.get("", responses=documented("invalid-settings"))
@@ -84,13 +68,14 @@ def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> P
     after = None if position is None else position[0]
     rows = caller.api.ledger.datasets.page(caller.tenant, after=after, limit=limit + 1)
     page, following = cut_page(rows, limit, lambda row: (row.id,))
-    return Page[Dataset](items=[dataset_summary(row) for row in page], next=following)
+    return Page[Dataset](items=[Dataset(**_dataset_fields(row)) for row in page], next=following)
 
 
 @router.get("/{dataset}", responses=_ONE)
 def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
     """Return a table with a summary of its columns."""
-    return dataset_details(find_dataset(caller, dataset))
+    row = find_dataset(caller, dataset)
+    return DatasetDetails(**_dataset_fields(row), features=row.description.get("features", []))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
@@ -100,6 +85,12 @@ def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
     if not caller.api.ledger.datasets.delete(caller.tenant, dataset):
         raise _unknown(dataset)
     _remove_unused(caller.api, row.digest)
+
+
+def _dataset_fields(row: DatasetRow) -> dict[str, Any]:
+    """Return the fields of `Dataset`."""
+    fields = {name: getattr(row, name) for name in Dataset.model_fields if name != "fingerprint"}
+    return fields | {"fingerprint": row.digest}
 
 
 def find_dataset(caller: Caller, dataset: str) -> DatasetRow:
@@ -129,21 +120,10 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
         _put(api, table)  # in case the store has lost it
         return existing, False
     description = api.tables.reader.run("describe", table.path, table.name)
-    row = _dataset_row(table, caller.tenant, description, api.resources.clock())
-    _put(api, table)
-    try:
-        kept = api.ledger.datasets.find_or_add(row)
-    except BaseException:
-        _remove_unused(api, table.digest)
-        raise
-    _put(api, table)  # in case another request deleted the same table in between
-    return kept, kept.id == row.id
-
-
-def _dataset_row(table: ReceivedTable, tenant: str, description: dict[str, Any], now: float) -> DatasetRow:
-    return DatasetRow(
+    now = api.resources.clock()
+    row = DatasetRow(
         id=f"{int(now * 1000):012x}{token_hex(6)}",  # sorts by creation time
-        tenant=tenant,
+        tenant=caller.tenant,
         name=table.name,
         digest=table.digest,
         format=table.format,
@@ -153,6 +133,14 @@ def _dataset_row(table: ReceivedTable, tenant: str, description: dict[str, Any],
         description={"features": description["features"]},
         created=now,
     )
+    _put(api, table)
+    try:
+        kept = api.ledger.datasets.find_or_add(row)
+    except BaseException:
+        _remove_unused(api, table.digest)
+        raise
+    _put(api, table)  # in case another request deleted the same table in between
+    return kept, kept.id == row.id
 
 
 def _put(api: ApiState, table: ReceivedTable) -> None:

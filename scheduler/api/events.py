@@ -1,10 +1,14 @@
 """`/v1/jobs/{job}/events`: the events of a job as they happen (server-sent events)."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import MaaboError
@@ -12,23 +16,14 @@ from scheduler.api.auth import Reader
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
-from scheduler.api.subscribers import (
-    CLOSED,
-    ID_PATTERN,
-    RESTART,
-    RETRY,
-    STREAM_START,
-    Event,
-    EventStream,
-    StreamId,
-    Subscriber,
-    parse_id,
-)
+from scheduler.api.subscribers import CLOSED, ID_PATTERN, RESTART, STREAM_START, StreamId, Subscriber, parse_id
 
 logger = StructuredLogger("maabo.api.events")
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
+RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost the connection reconnects
+STALLED_SECONDS = 60.0  # A client that accepts no data for this long is disconnected
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", pattern=ID_PATTERN, description="As browsers send it.")]
 After = Annotated[str | None, Query(pattern=ID_PATTERN, description="The same, for clients that cannot set headers.")]
 _EXAMPLE = 'id: 1763270000000-0\nevent: progress\ndata: {"id": "0123…", "state": "running", "trees": 1200, …}\n\n'
@@ -51,6 +46,33 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
+class EventStream(StreamingResponse):
+    """A response of server-sent events. `on_close` is called however it ends."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, chunks: AsyncIterator[bytes], on_close: Callable[[], None]) -> None:
+        super().__init__(chunks, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._on_close = on_close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_close()
+
+    async def stream_response(self, send: Send) -> None:
+        """Send chunks until the client fails to accept one in time."""
+
+        async def send_in_time(message: object) -> None:
+            async with asyncio.timeout(STALLED_SECONDS):
+                await send(message)  # type: ignore[arg-type]  # messages of Starlette are passed on
+
+        with suppress(TimeoutError):
+            await super().stream_response(send_in_time)
+
+
 @router.get("/{job}/events", status_code=200, response_class=EventStream, response_model=None, responses=_STREAM)
 async def follow_job(
     request: Request, job: JobPath, caller: Reader, last: LastId = None, after: After = None
@@ -71,43 +93,26 @@ async def follow_job(
 async def _chunks(
     broadcaster: EventBroadcaster, subscriber: Subscriber, after: StreamId | None
 ) -> AsyncIterator[bytes]:
-    """Yield what the client is sent until the job has ended or the client is disconnected."""
+    """Yield each event once, until the job has ended or the client is disconnected."""
     yield RETRY
-    async for event in _events(broadcaster, subscriber, after):
-        if event.chunk:
-            yield event.chunk
-        if event.end is not None:
-            yield event.end
-            return
-
-
-async def _events(
-    broadcaster: EventBroadcaster, subscriber: Subscriber, after: StreamId | None
-) -> AsyncIterator[Event]:
-    """Yield each event once; queued events that the first events already cover are skipped."""
     position, event = STREAM_START, RESTART
     while event is not CLOSED and not subscriber.closed:
+        events = [event]
         if event is RESTART:
             try:
-                first = await broadcaster.first_events(subscriber.job, after)
+                events, position = await broadcaster.first_events(subscriber.job, after)
             except MaaboError as error:  # no ledger: the client reconnects, and then gets a problem document
                 logger.warning("event stream closed", job=subscriber.job, reason=error)
                 return
-            after, position = None, first.position
-            for each in _end_last(first.events):
-                yield each
-        elif event.id is None:
-            yield event
-        elif event.id > position:
-            position = event.id
-            yield event
+            after = None
+        elif event.id is not None:
+            events = [event] if event.id > position else []  # the first events include older ones
+            position = max(position, event.id)
+        for each in events:
+            if each.chunk:
+                yield each.chunk
+        ends = [each.end for each in events if each.end is not None]
+        if ends:  # sent last, since more events may follow the one that ends the job
+            yield ends[-1]
+            return
         event = await subscriber.next_event()
-
-
-def _end_last(events: list[Event]) -> list[Event]:
-    """Move the end of the job behind all events, since some may follow the one that ends the job."""
-    ends = [event.end for event in events if event.end is not None]
-    if not ends:
-        return events
-    plain = [Event(event.id, event.chunk) for event in events]
-    return [*plain[:-1], Event(plain[-1].id, plain[-1].chunk, ends[-1])]

@@ -1,8 +1,5 @@
 """`/healthz`, `/readyz` and `/v1/about`: the state of this process and of the components of the cluster."""
 
-from collections.abc import Callable
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from redis import RedisError
@@ -46,15 +43,14 @@ class About(BaseModel):
     """Public information about a server."""
 
     version: str
-    needs_token: bool
-    """True if all other requests need a token."""
-    flower: str | None
-    """Address of Flower, if configured."""
+    needs_token: bool  # True if all other requests need a token
+    flower: str | None  # address of Flower, if configured
 
 
-def _not_ready() -> dict[str, Any]:
-    schema = NotReady.model_json_schema()
-    return {"description": "A component of the cluster is not available", "content": {MEDIA_TYPE: {"schema": schema}}}
+_NOT_READY = {
+    "description": "A component of the cluster is not available",
+    "content": {MEDIA_TYPE: {"schema": NotReady.model_json_schema()}},
+}
 
 
 @router.get("/healthz")
@@ -63,13 +59,12 @@ async def healthz() -> Health:
     return Health()
 
 
-@router.get("/readyz", response_model=Readiness, responses={503: _not_ready()})
+@router.get("/readyz", response_model=Readiness, responses={503: _NOT_READY})
 def readyz(request: Request) -> Readiness | Response:
     """Check that a new job would be processed; if not, name the components that are not available."""
     resources = api_state(request).resources
-    states = {
-        name: _check(check, resources) for name, check in _CHECKS.items() if name != "broker" or resources.broker.apart
-    }
+    components = ("ledger", "redis", "scheduler", "store", *(["broker"] if resources.broker.apart else []))
+    states = {component: _check(component, resources) for component in components}
     missing = [f"{name}: {state}" for name, state in states.items() if state != "ok"]
     if not missing:
         return Readiness(ready=True, parts=states)
@@ -78,41 +73,24 @@ def readyz(request: Request) -> Readiness | Response:
     return ProblemResponse(content, problem.status, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _check(check: Callable[[Resources], Any], resources: Resources) -> str:
+def _check(component: str, resources: Resources) -> str:
     """Return `ok` or a problem; the response does not reveal addresses."""
     try:
-        return check(resources) or "ok"
+        match component:
+            case "ledger":
+                resources.ledger.tokens.any_exist()
+            case "redis":
+                resources.redis.ping()
+            case "scheduler":
+                if not resources.redis.exists(resources.settings.key(names.CLUSTER)):
+                    return "none is running"
+            case "store":
+                resources.store.has(_ABSENT)
+            case "broker":
+                resources.broker.waiting([names.EVALUATE_QUEUE])
     except (MaaboError, BrokerError, RedisError, OSError):
         return "cannot be reached"
-
-
-def _check_ledger(resources: Resources) -> None:
-    resources.ledger.tokens.any_exist()
-
-
-def _check_redis(resources: Resources) -> None:
-    resources.redis.ping()
-
-
-def _check_scheduler(resources: Resources) -> str | None:
-    return None if resources.redis.exists(resources.settings.key(names.CLUSTER)) else "none is running"
-
-
-def _check_store(resources: Resources) -> None:
-    resources.store.has(_ABSENT)
-
-
-def _check_broker(resources: Resources) -> None:
-    resources.broker.waiting([names.EVALUATE_QUEUE])
-
-
-_CHECKS: dict[str, Callable[[Resources], str | None]] = {
-    "ledger": _check_ledger,
-    "redis": _check_redis,
-    "scheduler": _check_scheduler,
-    "store": _check_store,
-    "broker": _check_broker,
-}
+    return "ok"
 
 
 @router.get("/v1/about", responses=documented(public=True))

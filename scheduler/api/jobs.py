@@ -15,25 +15,26 @@ from maabo_dist.cluster.streams import send_request
 from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
 from maabo_dist.contract.api import Job
-from maabo_dist.contract.job import Callback, DatasetRef, JobSpec, JobState, Webhook, dump_with_secrets
+from maabo_dist.contract.job import (
+    AnyCallback,
+    Callback,
+    DatasetRef,
+    JobSpec,
+    JobState,
+    Priority,
+    Webhook,
+    dump_with_secrets,
+)
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
+from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.auth import Caller, Reader, Submitter
-from scheduler.api.datasets import find_dataset
-from scheduler.api.models import (
-    Cursor,
-    DatasetId,
-    JobDetails,
-    JobRequest,
-    Limit,
-    Page,
-    cut_page,
-    decode_cursor,
-    job_status,
-)
+from scheduler.api.datasets import DatasetId, find_dataset
+from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
+from scheduler.api.plans import PlanRequest
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.api.state import ApiState
 from scheduler.ledger.jobs import JobRow
@@ -42,6 +43,17 @@ from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+
+class JobDetails(Job):
+    """A job with its settings."""
+
+    table: TableSettings | None = None
+    settings: MiningSettings
+    correlation: str | None = None
+    # Number of leaves that remain after each selection step; null before the first selection of rules.
+    funnel: dict[str, Any] | None = None
+
 
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
@@ -54,6 +66,14 @@ _SUBMITTED: dict[int | str, dict[str, Any]] = {
 }
 
 
+class JobRequest(PlanRequest):
+    """A job to queue."""
+
+    priority: Priority = Priority.NORMAL
+    callback: AnyCallback | None = None
+    fresh: bool = False  # run the job even if an identical one has run before
+
+
 @router.post("", status_code=202, responses=_SUBMITTED)
 def submit(request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job.
@@ -63,7 +83,7 @@ def submit(request: Request, response: Response, body: JobRequest, caller: Submi
     """
     traceparent = valid_traceparent(request.headers.get("traceparent"))
     with caller.api.resources.tracing.span("submit", traceparent, "server") as span:
-        submitted = _submit(body, caller, key, Origin(correlation_of(request), span.traceparent))
+        submitted = _submit(body, caller, key, correlation_of(request), span.traceparent)
     if submitted.created:
         _notify_scheduler(caller.api, submitted.job)
     else:
@@ -175,15 +195,9 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
     return job_details(caller.api, find_job(caller, job))
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """IDs of the request in logs and traces."""
-
-    correlation: str | None
-    trace: str | None
-
-
-def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -> Submission:
+def _submit(
+    body: JobRequest, caller: Caller, key: str | None, correlation: str | None, trace: str | None
+) -> Submission:
     api, ledger = caller.api, caller.api.ledger
     digest = sha256(json.dumps(dump_with_secrets(body), sort_keys=True).encode()).hexdigest()
     if key is not None and (existing := ledger.submissions.find_by_key(caller.tenant, key, digest)) is not None:
@@ -200,8 +214,8 @@ def _submit(body: JobRequest, caller: Caller, key: str | None, origin: Origin) -
         tenant=caller.tenant,
         callback=body.callback,
         dataset_id=table.id,
-        correlation=origin.correlation,
-        trace=origin.trace,
+        correlation=correlation,
+        trace=trace,
     )
     return ledger.submissions.submit(
         spec, api.resources.clock(), key=key, body=digest, fresh=body.fresh, trees=plan.trees
@@ -228,7 +242,19 @@ def _notify_scheduler(api: ApiState, job: str) -> None:
 def _job_status(row: JobRow, live: JobRecord | None) -> Job:
     """The state comes from the ledger; Redis may have newer values of the rest."""
     record = row.record if live is None else live.model_copy(update={"state": row.state})
-    return job_status(record, wanted=row.command, dataset=row.spec.dataset_id)
+    return Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id)
+
+
+def progress_fields(record: JobRecord) -> dict[str, Any]:
+    """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
+    progress = eta = None
+    if record.state is JobState.DONE:
+        progress = 1.0
+    elif record.planned:
+        progress = min(1.0, record.trees / record.planned)
+        if record.state is JobState.RUNNING and record.trees:
+            eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
+    return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 
 def _live_records(api: ApiState, rows: Sequence[JobRow]) -> dict[str, JobRecord]:

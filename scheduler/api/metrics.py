@@ -8,9 +8,8 @@
 A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -34,7 +33,7 @@ from scheduler.api.state import api_state
 from scheduler.broker import Broker, BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.ledger import Ledger
-from scheduler.metrics import MetricDefinition, MetricsSnapshot
+from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.api.metrics")
@@ -42,8 +41,13 @@ logger = StructuredLogger("maabo.api.metrics")
 router = APIRouter(tags=["health"])
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
+# Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants.
 MAX_TENANTS = 50
-"""Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants."""
+_FAMILIES: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
 _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
@@ -92,9 +96,17 @@ class ClusterCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
+        components: dict[str, Callable[[], list[Metric]]] = {
+            "ledger": self._ledger_metrics,
+            "redis": self._redis_metrics,
+            "broker": self._broker_metrics,
+        }
+        if not self._broker.apart:
+            del components["broker"]
+            components["redis"] = lambda: self._redis_metrics() + self._broker_metrics()
         up = GaugeMetricFamily("maabo_up", "1 if a component can be reached.", labels=["part"])
         families: list[Metric] = [up]
-        for component, collect in self._components().items():
+        for component, collect in components.items():
             try:
                 families += collect()
                 up.add_metric([component], 1)
@@ -107,86 +119,63 @@ class ClusterCollector(Collector):
         """Return nothing, so that registering the collector needs no connections."""
         return ()
 
-    def _components(self) -> dict[str, Callable[[], list[Metric]]]:
-        if self._broker.apart:
-            return {"ledger": self._ledger_metrics, "redis": self._redis_metrics, "broker": self._broker_metrics}
-        return {"ledger": self._ledger_metrics, "redis": lambda: self._redis_metrics() + self._broker_metrics()}
-
     def _ledger_metrics(self) -> list[Metric]:
         now, counts, oldest = self._clock(), self._ledger.jobs.count_by_state(), self._ledger.jobs.oldest()
-        states = {state.value: float(counts.get(state.value, 0)) for state in JobState}
+        states = {(state.value,): counts.get(state.value, 0) for state in JobState}
         queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
         renewed = now if oldest.lease_until is None else oldest.lease_until - self._settings.lease_seconds
+        tenants = self._ledger.jobs.count_by_tenant(MAX_TENANTS)
+        text = f"Jobs that have not ended, of the {MAX_TENANTS} tenants with the most of them."
         return [
-            _by_label("jobs", "Jobs in the ledger.", "state", states),
+            _gauge("jobs", "Jobs in the ledger.", states, "state"),
             _gauge("oldest_queued_job_age_seconds", "Age of the oldest queued job.", queued),
             _gauge("oldest_lease_age_seconds", "Time since the oldest lease was renewed.", max(0.0, now - renewed)),
-            _gauge(
-                "job_leases_most",
-                "Highest number of leases of any job that has not ended.",
-                float(oldest.max_takeovers),
-            ),
-            self._tenant_metrics(),
+            _gauge("job_leases_most", "Highest number of leases of any job that has not ended.", oldest.max_takeovers),
+            _gauge("tenant_jobs", text, tenants, "tenant", "state"),
         ]
 
-    def _tenant_metrics(self) -> Metric:
-        text = f"Jobs that have not ended, of the {MAX_TENANTS} tenants with the most of them."
-        family = GaugeMetricFamily("maabo_tenant_jobs", text, labels=["tenant", "state"])
-        for (tenant, state), number in self._ledger.jobs.count_by_tenant(MAX_TENANTS).items():
-            family.add_metric([tenant, state], number)
-        return family
-
     def _redis_metrics(self) -> list[Metric]:
-        keys = _Keys.scan(self._redis, self._settings)
+        keys = _scan_keys(self._redis, self._settings)
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.xlen(self._settings.key(names.INTAKE_STREAM))
             pipe.xlen(self._settings.key(names.REFUSED_STREAM))
-            for stream in keys.results:
+            for stream in keys[names.RESULTS_STREAM]:
                 pipe.xlen(stream)
             intake, refused, *results = pipe.execute()
-        streams = {"intake": float(intake), "refused": float(refused), "results": float(sum(results))}
-        readings, workers = _read_meters(self._redis, keys.meters), _read_workers(self._redis, keys.workers)
-        sent = (metrics.TASKS_IN_FLIGHT, metrics.TASKS_UNSENT)
-        wanted = sum(_total(readings, meter) for meter in sent) + self._queued_documents()
+        streams = {("intake",): intake, ("refused",): refused, ("results",): sum(results)}
+        readings, workers = _read_meters(self._redis, self._settings, keys), _read_workers(self._redis, keys)
+        wanted = _total(readings, metrics.TASKS_IN_FLIGHT) + _total(readings, metrics.TASKS_UNSENT)
+        with suppress(BrokerError):  # a RabbitMQ that cannot be reached must not hide the metrics in Redis
+            wanted += self._broker.waiting([names.JOBS_QUEUE])[0]
         processes, busy = sum(one.processes for one in workers), sum(one.busy for one in workers)
         return [
-            _by_label("stream_entries", "Entries of streams in Redis; results of all jobs.", "stream", streams),
-            _gauge("schedulers", "Schedulers active in the last minute.", float(len(readings))),
+            _gauge("stream_entries", "Entries of streams in Redis; results of all jobs.", streams, "stream"),
+            _gauge("schedulers", "Schedulers active in the last minute.", len(readings)),
             _gauge("tasks_wanted", "Tasks that workers could run now: sent, to be sent, and job documents.", wanted),
-            _gauge("workers", "Workers active in the last seconds.", float(len(workers))),
-            _gauge("worker_processes", "Tasks that these workers can run at the same time.", float(processes)),
-            _gauge("worker_processes_busy", "Tasks that these workers are running.", float(busy)),
+            _gauge("workers", "Workers active in the last seconds.", len(workers)),
+            _gauge("worker_processes", "Tasks that these workers can run at the same time.", processes),
+            _gauge("worker_processes_busy", "Tasks that these workers are running.", busy),
             *scheduler_metrics(readings),
         ]
 
     def _broker_metrics(self) -> list[Metric]:
-        queues = dict(zip(QUEUES, map(float, self._broker.waiting(QUEUES)), strict=True))
-        families = [_by_label("queue_messages", "Messages that no worker has taken.", "queue", queues)]
+        queues = {(queue,): count for queue, count in zip(QUEUES, self._broker.waiting(QUEUES), strict=True)}
+        families = [_gauge("queue_messages", "Messages that no worker has taken.", queues, "queue")]
         unacked = self._broker.unacked()
         if unacked is not None:
             text = "Messages that workers have taken and not acknowledged."
-            families.append(_gauge("queue_unacked_messages", text, float(unacked)))
+            families.append(_gauge("queue_unacked_messages", text, unacked))
         return families
-
-    def _queued_documents(self) -> int:
-        """A RabbitMQ that cannot be reached must not hide the metrics in Redis."""
-        try:
-            return self._broker.waiting([names.JOBS_QUEUE])[0]
-        except BrokerError:
-            return 0
 
 
 class Load(BaseModel):
     """The load of the cluster, over the jobs of all tenants."""
 
-    tasks: int
-    """Tasks sent to workers and not answered yet."""
-    waiting: int
-    """Those of them that no worker has started."""
+    tasks: int  # tasks sent to workers and not answered yet
+    waiting: int  # those of them that no worker has started
+    # Time that workers have spent on tasks so far. Its increase per second is the number of busy processes.
     work_seconds: float
-    """Time that workers have spent on tasks so far. Its increase per second is the number of busy processes."""
-    processes: int
-    """Tasks that the workers can run at the same time."""
+    processes: int  # tasks that the workers can run at the same time
 
 
 @router.get("/v1/load", responses=documented())
@@ -197,77 +186,50 @@ def load(caller: Reader) -> Load:
     """
     redis, broker = caller.api.resources.redis, caller.api.resources.broker
     waiting = sum(broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
-    keys = _Keys.scan(redis, caller.api.resources.settings)
-    readings = _read_meters(redis, keys.meters)
+    settings = caller.api.resources.settings
+    keys = _scan_keys(redis, settings)
+    readings = _read_meters(redis, settings, keys)
     tasks = int(_total(readings, metrics.TASKS_IN_FLIGHT))
     timings = (reading.timings.get(metrics.TASK_SECONDS.name, {}) for reading in readings.values())
     return Load(
         tasks=tasks,
         waiting=min(tasks, waiting),
         work_seconds=sum(timing.sum for each in timings for timing in each.values()),
-        processes=sum(one.processes for one in _read_workers(redis, keys.workers)),
+        processes=sum(one.processes for one in _read_workers(redis, keys)),
     )
 
 
 def scheduler_metrics(readings: Mapping[str, MetricsSnapshot]) -> list[Metric]:
     """Return the metrics of schedulers, by scheduler name, without those that this version does not know."""
-    return [(_timings if meter.kind == "histogram" else _amounts)(meter, readings) for meter in metrics.ALL]
-
-
-def _amounts(meter: MetricDefinition, readings: Mapping[str, MetricsSnapshot]) -> Metric:
-    kind = CounterMetricFamily if meter.kind == "counter" else GaugeMetricFamily
-    family = kind(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
-    for scheduler, reading in readings.items():
-        for value, amount in reading.amounts.get(meter.name, {}).items():
-            family.add_metric(_label_values(meter, scheduler, value), amount)
-    return family
-
-
-def _timings(meter: MetricDefinition, readings: Mapping[str, MetricsSnapshot]) -> Metric:
-    family = HistogramMetricFamily(f"maabo_{meter.name}", meter.help, labels=_labels(meter))
-    for scheduler, reading in readings.items():
-        for value, timing in reading.timings.get(meter.name, {}).items():
-            family.add_metric(_label_values(meter, scheduler, value), timing.cumulative(), timing.sum)
-    return family
-
-
-def _labels(meter: MetricDefinition) -> list[str]:
-    return ["scheduler", meter.label] if meter.label else ["scheduler"]
-
-
-def _label_values(meter: MetricDefinition, scheduler: str, value: str) -> list[str]:
-    return [scheduler, value] if meter.label else [scheduler]
+    families: list[Metric] = []
+    for meter in metrics.ALL:
+        labels = ["scheduler", meter.label] if meter.label else ["scheduler"]
+        family = _FAMILIES[meter.kind](f"maabo_{meter.name}", meter.help, labels=labels)
+        for scheduler, reading in readings.items():
+            values = (reading.timings if meter.kind == "histogram" else reading.amounts).get(meter.name, {})
+            for label, value in values.items():
+                sample = (value.cumulative(), value.sum) if isinstance(value, Timing) else (value,)
+                family.add_metric([scheduler, label][: len(labels)], *sample)
+        families.append(family)
+    return families
 
 
 def _total(readings: Mapping[str, MetricsSnapshot], meter: MetricDefinition) -> float:
     return sum(sum(reading.amounts.get(meter.name, {}).values()) for reading in readings.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    results: list[bytes]
-    meters: dict[str, bytes]
-    """By scheduler."""
-    workers: list[bytes]
-
-    @classmethod
-    def scan(cls, redis: Any, settings: ClusterSettings) -> "_Keys":
-        """Find all keys in one pass."""
-        results, meters, workers = (
-            settings.key(f"{name}:").encode() for name in (names.RESULTS_STREAM, names.METERS, names.WORKERS)
-        )
-        keys = sorted(set(redis.scan_iter(match=settings.key("maabo:[rmw][eo]*"), count=1000)))
-        return cls(
-            [key for key in keys if key.startswith(results)],
-            {key[len(meters) :].decode(errors="replace"): key for key in keys if key.startswith(meters)},
-            [key for key in keys if key.startswith(workers)],
-        )
+def _scan_keys(redis: Any, settings: ClusterSettings) -> dict[str, list[bytes]]:
+    """Find all keys of results, metrics and workers in one pass."""
+    keys = sorted(set(redis.scan_iter(match=settings.key("maabo:[rmw][eo]*"), count=1000)))
+    kinds = (names.RESULTS_STREAM, names.METERS, names.WORKERS)
+    return {kind: [key for key in keys if key.startswith(settings.key(f"{kind}:").encode())] for kind in kinds}
 
 
-def _read_meters(redis: Any, keys: Mapping[str, bytes]) -> dict[str, MetricsSnapshot]:
+def _read_meters(redis: Any, settings: ClusterSettings, keys: dict[str, list[bytes]]) -> dict[str, MetricsSnapshot]:
     """Return the readings of schedulers, without those that have expired in between or are not valid."""
-    readings = {}
-    for scheduler, text in zip(keys, redis.mget(keys.values()) if keys else [], strict=True):
+    readings, meters = {}, keys[names.METERS]
+    for key, text in zip(meters, redis.mget(meters) if meters else [], strict=True):
+        scheduler = key.decode(errors="replace").removeprefix(settings.key(f"{names.METERS}:"))
         try:
             if text is not None:
                 readings[scheduler] = MetricsSnapshot.read(text)
@@ -276,22 +238,19 @@ def _read_meters(redis: Any, keys: Mapping[str, bytes]) -> dict[str, MetricsSnap
     return readings
 
 
-def _read_workers(redis: Any, keys: Sequence[bytes]) -> list[WorkerRecord]:
+def _read_workers(redis: Any, keys: dict[str, list[bytes]]) -> list[WorkerRecord]:
     """Return the records of workers, without those that have expired in between or are not valid."""
-    workers = []
-    for text in redis.mget(keys) if keys else []:
+    workers, records = [], keys[names.WORKERS]
+    for text in redis.mget(records) if records else []:
         with suppress(ValidationError):  # of another version, or forged
             if text is not None:
                 workers.append(WorkerRecord.model_validate_json(text))
     return workers
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"maabo_{name}", text, value=value)
-
-
-def _by_label(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(f"maabo_{name}", text, labels=[label])
-    for value, amount in values.items():
-        family.add_metric([value], amount)
+def _gauge(name: str, text: str, values: float | Mapping[Any, float], *labels: str) -> Metric:
+    """Return a gauge with one value or, with labels, with a value for each tuple of label values."""
+    family = GaugeMetricFamily(f"maabo_{name}", text, labels=labels)
+    for label_values, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        family.add_metric(label_values, value)
     return family

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from math import inf
 from secrets import token_hex
 from time import perf_counter
-from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,16 +15,12 @@ from maabo_dist.cluster.logs import StructuredLogger
 logger = StructuredLogger("maabo.api.access")
 
 HEADER = "X-Request-ID"
-PROBES = {"/healthz", "/readyz", "/metrics"}
-"""Polled by monitoring; logged at debug level."""
+PROBES = {"/healthz", "/readyz", "/metrics"}  # polled by monitoring; logged at debug level
 MAX_BYTES = 8 << 20
-UPLOADS = "/v1/datasets"
-"""Limits the size of its bodies itself."""
-_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
-"""IDs that cannot forge a line of the log."""
+UPLOADS = "/v1/datasets"  # limits the size of its bodies itself
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")  # IDs that cannot forge a line of the log
 
-Observe = Callable[[str, str, int, float], None]
-"""Called with method, route, status and seconds."""
+Observe = Callable[[str, str, int, float], None]  # called with method, route, status and seconds
 
 
 class CorrelationMiddleware:
@@ -41,7 +37,8 @@ class CorrelationMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        correlation = _request_id(scope) or token_hex(8)
+        given = Headers(scope=scope).get(HEADER, "")
+        correlation = given if _SAFE_ID.fullmatch(given) else token_hex(8)
         scope.setdefault("state", {})["correlation"] = correlation
         started, status, seconds = perf_counter(), 500, 0.0
 
@@ -55,24 +52,12 @@ class CorrelationMiddleware:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            self._observe(scope["method"], _route(scope), status, seconds)
+            # The path with parameter names instead of values, which would create a metric for each ID.
+            route = getattr(scope.get("route"), "path", "none")
+            self._observe(scope["method"], route, status, seconds)
             log = logger.debug if scope["path"] in PROBES and status < 500 else logger.info
-            fields: dict[str, Any] = {"status": status, "seconds": seconds, "correlation": correlation}
-            log(f"{scope['method']} {scope['path'][:200]!r}", **fields)
-
-
-def _request_id(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name == HEADER.lower().encode():
-            text: str = value.decode("latin-1")
-            return text if _SAFE_ID.fullmatch(text) else None
-    return None
-
-
-def _route(scope: Scope) -> str:
-    """Return the path with parameter names instead of values, which would create a metric for each ID."""
-    path = getattr(scope.get("route"), "path", None)
-    return str(path) if path is not None else "none"
+            request = f"{scope['method']} {scope['path'][:200]!r}"
+            log(request, status=status, seconds=seconds, correlation=correlation)
 
 
 class BodyLimitMiddleware:
@@ -87,7 +72,8 @@ class BodyLimitMiddleware:
             await self._app(scope, receive, send)
             return
         remaining = inf if scope["path"].rstrip("/") == UPLOADS else MAX_BYTES
-        more_body = _has_body(scope)
+        headers = Headers(scope=scope)
+        more_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
         async def receive_limited() -> Message:
             nonlocal remaining, more_body
@@ -105,8 +91,3 @@ class BodyLimitMiddleware:
             await send(message)
 
         await self._app(scope, receive_limited, send_and_close)
-
-
-def _has_body(scope: Scope) -> bool:
-    headers = dict(scope["headers"])
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"

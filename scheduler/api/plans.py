@@ -1,14 +1,16 @@
 """`/v1/plans`: preview a job without queueing it."""
 
+from typing import Any
+
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.report.plan_summary import explain_plan
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.auth import Submitter
-from scheduler.api.datasets import find_dataset
-from scheduler.api.models import PlanRequest
+from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.problems import documented
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])
@@ -16,31 +18,40 @@ router = APIRouter(prefix="/v1/plans", tags=["jobs"])
 _PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
 
 
+JOB_EXAMPLE: dict[str, Any] = {
+    "dataset": "d41f0c9be4a1",
+    "table": {"target": "survived", "exclude": ["name", "ticket"]},
+    "settings": {"seed": 5, "trees": 200, "holdout": 0.2},
+}
+
+
+class PlanRequest(BaseModel):
+    """A table and settings. Names are those of the options of `maabo mine`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
+
+    dataset: DatasetId  # ID of an uploaded table
+    table: TableSettings = TableSettings()
+    settings: MiningSettings = MiningSettings()
+
+
 class Plan(BaseModel):
     """The search that a job would run."""
 
-    features: int
-    """Number of features, including probes."""
+    features: int  # number of features, including probes
     rows: int
     classes: int
-    space: str
-    """Number of subsets of features, as text because it can exceed the integers of most languages."""
-    space_text: str
-    """The same, abbreviated: `161,700`, `1.3×10¹²`."""
+    space: str  # number of subsets of features, as text because it can exceed the integers of most languages
+    space_text: str  # the same, abbreviated: `161,700`, `1.3×10¹²`
     subset_sizes: list[int]
     trees: int
     batch: int
     initial: int
-    screened: bool
-    """True if pairs of features are screened before the search."""
-    core_seconds: float
-    """Estimated work, in seconds of one core."""
-    round_trip_seconds: float
-    """Estimated additional time for messages between scheduler and workers."""
-    explained: list[str]
-    """The choices made for this search, with their reasons."""
-    notes: list[str]
-    """Changes made to the table, and settings that do not fit it."""
+    screened: bool  # True if pairs of features are screened before the search
+    core_seconds: float  # estimated work, in seconds of one core
+    round_trip_seconds: float  # estimated additional time for messages between scheduler and workers
+    explained: list[str]  # the choices made for this search, with their reasons
+    notes: list[str]  # changes made to the table, and settings that do not fit it
 
 
 @router.post("", responses=_PROBLEMS)

@@ -93,7 +93,7 @@ def install(app: FastAPI) -> None:
     # Starlette declares handlers for any exception, but calls each one with its own type only.
     app.add_exception_handler(RequestValidationError, _handle_invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _handle_http)  # type: ignore[arg-type]
-    app.add_exception_handler(Exception, _handle_unexpected)
+    app.add_exception_handler(Exception, _handle_error)
 
 
 def documented(*kinds: str, public: bool = False) -> dict[int | str, dict[str, Any]]:
@@ -102,14 +102,16 @@ def documented(*kinds: str, public: bool = False) -> dict[int | str, dict[str, A
     by_status: dict[int, list[str]] = {}
     for kind in (*common, *kinds, "unavailable"):
         by_status.setdefault(KINDS[kind][0], []).append(kind)
-    return {status: _document_status(status, kinds_of) for status, kinds_of in sorted(by_status.items())}
-
-
-def _document_status(status: int, kinds: list[str]) -> dict[str, Any]:
-    examples = {kind: {"value": Problem.of(kind, KINDS[kind][1] + ".").to_json()} for kind in kinds}
-    content: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}}
-    headers = {"WWW-Authenticate": {"schema": {"type": "string"}}} if status == 401 else {}
-    return {"description": "; ".join(KINDS[kind][1] for kind in kinds), "content": content, "headers": headers}
+    documents: dict[int | str, dict[str, Any]] = {}
+    for status, group in sorted(by_status.items()):
+        examples = {kind: {"value": Problem.of(kind, KINDS[kind][1] + ".").to_json()} for kind in group}
+        schema = {"$ref": "#/components/schemas/Problem"}
+        documents[status] = {
+            "description": "; ".join(KINDS[kind][1] for kind in group),
+            "content": {MEDIA_TYPE: {"schema": schema, "examples": examples}},
+            "headers": {"WWW-Authenticate": {"schema": {"type": "string"}}} if status == 401 else {},
+        }
+    return documents
 
 
 def respond(problem: Problem) -> ProblemResponse:
@@ -129,8 +131,11 @@ def correlation_of(request: Request) -> str | None:
 
 
 async def _handle_error(request: Request, error: Exception) -> ProblemResponse:
+    """The response reveals nothing about an unexpected error; the log has it under the correlation ID."""
     problem = problem_of(error, correlation_of(request))
-    if problem.status >= 500:
+    if not isinstance(error, MaaboError):
+        logger.warning("internal error", correlation=problem.instance, reason=repr(error))
+    elif problem.status >= 500:
         logger.warning("request failed", correlation=problem.instance, reason=error)
     return respond(problem)
 
@@ -144,13 +149,12 @@ async def _handle_outage(request: Request, error: Exception) -> ProblemResponse:
 
 async def _handle_invalid(request: Request, error: RequestValidationError) -> ProblemResponse:
     """Use the same wording for FastAPI's validation errors as for documents received by other means."""
-    problems = [{**one, "loc": _strip_location(one["loc"])} for one in error.errors()]
+    problems = []
+    for one in error.errors():
+        path = one["loc"]
+        # A leading `body` or the like is not part of the sender's document.
+        problems.append({**one, "loc": path[1:] if len(path) > 1 and path[0] in _LOCATIONS else path})
     return respond(problem_of(document_error(problems), correlation_of(request)))
-
-
-def _strip_location(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Remove a leading `body` or the like, which is not part of the sender's document."""
-    return path[1:] if len(path) > 1 and path[0] in _LOCATIONS else path
 
 
 async def _handle_http(request: Request, error: HTTPException) -> ProblemResponse:
@@ -164,17 +168,8 @@ async def _handle_http(request: Request, error: HTTPException) -> ProblemRespons
     response = respond(Problem.of(kind, detail, instance=correlation_of(request)))
     response.headers.update(error.headers or {})
     if error.status_code == 405:
-        response.headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
+        # The methods of all routes at this path; the router only reports those of the first match.
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+        response.headers["Allow"] = ", ".join(sorted(methods))
     return response
-
-
-def _allowed_methods(request: Request) -> set[str]:
-    """Return the methods of all routes at this path; the router only reports those of the first match."""
-    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return {method for route in routes for method in getattr(route, "methods", None) or ()}
-
-
-async def _handle_unexpected(request: Request, error: Exception) -> ProblemResponse:
-    """Reveal nothing about the error; the log has it under the correlation ID."""
-    logger.warning("internal error", correlation=correlation_of(request), reason=repr(error))
-    return respond(problem_of(error, correlation_of(request)))

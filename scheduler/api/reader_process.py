@@ -26,14 +26,10 @@ from maabo_dist.errors import DatasetError, InputError
 
 REQUEST_FILE, ANSWER_FILE, COLUMNS_FILE = "request.json", "answer.json", "columns"
 MAX_PATH_BYTES, MAX_ANSWER_BYTES = 4096, 64 << 20
-MAX_DETAIL = 2000
-"""Characters of an error message, which may quote cells."""
-MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000
-"""Characters of a column's name, and of all names together."""
-MAX_LEVELS, MAX_LEVEL = 50, 100
-"""Levels of a column in a description, and characters of each."""
-MAX_ALL_LEVELS = 20_000
-"""Levels in one description; later columns are described without levels."""
+MAX_DETAIL = 2000  # characters of an error message, which may quote cells
+MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000  # characters of a column's name, and of all names together
+MAX_LEVELS, MAX_LEVEL = 50, 100  # levels of a column in a description, and characters of each
+MAX_ALL_LEVELS = 20_000  # levels in one description; later columns are described without levels
 NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 
@@ -80,14 +76,11 @@ def answer_request() -> None:
     except MemoryError:
         answer = {"error": {"kind": NO_MEMORY, "detail": ""}}
     except InputError as error:
-        answer = {"error": _encode_error(error)}
+        detail = str(error)[:MAX_DETAIL]
+        answer = {"error": {"kind": error.kind, "detail": detail, "field": error.field, "remedy": error.remedy}}
     except Exception as error:  # noqa: BLE001 - uploads can break readers in unforeseen ways; the API logs this
         answer = {"error": {"kind": UNEXPECTED, "detail": repr(error)[:MAX_DETAIL]}}
     Path(ANSWER_FILE).write_text(json.dumps(answer, allow_nan=False, ensure_ascii=False), encoding="utf-8")
-
-
-def _encode_error(error: InputError) -> dict[str, Any]:
-    return {"kind": error.kind, "detail": str(error)[:MAX_DETAIL], "field": error.field, "remedy": error.remedy}
 
 
 def describe_table(request: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +114,7 @@ TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": desc
 
 def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     """Check the size that the file states before reading it, and the actual size afterwards."""
-    from maabo_dist.data.description import outline
-    from maabo_dist.data.readers import read_table
+    from maabo_dist.data.readers import outline, read_table
 
     path = Path(request["file"])
     stated = outline(path)
@@ -163,7 +155,11 @@ def _check_names(path: Path, names: list[str]) -> None:
 def _set_limits(memory: int, seconds: float) -> None:
     """Limit this process; `memory` is in addition to what Python and its libraries use already."""
     whole = math.ceil(seconds)
-    _set_limit(resource.RLIMIT_AS, _used_bytes() + memory)
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # a system without /proc does not enforce the limit either
+        used = 1 << 30
+    _set_limit(resource.RLIMIT_AS, used + memory)
     _set_limit(resource.RLIMIT_CPU, whole, whole + 1)
     _set_limit(resource.RLIMIT_FSIZE, max(memory, MAX_ANSWER_BYTES))
     _set_limit(resource.RLIMIT_CORE, 0)
@@ -178,14 +174,6 @@ def _set_limit(limit: int, soft: int, hard: int | None = None) -> None:
     hard = soft if hard is None else hard
     hard = hard if current == resource.RLIM_INFINITY else min(hard, current)
     resource.setrlimit(limit, (min(soft, hard), hard))
-
-
-def _used_bytes() -> int:
-    """Return the address space in use. A system without /proc does not enforce the limit either."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 1 << 30
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
@@ -16,7 +17,7 @@ from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.auth import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
-from scheduler.api.models import Cursor, Limit, Page, RowsToExplain, ScoreHistory, cut_page, decode_cursor
+from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
@@ -32,11 +33,6 @@ class RulesFormat(StrEnum):
     MARKDOWN = "markdown"
     SQL = "sql"
 
-    @property
-    def media_type(self) -> str:
-        """The media type for `Accept` and `Content-Type`."""
-        return MEDIA_TYPES[self]
-
 
 MEDIA_TYPES = {
     RulesFormat.JSON: "application/json",
@@ -46,8 +42,9 @@ MEDIA_TYPES = {
 }
 TABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_$.-]{0,127}$"
 PARTIAL = "Maabo-Partial"
-HISTORY_TREES = 1000
-"""Maximum number of trees in a score history."""
+MAX_ROWS = 1000
+Cell = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | None
+HISTORY_TREES = 1000  # maximum number of trees in a score history
 _QUALITY = re.compile(r"[01](\.\d{0,3})?")
 _ONE = documented("not-found")
 _RULES = documented("not-found", "conflict", "no-rules-yet", "not-acceptable")
@@ -72,6 +69,24 @@ _JSON = {"application/json": {"schema": {"type": "object", "required": ["format"
 KnownTags = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 
 
+class RowsToExplain(BaseModel):
+    """Rows with the columns of the table; null for a missing cell."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"rows": [{"sex": "female", "fare": 71.3, "age": None}]}]}
+    )
+
+    rows: Annotated[list[dict[str, Cell]], Field(min_length=1, max_length=MAX_ROWS)]
+
+
+class ScoreHistory(BaseModel):
+    """Scores of trees in the order of the search."""
+
+    trees: int  # number of trees so far
+    numbers: list[int]  # indexes of the trees shown, in increasing order, without failed ones
+    scores: list[float]  # their macro F1 on the validation rows
+
+
 @router.get(
     "/{job}/rules",
     response_class=Response,
@@ -90,7 +105,7 @@ def get_rules(
     chosen = format_ or choose_format(request.headers.get("accept"))
     result = _get_result(caller, row)
     headers = _headers(result, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
-    return _respond(lambda: _format_rules(result, chosen, table_name), chosen.media_type, headers, known)
+    return _respond(lambda: _format_rules(result, chosen, table_name), MEDIA_TYPES[chosen], headers, known)
 
 
 @router.get("/{job}/trees", responses=_LIST)
@@ -254,7 +269,7 @@ def _format_rules(result: Result, format_: RulesFormat, table_name: str) -> str:
 def choose_format(accept: str | None) -> RulesFormat:
     """Return the format that `Accept` prefers; among equals, the first of `RulesFormat`."""
     ranges = _parse_accept(accept or "*/*")
-    qualities = {each: _quality(each.media_type, ranges) for each in RulesFormat}
+    qualities = {each: _quality(media_type, ranges) for each, media_type in MEDIA_TYPES.items()}
     best = max(RulesFormat, key=lambda each: qualities[each])
     if qualities[best] <= 0:
         raise NotAcceptableError(

@@ -17,8 +17,7 @@ from scheduler.resources import Resources
 logger = StructuredLogger("maabo.api")
 
 LOOPBACK = "127.0.0.1"
-GRACE_SECONDS = 5
-"""Time for running requests to finish when the server stops."""
+GRACE_SECONDS = 5  # time for running requests to finish when the server stops
 BACKLOG = 1024
 
 
@@ -55,7 +54,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop gracefully."""
-        self._app.state.broadcaster.stop()
+        self._app.state.broadcaster.subscribers.close()
         await super().shutdown(sockets)
 
 

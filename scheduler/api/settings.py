@@ -18,22 +18,17 @@ class ApiSettings(EnvironmentSettings):
     }
 
     host: str = "127.0.0.1"
-    port: int = Field(8080, ge=0, le=65535)
-    """0 for any free port."""
+    port: int = Field(8080, ge=0, le=65535)  # 0 for any free port
+    # fsspec URL of a directory or bucket whose tables can be used without uploading them.
     tables_url: str | None = None
-    """fsspec URL of a directory or bucket whose tables can be used without uploading them."""
-    upload_bytes: int = Field(1 << 30, ge=1)
-    """Larger uploads are rejected."""
+    upload_bytes: int = Field(1 << 30, ge=1)  # larger uploads are rejected
     upload_columns: int = Field(50_000, ge=2)
-    read_seconds: float = Field(300.0, gt=0)
-    """Time limit of the process that reads a table."""
+    read_seconds: float = Field(300.0, gt=0)  # time limit of the process that reads a table
+    # Memory limit of that process, in addition to what Python itself takes.
     read_bytes: int = Field(8 << 30, ge=256 << 20)
-    """Memory limit of that process, in addition to what Python itself takes."""
-    event_streams: int = Field(2000, ge=1)
-    """Maximum number of open event streams."""
-    open_metrics: bool = False
-    """Serve /metrics without a token."""
+    event_streams: int = Field(2000, ge=1)  # maximum number of open event streams
+    open_metrics: bool = False  # serve /metrics without a token
+    # Address of Flower, which the page links to.
     flower_url: str | None = Field(None, pattern=r"^https?://[^\s]+$", max_length=2000)
-    """Address of Flower, which the page links to."""
+    # Require a token even if none has been created yet, and listen on `host` in any case.
     require_token: bool = False
-    """Require a token even if none has been created yet, and listen on `host` in any case."""

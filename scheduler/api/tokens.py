@@ -30,14 +30,13 @@ class TokenRequest(BaseModel):
     )
 
     tenant: Name = "default"
-    name: Annotated[str, Field(max_length=200)] = ""
-    """A description of its purpose."""
+    name: Annotated[str, Field(max_length=200)] = ""  # A description of its purpose
     scopes: Annotated[list[Literal["read", "submit", "admin"]], Field(min_length=1, max_length=len(SCOPES))] = [
         "read",
         "submit",
     ]
+    # Seconds from now; null for a token that does not expire.
     expires_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
-    """Seconds from now; null for a token that does not expire."""
 
 
 class QuotaLimits(BaseModel):
@@ -45,14 +44,10 @@ class QuotaLimits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"queued": 100, "running": 4}]})
 
-    queued: Bound | None = None
-    """Jobs that wait, including paused ones."""
-    running: Bound | None = None
-    """Jobs that run at the same time; further ones wait."""
-    bytes: Bound | None = None
-    """Total size of the tenant's tables."""
-    trees: Bound | None = None
-    """Trees of a single job."""
+    queued: Bound | None = None  # jobs that wait, including paused ones
+    running: Bound | None = None  # jobs that run at the same time; further ones wait
+    bytes: Bound | None = None  # total size of the tenant's tables
+    trees: Bound | None = None  # trees of a single job
 
 
 @router.post("/tokens", status_code=201, responses=_PROBLEMS)

@@ -8,23 +8,17 @@ import numpy as np
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.api import Tree
-from maabo_dist.data.columns import Columns
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.wire import read_frames, unpack_forest
 from scheduler.ledger.jobs import JobRow
-from scheduler.ledger.search import ResultRow
 from scheduler.resources import Resources
 
-LEDGER_BATCHES = 16
-"""Batches read from the ledger at a time."""
-SAMPLE_RUNS = 40
-"""Positions in the search at which a sample takes consecutive trees."""
-Subsets = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+LEDGER_BATCHES = 16  # batches read from the ledger at a time
+SAMPLE_RUNS = 40  # positions in the search at which a sample takes consecutive trees
+# Forests, each with the index of its first tree in the order of the search.
 Forests = Iterator[tuple[int, Forest]]
-"""Forests, each with the index of its first tree in the order of the search."""
-Filter = Callable[[range], bool]
-"""True if any tree with these indexes is needed."""
+Filter = Callable[[range], bool]  # True if any tree with these indexes is needed
 
 
 class TreeReader:
@@ -33,8 +27,10 @@ class TreeReader:
     def __init__(self, resources: Resources, row: JobRow) -> None:
         self._resources, self._row = resources, row
         settings = row.spec.settings
-        self._columns = resources.cache.columns(row.spec.dataset.fingerprint)
-        self._names = _feature_names(self._columns, settings.probes)
+        columns = resources.cache.columns(row.spec.dataset.fingerprint)
+        features = [feature.name for feature in columns.features]
+        self._names = [*features, *(f"(probe {number + 1})" for number in range(settings.probes))]
+        self._shape = settings.max_depth, len(columns.classes)
         self._size = SearchPlan.settle(settings, len(self._names)).subset_size
 
     def in_order(self, first: int, count: int) -> list[Tree]:
@@ -54,9 +50,13 @@ class TreeReader:
             return self.in_order(0, count)
         runs = min(SAMPLE_RUNS, count)
         starts, length = [total * run // runs for run in range(runs)], count // runs
+
+        def is_sampled(numbers: range) -> bool:
+            return any(start < numbers.stop and start + length > numbers.start for start in starts)
+
         return [
             self._tree(number, forest, tree - number)
-            for number, forest in self._forests(lambda numbers: _overlaps(numbers, starts, length))
+            for number, forest in self._forests(is_sampled)
             for start in starts
             for tree in range(max(start, number), min(start + length, number + len(forest), total))
         ]
@@ -87,19 +87,18 @@ class TreeReader:
 
     def _forests(self, needed: Filter) -> Forests:
         """Yield whole forests, which may contain trees that are not needed."""
-        return self._from_store(needed) if self._row.state.ended else self._from_ledger(needed)
-
-    def _from_store(self, needed: Filter) -> Forests:
-        number, depth, classes = 0, self._row.spec.settings.max_depth, len(self._columns.classes)
+        if not self._row.state.ended:
+            yield from self._from_ledger(needed)
+            return
+        number = 0
         for segment in self._row.segments:
             path = self._resources.cache.segment_file(segment.digest)
-            number = yield from read_frames(path, number, needed, depth, classes)
+            number = yield from read_frames(path, number, needed, *self._shape)
 
     def _from_ledger(self, needed: Filter) -> Forests:
         ledger, job, number, start = self._resources.ledger, self._row.id, 0, 0
-        while batches := [
-            self._unpack(row.subsets) for row in ledger.search.batches(job, start, start + LEDGER_BATCHES)
-        ]:
+        while rows := list(ledger.search.batches(job, start, start + LEDGER_BATCHES)):
+            batches = [np.frombuffer(row.subsets, "<i4").reshape(-1, self._size).astype(np.int32) for row in rows]
             firsts = list(accumulate(map(len, batches), initial=number))
             wanted = [start + index for index, ends in enumerate(pairwise(firsts)) if needed(range(*ends))]
             expected = (wanted[0], 0) if wanted else (start, 0)
@@ -107,25 +106,11 @@ class TreeReader:
                 if (row.batch, row.start) != expected:
                     return  # the next result has not arrived yet
                 batch = batches[row.batch - start]
-                yield firsts[row.batch - start] + row.start, self._forest(row, batch[row.start : row.stop])
+                subsets = batch[row.start : row.stop]
+                failed = row.reason is not None
+                forest = failed_forest(subsets, *self._shape) if failed else unpack_forest(row.trees, subsets)
+                yield firsts[row.batch - start] + row.start, forest
                 expected = (row.batch, row.stop) if row.stop < len(batch) else (row.batch + 1, 0)
             if wanted and expected != (wanted[-1] + 1, 0):
                 return
             number, start = firsts[-1], start + LEDGER_BATCHES
-
-    def _unpack(self, subsets: bytes) -> Subsets:
-        return np.frombuffer(subsets, "<i4").reshape(-1, self._size).astype(np.int32)
-
-    def _forest(self, row: ResultRow, subsets: Subsets) -> Forest:
-        if row.reason is None:
-            return unpack_forest(row.trees, subsets)
-        return failed_forest(subsets, self._row.spec.settings.max_depth, len(self._columns.classes))
-
-
-def _overlaps(numbers: range, starts: list[int], length: int) -> bool:
-    return any(start < numbers.stop and start + length > numbers.start for start in starts)
-
-
-def _feature_names(columns: Columns, probes: int) -> list[str]:
-    """Return the names of the features, followed by readable names of the probes."""
-    return [*(feature.name for feature in columns.features), *(f"(probe {number + 1})" for number in range(probes))]

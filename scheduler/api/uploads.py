@@ -33,16 +33,14 @@ CSV, PARQUET = "csv", "parquet"
 FORM, JSON = "multipart/form-data", "application/json"
 PARQUET_TYPE = "application/vnd.apache.parquet"
 FILE_FIELD = "file"
-MAX_NAME = 200
-"""Characters of a table's name."""
+MAX_NAME = 200  # characters of a table's name
 _TYPES = {"text/csv": CSV, PARQUET_TYPE: PARQUET, "application/x-parquet": PARQUET}
 _UTF8 = {"utf-8", "utf8", "us-ascii", "ascii"}
 CHUNK_BYTES = 1 << 20
-DOCUMENT_BYTES = 1 << 16
-"""Maximum size of a JSON body, and of what a form contains in addition to its file."""
+DOCUMENT_BYTES = 1 << 16  # maximum size of a JSON body, and of what a form contains in addition to its file
 _SEGMENT = r"[^\\%?#*:/\x00-\x1f\x7f]+"
+# Names separated by single slashes, without characters that are special to some file system.
 PATH_PATTERN = rf"^{_SEGMENT}(/{_SEGMENT})*$"
-"""Names separated by single slashes, without characters that are special to some file system."""
 
 
 class UnsupportedError(InputError):
@@ -69,12 +67,11 @@ class TableReference(BaseModel):
     """A table in the server's table directory."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]},
+        extra="forbid", json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]}
     )
 
+    # Relative to that directory.
     path: Annotated[str, Field(max_length=1000, pattern=PATH_PATTERN), AfterValidator(_check_path)]
-    """Relative to that directory."""
     name: Annotated[str, Field(max_length=MAX_NAME)] | None = None
 
 
@@ -83,10 +80,8 @@ class SizeLimit:
     """The limits on the size of an upload."""
 
     max_bytes: int
-    quota: int | None
-    """Of the tenant; None for no limit."""
-    stored: int
-    """Bytes that the tenant has stored already."""
+    quota: int | None  # of the tenant; None for no limit
+    stored: int  # bytes that the tenant has stored already
 
     def check(self, size: int) -> None:
         """Raise an error if a table of this size exceeds a limit."""
@@ -115,6 +110,12 @@ class UploadWriter:
         self._buffer += data
         return len(self._buffer) >= CHUNK_BYTES
 
+    def copy(self, file: Any) -> None:
+        """Add and flush everything from a file."""
+        while chunk := file.read(CHUNK_BYTES):
+            if self.add(chunk):
+                self.flush()
+
     def flush(self) -> None:
         """Write the buffer to the file."""
         self._hash.update(self._buffer)
@@ -142,40 +143,27 @@ def _disk_errors() -> Iterator[None]:
         raise UnavailableError(f"The server cannot write the table: {error.strerror}.") from error
 
 
-class TableDirectory:
-    """The operator's directory or bucket of tables, by its fsspec URL. Nothing outside of it is accessible."""
-
-    def __init__(self, url: str | None) -> None:
-        self._url = url
-
-    def copy(self, path: str, writer: UploadWriter) -> None:
-        """Copy a table; `path` has been validated."""
-        if self._url is None:
-            raise SettingsError(
-                "This server has no table directory.",
-                field="path",
-                remedy="Upload the table, or ask the operator to set MAABO_TABLES.",
-            )
-        with self._open(self._url, path) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                if writer.add(chunk):
-                    writer.flush()
-
-    @contextmanager
-    def _open(self, url: str, path: str) -> Iterator[Any]:
-        try:
-            files, root = fsspec.core.url_to_fs(url)
-            opened = _open_local(Path(root), path) if "file" in files.protocol else files.open(f"{root}/{path}", "rb")
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
-            raise NotFoundError(
-                f"There is no table {path[:200]!r} in the server's table directory.",
-                field="path",
-                remedy="Check the path.",
-            ) from None
-        except Exception as error:  # file systems raise exceptions of their own
-            raise UnavailableError("The server's table directory cannot be reached. Try again soon.") from error
-        with opened as file:
-            yield file
+def _copy_stored(url: str | None, path: str, writer: UploadWriter) -> None:
+    """Copy a table from the operator's directory or bucket, by its fsspec URL. Nothing outside of it is accessible."""
+    if url is None:
+        raise SettingsError(
+            "This server has no table directory.",
+            field="path",
+            remedy="Upload the table, or ask the operator to set MAABO_TABLES.",
+        )
+    try:
+        files, root = fsspec.core.url_to_fs(url)
+        opened = _open_local(Path(root), path) if "file" in files.protocol else files.open(f"{root}/{path}", "rb")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
+        raise NotFoundError(
+            f"There is no table {path[:200]!r} in the server's table directory.",
+            field="path",
+            remedy="Check the path.",
+        ) from None
+    except Exception as error:  # file systems raise exceptions of their own
+        raise UnavailableError("The server's table directory cannot be reached. Try again soon.") from error
+    with opened as file:
+        writer.copy(file)
 
 
 def _open_local(root: Path, path: str) -> BinaryIO:
@@ -204,13 +192,28 @@ class ReceivedTable:
 
 
 async def receive(
-    request: Request, folder: Path, limit: SizeLimit, directory: TableDirectory, name: str | None
+    request: Request, folder: Path, limit: SizeLimit, directory: str | None, name: str | None
 ) -> ReceivedTable:
     """Save the table of a request in this folder; errors are raised as early as possible."""
     check_encoding(request.headers.get("content-encoding"))
     writer = UploadWriter(folder / uuid4().hex, limit)
+    content_type = request.headers.get("content-type", "")
+    media = media_type(content_type)
     try:
-        label, table = await _save(request, writer, directory, name)
+        if media == FORM:
+            file_name, table = await _save_form(request, writer)
+            label = name or base_name(file_name)
+        elif media == JSON:
+            reference = await _read_reference(request)
+            await run_sync(_copy_stored, directory, reference.path, writer)
+            label = reference.name or name or base_name(reference.path)
+            table = table_format("", reference.path)
+        else:
+            label, table = name or "", table_format(content_type, name or "")
+            writer.limit.check(_content_length(request))
+            async for data in request.stream():
+                if writer.add(data):
+                    await run_sync(writer.flush)
         path, digest = await run_sync(writer.finish, table)
     except ClientDisconnect:
         raise DocumentError("The connection was closed before the table was complete.") from None
@@ -219,26 +222,8 @@ async def receive(
     return ReceivedTable(path, display_name(label, table), table, digest, writer.size)
 
 
-async def _save(request: Request, writer: UploadWriter, directory: TableDirectory, name: str | None) -> tuple[str, str]:
-    """Write the table; return its name and its format."""
-    content_type = request.headers.get("content-type", "")
-    match media_type(content_type):
-        case media if media == FORM:
-            return await _save_form(request, writer, name)
-        case media if media == JSON:
-            reference = await _read_reference(request)
-            await run_sync(directory.copy, reference.path, writer)
-            return reference.name or name or base_name(reference.path), table_format("", reference.path)
-        case _:
-            table = table_format(content_type, name or "")
-            writer.limit.check(_content_length(request))
-            async for data in request.stream():
-                if writer.add(data):
-                    await run_sync(writer.flush)
-            return name or "", table
-
-
-async def _save_form(request: Request, writer: UploadWriter, name: str | None) -> tuple[str, str]:
+async def _save_form(request: Request, writer: UploadWriter) -> tuple[str, str]:
+    """Write the file of a form; return its name and its format."""
     writer.limit.check(_content_length(request) - DOCUMENT_BYTES)
     stream = _limited_stream(request, writer.limit.max_bytes + DOCUMENT_BYTES)
     remedy = f"Send one field, {FILE_FIELD!r}, with one table, or send the table itself as the body."
@@ -252,12 +237,10 @@ async def _save_form(request: Request, writer: UploadWriter, name: str | None) -
             raise DocumentError(f"The form has no file in the field {FILE_FIELD!r}.", field=FILE_FIELD, remedy=remedy)
         file_name = file.filename or ""
         table = table_format(file.content_type or "", file_name)
-        while chunk := await file.read(CHUNK_BYTES):
-            if writer.add(chunk):
-                await run_sync(writer.flush)
+        await run_sync(writer.copy, file.file)
     finally:
         await form.close()
-    return name or base_name(file_name), table
+    return file_name, table
 
 
 async def _read_reference(request: Request) -> TableReference:

@@ -18,9 +18,8 @@ from sklearn.datasets import load_breast_cancer
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.settings import TableSettings
-from scheduler.api.readers import TableReader
 from scheduler.api.settings import ApiSettings
-from scheduler.api.tables import Tables
+from scheduler.api.tables import TableReader, Tables
 from scheduler.ledger.tenants import QuotaRow
 from tests import servers
 from tests.api_data import token_for

@@ -15,6 +15,7 @@ import pytest
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec, JobState
 from scheduler.api import broadcaster, subscribers
+from scheduler.api import events as events_route
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.status import MAX_RULES, MAX_TEXT, StatusPublisher
 from scheduler.resources import Resources
@@ -287,7 +288,7 @@ def test_streams_above_the_limit_are_rejected_until_one_ends(resources, job):
 
 def test_a_stalled_client_is_disconnected_and_can_resume(resources, job, monkeypatch):
     monkeypatch.setattr(subscribers, "MAX_QUEUED", 5)
-    monkeypatch.setattr(subscribers, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(events_route, "STALLED_SECONDS", 0.2)
     job.grow(1)
     with a_server(resources) as (url, app), socket.socket() as stalled:
         with following(url, job.id) as events:

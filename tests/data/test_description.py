@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from maabo_dist.data.description import ColumnDescription, Outline, describe, outline
-from maabo_dist.data.readers import read_table
+from maabo_dist.data.description import ColumnDescription, describe
+from maabo_dist.data.readers import Outline, outline, read_table
 from maabo_dist.errors import DatasetError
 
 

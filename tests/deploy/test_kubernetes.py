@@ -310,8 +310,7 @@ def test_the_repository_contains_no_secret():
 
 
 def test_every_variable_is_used():
-    settings = (ClusterSettings.variables, ClusterSettings.passwords, ApiSettings.variables)
-    known = OF_THE_IMAGE.union(*(each.values() for each in settings))
+    known = OF_THE_IMAGE.union(ClusterSettings().environment(), ApiSettings().environment())
     for where, _pod, container in containers():
         given = settings_of(where.split()[0], container).keys()
         assert given <= (OF_POSTGRES if container["name"] == "postgres" else known), where

@@ -257,7 +257,7 @@ def test_a_wrong_password_is_exit_code_2_and_is_not_shown(bundled, tmp_path, com
     local = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/ledger.db", "MAABO_STORE": f"file://{tmp_path}/store"}
     code, told = run(*command, MAABO_REDIS=bundled.url("client", "a-wrong-secret"), **local)
 
-    assert (code, "refuses the password or user" in told) == (2, True), told
+    assert (code, "rejects the password or user" in told) == (2, True), told
     assert "a-wrong-secret" not in told
 
 

@@ -84,7 +84,7 @@ def test_a_worker_has_longer_to_stop_than_a_task_may_take():
 def test_the_environment_file_names_settings_that_exist():
     given = environment_file()
 
-    known = {*ClusterSettings.variables.values(), *ApiSettings.variables.values(), "MAABO_WORKER_PROCESSES"}
+    known = {*ClusterSettings().environment(), *ApiSettings().environment(), "MAABO_WORKER_PROCESSES"}
     assert set(given) <= known
     ClusterSettings.from_environment(given)
     ApiSettings.from_environment(given)

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.split import split_rows
-from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import pair_blocks
-from maabo_dist.screens.pairs import screen_block, screen_pairs
+from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
 from scheduler.core.screening import MAX_BLOCKS, MAX_FAILURES, MIN_BLOCKS, Screening, cut_blocks
 from tests import factories
 

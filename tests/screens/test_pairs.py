@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.split import split_rows
-from maabo_dist.screens.bits import BitTable
 from maabo_dist.screens.blocks import pair_blocks
-from maabo_dist.screens.pairs import Pairs, screen_block, screen_pairs, single_strengths
+from maabo_dist.screens.pairs import BitTable, Pairs, screen_block, screen_pairs, single_strengths
 from tests import factories
 from tests.reference import screens as slow
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maabo_dist.search.history import SearchHistory
+from maabo_dist.search.guide import SearchHistory
 
 tied_scores = st.lists(st.integers(0, 4).map(lambda n: n / 4), min_size=1, max_size=60)
 alphas = st.sampled_from([1e-9, 0.1, 0.25, 0.5, 0.75, 0.999999]) | st.floats(0, 1, exclude_min=True, exclude_max=True)

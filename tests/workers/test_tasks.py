@@ -20,8 +20,7 @@ from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer,
 from maabo_dist.data.split import split_rows
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
-from maabo_dist.screens.bits import BitTable
-from maabo_dist.screens.pairs import screen_block
+from maabo_dist.screens.pairs import BitTable, screen_block
 from maabo_dist.screens.wire import unpack_pairs
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for

@@ -29,10 +29,7 @@ def payload(document: ResultDocument, figures: FigureData | None) -> str:
         "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],
         "figures": None if figures is None else _figures(figures),
     }
-    return _embeddable(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-
-
-def _embeddable(text: str) -> str:
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _RISKY.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 

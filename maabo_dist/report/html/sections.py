@@ -1,6 +1,6 @@
 """The sections of the page other than the rules: header, figures, consensus rules and the run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
@@ -82,7 +82,11 @@ def _facts(document: ResultDocument) -> Iterator[Fact]:
 
 def _notes(document: ResultDocument) -> Html:
     lines = [*_findings(document), *document.notes]
-    return element("ul", *(element("li", line) for line in lines), class_="notes") if lines else Html()
+    return _list(lines, class_="notes") if lines else Html()
+
+
+def _list(lines: Iterable[str], **attributes: str) -> Html:
+    return element("ul", *(element("li", line) for line in lines), **attributes)
 
 
 def _findings(document: ResultDocument) -> Iterator[str]:
@@ -188,7 +192,7 @@ def run_section(document: ResultDocument, versions: Mapping[str, str]) -> Html:
         element("h2", "The run", id="run-heading"),
         element("p", "Same table, same settings, same seed: same rules, and the same digest.", class_="hint"),
         element("dl", *_proofs(document, versions), class_="proofs"),
-        element("details", element("summary", "Search plan"), _explained(document)),
+        element("details", element("summary", "Search plan"), _list(document.search.explained)),
         element("details", element("summary", "All settings"), _settings(document)),
         id="run",
         aria_labelledby="run-heading",
@@ -205,10 +209,6 @@ def _proofs(document: ResultDocument, versions: Mapping[str, str]) -> Iterator[H
     }
     for label, value in facts.items():
         yield element("div", element("dt", label), element("dd", value))
-
-
-def _explained(document: ResultDocument) -> Html:
-    return element("ul", *(element("li", line) for line in document.search.explained))
 
 
 def _settings(document: ResultDocument) -> Html:

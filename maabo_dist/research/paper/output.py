@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -81,16 +81,14 @@ class Findings:
         return [folder / name for name in files]
 
 
-def mean(values: Iterable[float]) -> float:
+def mean(values: Sequence[float]) -> float:
     """The mean; NaN if there are no values."""
-    numbers = list(values)
-    return fmean(numbers) if numbers else float("nan")
+    return fmean(values) if values else float("nan")
 
 
-def mean_error(values: Iterable[float]) -> float:
+def mean_error(values: Sequence[float]) -> float:
     """Half the length of an error bar."""
-    numbers = list(values)
-    return ERROR_SHARE * pstdev(numbers) if numbers else 0.0
+    return ERROR_SHARE * pstdev(values) if values else 0.0
 
 
 def format_mean(values: Sequence[float]) -> str:
@@ -106,9 +104,8 @@ def format_percent(values: Sequence[float]) -> str:
 def mean_series(name: str, points: Mapping[float, Sequence[float]]) -> Series:
     """Means with error bars, from all values at each x; an x without values is left out."""
     x = [each for each, values in sorted(points.items()) if values]
-    return Series(
-        name, tuple(x), tuple(mean(points[each]) for each in x), tuple(mean_error(points[each]) for each in x)
-    )
+    y, errors = (tuple(measure(points[each]) for each in x) for measure in (mean, mean_error))
+    return Series(name, tuple(x), y, errors)
 
 
 def _csv(rows: Sequence[Row]) -> bytes:

@@ -59,7 +59,13 @@ def table_from_file(path: Path) -> PaperTable:
         if target is not None and all(each.lower() in names for each in columns):
             original = {names[each.lower()]: each for each in (*columns, target)}
             return _paper_table(table, frame[list(original)].rename(columns=original), target)
-    raise DatasetError(f"--data {path}: {_missing_columns(names)}")
+    complete = {"Titanic": (*_TITANIC, "survived"), "Boston housing": (*_BOSTON, "price")}
+    missing = {title: [each for each in columns if each.lower() not in names] for title, columns in complete.items()}
+    reasons = "; ".join(f"for {title} it lacks {format_list(columns)}" for title, columns in missing.items())
+    raise DatasetError(
+        f"--data {path}: it has the columns of none of the paper's tables: {reasons}. "
+        "Rename its columns, or give another file."
+    )
 
 
 def named_table(name: str) -> PaperTable:
@@ -110,12 +116,3 @@ def _paper_table(name: str, frame: pd.DataFrame, target: str) -> PaperTable:
     cut = pd.api.types.is_numeric_dtype(frame[target]) and name != "titanic"
     settings = TableSettings(target=target, target_above="mean" if cut else None)
     return PaperTable(name, frame, settings, *_PAPER[name])
-
-
-def _missing_columns(names: Iterable[str]) -> str:
-    """The message for a file that is none of the paper's tables."""
-    present = set(names)
-    tables = {"Titanic": (*_TITANIC, "survived"), "Boston housing": (*_BOSTON, "price")}
-    missing = {title: [name for name in columns if name.lower() not in present] for title, columns in tables.items()}
-    reasons = "; ".join(f"for {title} it lacks {format_list(columns)}" for title, columns in missing.items())
-    return f"it has the columns of none of the paper's tables: {reasons}. Rename its columns, or give another file."

@@ -8,7 +8,7 @@ latent.
            └─► position among the cuts ──► whole number, or level                whole numbers, text
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -41,6 +41,7 @@ class Kind(StrEnum):
 
 
 _NUMBERS = (Kind.NORMAL, Kind.UNIFORM, Kind.SKEWED, Kind.WHOLE)
+_SHAPES: dict[Kind, Callable[[Any], Any]] = {Kind.NORMAL: np.positive, Kind.UNIFORM: ndtr, Kind.SKEWED: np.exp}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,7 @@ class ColumnPlan:
         return Condition(name, Op.AT_MOST, self.threshold(mass))
 
     def _number(self, latent: Any) -> Any:
-        match self.kind:
-            case Kind.UNIFORM:
-                shape = ndtr(latent)
-            case Kind.SKEWED:
-                shape = np.exp(latent)
-            case _:
-                shape = latent
-        return self.shift + self.scale * shape
+        return self.shift + self.scale * _SHAPES[self.kind](latent)
 
 
 def number_plan(rng: np.random.Generator, quantiles: Sequence[float] = ()) -> ColumnPlan:

@@ -20,18 +20,8 @@ ASSETS = files(__package__).joinpath("assets")
 START = "index.html"
 MODULES = (
     *("api", "cluster-load", "column-picker", "dom", "event-stream", "form-fields", "format", "job-actions"),
-    *(
-        "job-page",
-        "jobs-page",
-        "main",
-        "new-job-page",
-        "plan-panel",
-        "rule-list",
-        "score-history",
-        "session",
-        "settings",
-    ),
-    *("sign-in", "table-picker", "theme"),
+    *("job-page", "jobs-page", "main", "new-job-page", "plan-panel", "rule-list", "score-history", "session"),
+    *("settings", "sign-in", "table-picker", "theme"),
 )
 NAMES = (START, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
 _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
