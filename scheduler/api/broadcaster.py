@@ -167,7 +167,11 @@ class EventBroadcaster:
             await asyncio.sleep(TOKEN_SECONDS)
             try:
                 if self.subscribers:
-                    await self._check_tokens()
+                    authorizations = {subscriber.authorization for subscriber in self.subscribers}
+                    invalid = await asyncio.to_thread(self._find_invalid, authorizations)
+                    for subscriber in self.subscribers:
+                        if subscriber.authorization in invalid:
+                            subscriber.close()
                 if self.subscribers and loop.time() >= next_jobs:
                     next_jobs = loop.time() + JOB_SECONDS
                     # Restart the subscribers of jobs that have ended, in case the event was lost.
@@ -176,13 +180,6 @@ class EventBroadcaster:
                     self.subscribers.restart(set(jobs) - {row.id for row in rows if not row.state.ended})
             except (MaaboError, OSError) as error:
                 logger.warning("event subscribers could not be checked", reason=error)
-
-    async def _check_tokens(self) -> None:
-        authorizations = {subscriber.authorization for subscriber in self.subscribers}
-        invalid = await asyncio.to_thread(self._find_invalid, authorizations)
-        for subscriber in self.subscribers:
-            if subscriber.authorization in invalid:
-                subscriber.close()
 
     def _find_invalid(self, authorizations: Collection[str | None]) -> set[str | None]:
         invalid = set()

@@ -55,30 +55,26 @@ def get_metrics(request: Request) -> Response:
     api = api_state(request)
     if not api.settings.open_metrics:
         authorize(request, "admin")
-    return Response(api.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class ApiMetrics:
     """The metrics of this process, by method, route and status, together with those of the cluster."""
 
     def __init__(self, resources: Resources) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(ClusterCollector(resources))
+        self.registry = CollectorRegistry()
+        self.registry.register(ClusterCollector(resources))
         self._latency = Histogram(
             "maabo_http_request_duration_seconds",
             "Time from a request to the start of its response.",
             ["method", "route", "status"],
             buckets=metrics.SHORT,
-            registry=self._registry,
+            registry=self.registry,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._latency.labels(method, route, str(status)).observe(seconds)
-
-    def text(self) -> bytes:
-        """Return all metrics in the text format."""
-        return generate_latest(self._registry)
 
 
 class ClusterCollector(Collector):
