@@ -29,10 +29,9 @@ from maabo_dist.contract.api import JobProgress
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
-from scheduler.api.auth import find_token
+from scheduler.api.dependencies import ApiState, find_token
 from scheduler.api.jobs import JobDetails, job_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
-from scheduler.api.state import ApiState
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
 from scheduler.messaging.status import PROGRESS, RULES, STATE
 

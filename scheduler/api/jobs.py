@@ -31,12 +31,11 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings, TableSettings
-from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.datasets import DatasetId, find_dataset
+from scheduler.api.dependencies import ApiState, Caller, Reader, Submitter
 from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.plans import PlanRequest
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
-from scheduler.api.state import ApiState
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission
 from scheduler.messaging.webhooks import check_address

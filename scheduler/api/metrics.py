@@ -8,7 +8,7 @@
 A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,9 +26,8 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.api.auth import Reader, authorize
+from scheduler.api.dependencies import Reader, api_state, authorize
 from scheduler.api.problems import documented
-from scheduler.api.state import api_state
 from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
@@ -85,11 +84,7 @@ class ClusterCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
-        components: dict[str, Callable[[], list[Metric]]] = {
-            "ledger": self._ledger_metrics,
-            "redis": self._redis_metrics,
-            "broker": self._broker_metrics,
-        }
+        components = {"ledger": self._ledger_metrics, "redis": self._redis_metrics, "broker": self._broker_metrics}
         if not self._broker.apart:
             del components["broker"]
             components["redis"] = lambda: self._redis_metrics() + self._broker_metrics()

@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.api import CreatedToken, Quota, Token
 from maabo_dist.contract.job import Name
-from scheduler.api.auth import Admin, Reader
+from scheduler.api.dependencies import Admin, ApiState, Reader
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import ApiState
 from scheduler.ledger.quotas import QuotaRow
 from scheduler.ledger.tokens import SCOPES, TokenRow, make_token
 
