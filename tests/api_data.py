@@ -1,6 +1,7 @@
 """Helpers for tests of the HTTP API: stored tables, tokens and metrics."""
 
 from hashlib import sha256
+from types import SimpleNamespace
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -34,7 +35,8 @@ def token_for(resources, tenant="default", scopes=("read", "submit"), seconds=No
 def scrape(ledger, redis, settings, now):
     """Return the metrics of a cluster in the text format of Prometheus."""
     registry, broker = CollectorRegistry(), open_broker(settings, redis, make_celery(settings))
-    registry.register(ClusterCollector(ledger, redis, broker, settings, lambda: now))
+    resources = SimpleNamespace(ledger=ledger, redis=redis, broker=broker, settings=settings, clock=lambda: now)
+    registry.register(ClusterCollector(resources))
     try:
         return generate_latest(registry)
     finally:

@@ -32,7 +32,7 @@ def a_server(resources, **settings):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-        server = Server(config, app)
+        server = Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:

@@ -12,10 +12,10 @@ from maabo_dist._version import __version__
 from maabo_dist.contract.problem import Problem
 from scheduler.api import datasets, events, health, jobs, metrics, plans, problems, results, tokens, ui
 from scheduler.api.broadcaster import EventBroadcaster
+from scheduler.api.dependencies import ApiState
 from scheduler.api.metrics import ApiMetrics
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
 from scheduler.api.settings import ApiSettings
-from scheduler.api.state import ApiState
 from scheduler.api.tables import ReaderProcesses, TableReader, Tables
 from scheduler.resources import Resources
 

@@ -29,10 +29,9 @@ from maabo_dist.contract.api import JobProgress
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError
-from scheduler.api.auth import find_token
+from scheduler.api.dependencies import ApiState, find_token
 from scheduler.api.jobs import JobDetails, job_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
-from scheduler.api.state import ApiState
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
 from scheduler.messaging.status import PROGRESS, RULES, STATE
 
@@ -167,7 +166,11 @@ class EventBroadcaster:
             await asyncio.sleep(TOKEN_SECONDS)
             try:
                 if self.subscribers:
-                    await self._check_tokens()
+                    authorizations = {subscriber.authorization for subscriber in self.subscribers}
+                    invalid = await asyncio.to_thread(self._find_invalid, authorizations)
+                    for subscriber in self.subscribers:
+                        if subscriber.authorization in invalid:
+                            subscriber.close()
                 if self.subscribers and loop.time() >= next_jobs:
                     next_jobs = loop.time() + JOB_SECONDS
                     # Restart the subscribers of jobs that have ended, in case the event was lost.
@@ -176,13 +179,6 @@ class EventBroadcaster:
                     self.subscribers.restart(set(jobs) - {row.id for row in rows if not row.state.ended})
             except (MaaboError, OSError) as error:
                 logger.warning("event subscribers could not be checked", reason=error)
-
-    async def _check_tokens(self) -> None:
-        authorizations = {subscriber.authorization for subscriber in self.subscribers}
-        invalid = await asyncio.to_thread(self._find_invalid, authorizations)
-        for subscriber in self.subscribers:
-            if subscriber.authorization in invalid:
-                subscriber.close()
 
     def _find_invalid(self, authorizations: Collection[str | None]) -> set[str | None]:
         invalid = set()

@@ -12,8 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import MaaboError
-from scheduler.api.auth import Reader
 from scheduler.api.broadcaster import EventBroadcaster
+from scheduler.api.dependencies import Reader
 from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
 from scheduler.api.subscribers import CLOSED, ID_PATTERN, RESTART, STREAM_START, StreamId, Subscriber, parse_id

@@ -9,8 +9,8 @@ from maabo_dist._version import __version__
 from maabo_dist.contract import names
 from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 from maabo_dist.errors import MaaboError
+from scheduler.api.dependencies import api_state
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
-from scheduler.api.state import api_state
 from scheduler.broker import BrokerError
 from scheduler.resources import Resources
 

@@ -31,12 +31,11 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings, TableSettings
-from scheduler.api.auth import Caller, Reader, Submitter
 from scheduler.api.datasets import DatasetId, find_dataset
+from scheduler.api.dependencies import ApiState, Caller, Reader, Submitter
 from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.plans import PlanRequest
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
-from scheduler.api.state import ApiState
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission
 from scheduler.messaging.webhooks import check_address
@@ -104,8 +103,7 @@ def list_jobs(
     after = decode_cursor(cursor, float, str)
     rows = caller.api.ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
     page, following = cut_page(rows, limit, lambda row: (row.created, row.id))
-    records = _live_records(caller.api, page)
-    return Page[Job](items=[_job_status(row, records.get(row.id)) for row in page], next=following)
+    return Page[Job](items=_job_statuses(caller.api, page), next=following)
 
 
 @router.get("/{job}", responses=_ONE)
@@ -154,7 +152,7 @@ def find_job(caller: Caller, job: str) -> JobRow:
 
 def job_details(api: ApiState, row: JobRow) -> JobDetails:
     """Return everything about a job except its rules."""
-    status = _job_status(row, _live_records(api, [row]).get(row.id))
+    (status,) = _job_statuses(api, [row])
     result = None
     with suppress(RedisError, FormatError):  # without Redis, or with a document of another version
         result = find_result(api.resources, row)
@@ -239,12 +237,6 @@ def _notify_scheduler(api: ApiState, job: str) -> None:
         send_request(api.resources.redis, api.resources.settings, SchedulerRequest(kind="look", job=job))
 
 
-def _job_status(row: JobRow, live: JobRecord | None) -> Job:
-    """The state comes from the ledger; Redis may have newer values of the rest."""
-    record = row.record if live is None else live.model_copy(update={"state": row.state})
-    return Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id)
-
-
 def progress_fields(record: JobRecord) -> dict[str, Any]:
     """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
     progress = eta = None
@@ -257,14 +249,18 @@ def progress_fields(record: JobRecord) -> dict[str, Any]:
     return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 
-def _live_records(api: ApiState, rows: Sequence[JobRow]) -> dict[str, JobRecord]:
-    """Return the records in Redis of the jobs that have not ended."""
-    jobs = [row.id for row in rows if not row.state.ended]
-    if not jobs:
-        return {}
-    try:
-        texts = api.resources.redis.mget([api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in jobs])
-    except RedisError:
-        return {}
+def _job_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[Job]:
+    """The states come from the ledger; Redis may have newer values of the rest of jobs that have not ended."""
+    running = [row.id for row in rows if not row.state.ended]
+    texts: list[bytes | None] = []
+    if running:
+        keys = [api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in running]
+        with suppress(RedisError):
+            texts = api.resources.redis.mget(keys)
     records = (JobRecord.model_validate_json(text) for text in texts if text is not None)
-    return {record.id: record for record in records}
+    live = {record.id: record for record in records}
+    statuses = []
+    for row in rows:
+        record = live[row.id].model_copy(update={"state": row.state}) if row.id in live else row.record
+        statuses.append(Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id))
+    return statuses

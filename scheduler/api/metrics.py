@@ -8,7 +8,7 @@
 A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,18 +21,15 @@ from redis import RedisError
 from starlette.responses import Response
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.record import WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.api.auth import Reader, authorize
+from scheduler.api.dependencies import Reader, api_state, authorize
 from scheduler.api.problems import documented
-from scheduler.api.state import api_state
-from scheduler.broker import Broker, BrokerError
+from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
-from scheduler.ledger.ledger import Ledger
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
 from scheduler.resources import Resources
 
@@ -57,50 +54,37 @@ def get_metrics(request: Request) -> Response:
     api = api_state(request)
     if not api.settings.open_metrics:
         authorize(request, "admin")
-    return Response(api.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class ApiMetrics:
     """The metrics of this process, by method, route and status, together with those of the cluster."""
 
     def __init__(self, resources: Resources) -> None:
-        self._registry = CollectorRegistry()
-        cluster = ClusterCollector(
-            resources.ledger, resources.redis, resources.broker, resources.settings, resources.clock
-        )
-        self._registry.register(cluster)
+        self.registry = CollectorRegistry()
+        self.registry.register(ClusterCollector(resources))
         self._latency = Histogram(
             "maabo_http_request_duration_seconds",
             "Time from a request to the start of its response.",
             ["method", "route", "status"],
             buckets=metrics.SHORT,
-            registry=self._registry,
+            registry=self.registry,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._latency.labels(method, route, str(status)).observe(seconds)
 
-    def text(self) -> bytes:
-        """Return all metrics in the text format."""
-        return generate_latest(self._registry)
-
 
 class ClusterCollector(Collector):
     """Collects the metrics of the cluster whenever Prometheus scrapes them."""
 
-    def __init__(
-        self, ledger: Ledger, redis: Any, broker: Broker, settings: ClusterSettings, clock: Callable[[], float]
-    ) -> None:
-        self._ledger, self._redis, self._broker, self._settings, self._clock = ledger, redis, broker, settings, clock
+    def __init__(self, resources: Resources) -> None:
+        self._resources, self._broker = resources, resources.broker
 
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
-        components: dict[str, Callable[[], list[Metric]]] = {
-            "ledger": self._ledger_metrics,
-            "redis": self._redis_metrics,
-            "broker": self._broker_metrics,
-        }
+        components = {"ledger": self._ledger_metrics, "redis": self._redis_metrics, "broker": self._broker_metrics}
         if not self._broker.apart:
             del components["broker"]
             components["redis"] = lambda: self._redis_metrics() + self._broker_metrics()
@@ -120,30 +104,28 @@ class ClusterCollector(Collector):
         return ()
 
     def _ledger_metrics(self) -> list[Metric]:
-        now, counts, oldest = self._clock(), self._ledger.jobs.count_by_state(), self._ledger.jobs.oldest()
+        jobs, now = self._resources.ledger.jobs, self._resources.clock()
+        counts, oldest = jobs.count_by_state(), jobs.oldest()
         states = {(state.value,): counts.get(state.value, 0) for state in JobState}
         queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
-        renewed = now if oldest.lease_until is None else oldest.lease_until - self._settings.lease_seconds
-        tenants = self._ledger.jobs.count_by_tenant(MAX_TENANTS)
+        renewed = now if oldest.lease_until is None else oldest.lease_until - self._resources.settings.lease_seconds
         text = f"Jobs that have not ended, of the {MAX_TENANTS} tenants with the most of them."
         return [
             _gauge("jobs", "Jobs in the ledger.", states, "state"),
             _gauge("oldest_queued_job_age_seconds", "Age of the oldest queued job.", queued),
             _gauge("oldest_lease_age_seconds", "Time since the oldest lease was renewed.", max(0.0, now - renewed)),
             _gauge("job_leases_most", "Highest number of leases of any job that has not ended.", oldest.max_takeovers),
-            _gauge("tenant_jobs", text, tenants, "tenant", "state"),
+            _gauge("tenant_jobs", text, jobs.count_by_tenant(MAX_TENANTS), "tenant", "state"),
         ]
 
     def _redis_metrics(self) -> list[Metric]:
-        keys = _scan_keys(self._redis, self._settings)
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.xlen(self._settings.key(names.INTAKE_STREAM))
-            pipe.xlen(self._settings.key(names.REFUSED_STREAM))
-            for stream in keys[names.RESULTS_STREAM]:
+        redis, key = self._resources.redis, self._resources.settings.key
+        readings, workers, result_streams = _read_records(self._resources)
+        with redis.pipeline(transaction=False) as pipe:
+            for stream in (key(names.INTAKE_STREAM), key(names.REFUSED_STREAM), *result_streams):
                 pipe.xlen(stream)
             intake, refused, *results = pipe.execute()
         streams = {("intake",): intake, ("refused",): refused, ("results",): sum(results)}
-        readings, workers = _read_meters(self._redis, self._settings, keys), _read_workers(self._redis, keys)
         wanted = _total(readings, metrics.TASKS_IN_FLIGHT) + _total(readings, metrics.TASKS_UNSENT)
         with suppress(BrokerError):  # a RabbitMQ that cannot be reached must not hide the metrics in Redis
             wanted += self._broker.waiting([names.JOBS_QUEUE])[0]
@@ -184,18 +166,16 @@ def load(caller: Reader) -> Load:
 
     Schedulers report these numbers every second.
     """
-    redis, broker = caller.api.resources.redis, caller.api.resources.broker
-    waiting = sum(broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
-    settings = caller.api.resources.settings
-    keys = _scan_keys(redis, settings)
-    readings = _read_meters(redis, settings, keys)
+    resources = caller.api.resources
+    waiting = sum(resources.broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
+    readings, workers, _ = _read_records(resources)
     tasks = int(_total(readings, metrics.TASKS_IN_FLIGHT))
     timings = (reading.timings.get(metrics.TASK_SECONDS.name, {}) for reading in readings.values())
     return Load(
         tasks=tasks,
         waiting=min(tasks, waiting),
         work_seconds=sum(timing.sum for each in timings for timing in each.values()),
-        processes=sum(one.processes for one in _read_workers(redis, keys)),
+        processes=sum(worker.processes for worker in workers),
     )
 
 
@@ -218,34 +198,31 @@ def _total(readings: Mapping[str, MetricsSnapshot], meter: MetricDefinition) -> 
     return sum(sum(reading.amounts.get(meter.name, {}).values()) for reading in readings.values())
 
 
-def _scan_keys(redis: Any, settings: ClusterSettings) -> dict[str, list[bytes]]:
-    """Find all keys of results, metrics and workers in one pass."""
+def _read_records(resources: Resources) -> tuple[dict[str, MetricsSnapshot], list[WorkerRecord], list[bytes]]:
+    """Return the readings by scheduler, the records of workers, and the keys of all result streams.
+
+    Records that have expired in between or are not valid are left out.
+    """
+    redis, settings = resources.redis, resources.settings
+    meters, workers, results = (
+        f"{settings.key(kind)}:" for kind in (names.METERS, names.WORKERS, names.RESULTS_STREAM)
+    )
     keys = sorted(set(redis.scan_iter(match=settings.key("maabo:[rmw][eo]*"), count=1000)))
-    kinds = (names.RESULTS_STREAM, names.METERS, names.WORKERS)
-    return {kind: [key for key in keys if key.startswith(settings.key(f"{kind}:").encode())] for kind in kinds}
-
-
-def _read_meters(redis: Any, settings: ClusterSettings, keys: dict[str, list[bytes]]) -> dict[str, MetricsSnapshot]:
-    """Return the readings of schedulers, without those that have expired in between or are not valid."""
-    readings, meters = {}, keys[names.METERS]
-    for key, text in zip(meters, redis.mget(meters) if meters else [], strict=True):
-        scheduler = key.decode(errors="replace").removeprefix(settings.key(f"{names.METERS}:"))
+    records = [key for key in keys if key.startswith((meters.encode(), workers.encode()))]
+    readings: dict[str, MetricsSnapshot] = {}
+    active: list[WorkerRecord] = []
+    for key, text in zip(records, redis.mget(records) if records else [], strict=True):
+        name = key.decode(errors="replace")
         try:
-            if text is not None:
-                readings[scheduler] = MetricsSnapshot.read(text)
+            if text is not None and name.startswith(meters):
+                readings[name.removeprefix(meters)] = MetricsSnapshot.read(text)
+            elif text is not None:
+                active.append(WorkerRecord.model_validate_json(text))
         except FormatError as error:
-            logger.warning("invalid metrics of a scheduler", scheduler=scheduler, reason=error)
-    return readings
-
-
-def _read_workers(redis: Any, keys: dict[str, list[bytes]]) -> list[WorkerRecord]:
-    """Return the records of workers, without those that have expired in between or are not valid."""
-    workers, records = [], keys[names.WORKERS]
-    for text in redis.mget(records) if records else []:
-        with suppress(ValidationError):  # of another version, or forged
-            if text is not None:
-                workers.append(WorkerRecord.model_validate_json(text))
-    return workers
+            logger.warning("invalid metrics of a scheduler", scheduler=name.removeprefix(meters), reason=error)
+        except ValidationError:  # of another version, or forged
+            continue
+    return readings, active, [key for key in keys if key.startswith(results.encode())]
 
 
 def _gauge(name: str, text: str, values: float | Mapping[Any, float], *labels: str) -> Metric:

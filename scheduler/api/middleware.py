@@ -20,16 +20,15 @@ MAX_BYTES = 8 << 20
 UPLOADS = "/v1/datasets"  # limits the size of its bodies itself
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")  # IDs that cannot forge a line of the log
 
-Observe = Callable[[str, str, int, float], None]  # called with method, route, status and seconds
-
 
 class CorrelationMiddleware:
     """Gives every request an ID, its own or a new one, and writes the access log, which contains no headers.
 
-    Durations are measured until the response starts, because event streams do not end.
+    Calls `observe` with method, route, status and seconds. Durations are measured until the response starts, because
+    event streams do not end.
     """
 
-    def __init__(self, app: ASGIApp, observe: Observe) -> None:
+    def __init__(self, app: ASGIApp, observe: Callable[[str, str, int, float], None]) -> None:
         self._app, self._observe = app, observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,8 +9,8 @@ from maabo_dist.report.plan_summary import explain_plan
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
-from scheduler.api.auth import Submitter
 from scheduler.api.datasets import DatasetId, find_dataset
+from scheduler.api.dependencies import Submitter
 from scheduler.api.problems import documented
 
 router = APIRouter(prefix="/v1/plans", tags=["jobs"])

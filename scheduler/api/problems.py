@@ -17,17 +17,11 @@ from scheduler.broker import BrokerError
 logger = StructuredLogger("maabo.api")
 
 RETRY_SECONDS = 5
-_BY_STATUS = {
-    400: "invalid-document",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not-found",
-    405: "method-not-allowed",
-    406: "not-acceptable",
-    413: "too-large",
-    415: "unsupported-media",
-    422: "invalid-document",
-}
+_ROUTER_KINDS = (
+    *("unauthorized", "forbidden", "not-found", "method-not-allowed"),
+    *("not-acceptable", "too-large", "unsupported-media"),
+)
+_BY_STATUS = {KINDS[kind][0]: kind for kind in _ROUTER_KINDS}
 _LOCATIONS = {"body", "query", "path", "header"}
 
 

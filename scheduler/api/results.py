@@ -15,7 +15,7 @@ from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.exports import to_csv, to_markdown, to_sql
 from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
-from scheduler.api.auth import Caller, Reader
+from scheduler.api.dependencies import Caller, Reader
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
 from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
@@ -269,7 +269,10 @@ def _format_rules(result: Result, format_: RulesFormat, table_name: str) -> str:
 def choose_format(accept: str | None) -> RulesFormat:
     """Return the format that `Accept` prefers; among equals, the first of `RulesFormat`."""
     ranges = _parse_accept(accept or "*/*")
-    qualities = {each: _quality(media_type, ranges) for each, media_type in MEDIA_TYPES.items()}
+    qualities: dict[RulesFormat, float] = {}
+    for each, media_type in MEDIA_TYPES.items():
+        candidates = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")  # the most specific range counts
+        qualities[each] = next((ranges[name] for name in candidates if name in ranges), 0.0)
     best = max(RulesFormat, key=lambda each: qualities[each])
     if qualities[best] <= 0:
         raise NotAcceptableError(
@@ -290,9 +293,3 @@ def _parse_accept(accept: str) -> dict[str, float]:
         quality = min(1.0, float(text)) if _QUALITY.fullmatch(text) else 0.0
         ranges[name] = max(quality, ranges.get(name, 0.0))
     return ranges
-
-
-def _quality(media_type: str, ranges: dict[str, float]) -> float:
-    """Return the quality of the most specific range that matches."""
-    major = media_type.partition("/")[0]
-    return next((ranges[name] for name in (media_type, f"{major}/*", "*/*") if name in ranges), 0.0)

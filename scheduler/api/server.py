@@ -3,9 +3,9 @@
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from maabo_dist._util.hosts import is_loopback
 from maabo_dist.cluster.logs import StructuredLogger
@@ -31,9 +31,8 @@ def serve(resources: Resources, settings: ApiSettings, echo: Callable[[str], Non
         url = url_of(sock)
         echo(f"listening on {url}")
         logger.info("serving", url=url)
-        app = create_app(resources, settings)
         config = uvicorn.Config(
-            app,
+            create_app(resources, settings),
             access_log=False,  # the middleware's log has correlation IDs
             log_config=None,
             server_header=False,
@@ -42,19 +41,16 @@ def serve(resources: Resources, settings: ApiSettings, echo: Callable[[str], Non
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn raises the signals it has caught again when it stops; there is nothing left to do then.
             signal.signal(number, lambda *_: None)
-        Server(config, app).run(sockets=[sock])
+        Server(config).run(sockets=[sock])
 
 
 class Server(uvicorn.Server):
     """A server that ends event streams before it waits for running requests."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
-        super().__init__(config)
-        self._app = app
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop gracefully."""
-        self._app.state.broadcaster.subscribers.close()
+        app: Any = self.config.app
+        app.state.broadcaster.subscribers.close()
         await super().shutdown(sockets)
 
 

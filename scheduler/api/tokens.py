@@ -1,5 +1,6 @@
 """`/v1/tokens` and `/v1/quotas`: access and limits of tenants, for operators."""
 
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -7,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.api import CreatedToken, Quota, Token
 from maabo_dist.contract.job import Name
-from scheduler.api.auth import Admin, Reader
+from scheduler.api.dependencies import Admin, ApiState, Reader
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.state import ApiState
 from scheduler.ledger.tenants import SCOPES, QuotaRow, make_token
 
 router = APIRouter(prefix="/v1", tags=["access"])
@@ -17,6 +17,7 @@ router = APIRouter(prefix="/v1", tags=["access"])
 MAX_SECONDS = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
 TenantPath = Annotated[str, Path(min_length=1, max_length=200)]
+Scope = Literal["read", "submit", "admin"]
 Bound = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 _PROBLEMS = documented("invalid-settings")
 
@@ -31,10 +32,7 @@ class TokenRequest(BaseModel):
 
     tenant: Name = "default"
     name: Annotated[str, Field(max_length=200)] = ""  # A description of its purpose
-    scopes: Annotated[list[Literal["read", "submit", "admin"]], Field(min_length=1, max_length=len(SCOPES))] = [
-        "read",
-        "submit",
-    ]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))] = ["read", "submit"]
     # Seconds from now; null for a token that does not expire.
     expires_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
 
@@ -89,5 +87,4 @@ def set_quota(tenant: TenantPath, limits: QuotaLimits, admin: Admin) -> Quota:
 
 
 def _quota(api: ApiState, row: QuotaRow) -> Quota:
-    limits = {name: getattr(row, name) for name in QuotaLimits.model_fields}
-    return Quota(tenant=row.tenant, **limits, bytes_stored=api.ledger.datasets.bytes_stored(row.tenant))
+    return Quota(**asdict(row), bytes_stored=api.ledger.datasets.bytes_stored(row.tenant))

@@ -195,7 +195,13 @@ async def receive(
     request: Request, folder: Path, limit: SizeLimit, directory: str | None, name: str | None
 ) -> ReceivedTable:
     """Save the table of a request in this folder; errors are raised as early as possible."""
-    check_encoding(request.headers.get("content-encoding"))
+    encoding = request.headers.get("content-encoding", "")
+    if encoding.strip().lower() not in {"", "identity"}:  # a compressed body could expand to any size
+        raise UnsupportedError(
+            f"The body is compressed ({encoding[:50]!r}).",
+            field="Content-Encoding",
+            remedy="Send the file uncompressed, or as Parquet, which is compressed already.",
+        )
     writer = UploadWriter(folder / uuid4().hex, limit)
     content_type = request.headers.get("content-type", "")
     media = media_type(content_type)
@@ -273,16 +279,6 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def check_encoding(encoding: str | None) -> None:
-    """Reject compressed bodies, which could expand to any size."""
-    if encoding is not None and encoding.strip().lower() not in {"", "identity"}:
-        raise UnsupportedError(
-            f"The body is compressed ({encoding[:50]!r}).",
-            field="Content-Encoding",
-            remedy="Send the file uncompressed, or as Parquet, which is compressed already.",
-        )
-
-
 def table_format(content_type: str, name: str) -> str:
     """Return the format by the media type or, since browsers have many types for CSV, by the file extension."""
     media = media_type(content_type)
@@ -293,7 +289,15 @@ def table_format(content_type: str, name: str) -> str:
             field="Content-Type",
             remedy=f"Send text/csv or {PARQUET_TYPE}, a form with the field {FILE_FIELD!r}, or JSON with a path.",
         )
-    _check_charset(content_type)
+    message = Message()
+    message["Content-Type"] = content_type.replace("\n", " ").replace("\r", " ")
+    charset = message.get_param("charset")
+    if isinstance(charset, str) and charset.lower() not in _UTF8:
+        raise UnsupportedError(
+            f"The text is encoded as {charset[:50]!r}; only UTF-8 is supported.",
+            field="Content-Type",
+            remedy="Save the file with the encoding UTF-8.",
+        )
     return table
 
 
@@ -312,15 +316,3 @@ def display_name(name: str, table: str) -> str:
 def base_name(path: str) -> str:
     """Return the file name without the directories that some browsers send."""
     return path.replace("\\", "/").rpartition("/")[2]
-
-
-def _check_charset(content_type: str) -> None:
-    message = Message()
-    message["Content-Type"] = content_type.replace("\n", " ").replace("\r", " ")
-    charset = message.get_param("charset")
-    if isinstance(charset, str) and charset.lower() not in _UTF8:
-        raise UnsupportedError(
-            f"The text is encoded as {charset[:50]!r}; only UTF-8 is supported.",
-            field="Content-Type",
-            remedy="Save the file with the encoding UTF-8.",
-        )
