@@ -155,10 +155,8 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> len(RuleMiner(trees=50, min_samples=20).fit(X, y).rules_)
         27
         """
-        settings, repeats = (
-            self._settings(MiningSettings, class_weight=self.class_weighting),
-            self._settings(RepeatSettings),
-        )
+        settings = self._settings(MiningSettings, class_weight=self.class_weighting)
+        repeats = self._settings(RepeatSettings)
         frame = self._frame(X, reset=True)
         self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
         table = prepare(*self._with_target(frame, codes))
@@ -498,12 +496,7 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
             "validation_precision": rule.validation.precision,
         }
         if rule.holdout is not None:
-            row |= {
-                "holdout_n": rule.holdout.n,
-                "holdout_precision": rule.holdout.precision,
-                "holdout_p": rule.holdout.p,
-                "holdout_q": rule.holdout.q,
-            }
+            row |= {f"holdout_{name}": getattr(rule.holdout, name) for name in ("n", "precision", "p", "q")}
         if (stability := self.stability_[number]) is not None:
             row["stability"] = stability.share
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}

@@ -71,23 +71,19 @@ class _Statement:
     def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
         self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in _fill_lines(self.conditions, " ", _AND, options.max_width):
+    def _lines(self, width: int) -> Iterator[Text]:
+        for line in _fill_lines(self.conditions, " ", _AND, width):
             yield Text(line, overflow="fold")
         yield Text(self.consequence, style="bold", overflow="fold")
-        for line in _fill_lines(self.dropped, ", ", "", options.max_width, _WITHOUT):
+        for line in _fill_lines(self.dropped, ", ", "", width, _WITHOUT):
             yield Text(line, style="dim", overflow="fold")
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return self._lines(options.max_width)
+
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        wide, narrow = (
-            [
-                *_fill_lines(self.conditions, " ", _AND, width),
-                self.consequence,
-                *_fill_lines(self.dropped, ", ", "", width, _WITHOUT),
-            ]
-            for width in (options.max_width, 0)
-        )
-        return Measurement(*(min(max(map(cell_len, lines)), options.max_width) for lines in (narrow, wide)))
+        widths = (max(line.cell_len for line in self._lines(width)) for width in (0, options.max_width))
+        return Measurement(*(min(width, options.max_width) for width in widths))
 
 
 def _fill_lines(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
@@ -145,7 +141,8 @@ def _further(count: int, formats: str) -> Iterator[RenderableType]:
 
 
 def _empty_table(title: str | None = None) -> Table:
-    return Table(
+    """A table with the columns of the id and the rule."""
+    table = Table(
         box=SIMPLE_HEAD,
         header_style="dim",
         border_style="dim",
@@ -153,16 +150,16 @@ def _empty_table(title: str | None = None) -> Table:
         title=None if title is None else Text(f" {title}", style="bold"),
         title_justify="left",
     )
+    table.add_column("", style="bold cyan", no_wrap=True)
+    table.add_column("rule")
+    return table
 
 
 def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     """The rules that most repeats found, the simplest first."""
     table = _empty_table("Consensus rules")
-    table.add_column("", style="bold cyan", no_wrap=True)
-    table.add_column("rule")
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("comes\nback", justify="right", no_wrap=True)
-    table.add_column("precision\nunseen", justify="right", no_wrap=True)
+    for heading in ("rows", "comes\nback", "precision\nunseen"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for rule in repeats.consensus[:MAX_CONSENSUS]:
         table.add_row(
             rule.rule or "–",
@@ -177,8 +174,6 @@ def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
 def _rules_table(document: ResultDocument) -> Table:
     tested = bool(document.dataset.parts.holdout)
     table = _empty_table()
-    table.add_column("", style="bold cyan", no_wrap=True)
-    table.add_column("rule")
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("Gini", justify="right", no_wrap=True)
     table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
