@@ -5,8 +5,7 @@ import numpy as np
 from bench import printing, tables
 from bench.timing import time_interleaved
 from maabo_dist.search.guide import ScoreGuide
-from maabo_dist.search.space import SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets
+from maabo_dist.search.space import ProposedSubsets, SubsetSpace
 from maabo_dist.search.tally import ENTERS_HIGH, ENTERS_LOW, ContainmentTally, direct_overlaps
 
 SHAPES = ((100, 3), (1000, 3), (100, 5))

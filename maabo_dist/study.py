@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import add_probes, probe_mask, remove_probes
+from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings

@@ -9,9 +9,8 @@ from jsonschema import Draft202012Validator
 
 from maabo_dist.contract.result import load_schema
 from maabo_dist.data.bundled import load_bundled
-from maabo_dist.data.columns import Feature, FeatureKind
+from maabo_dist.data.columns import Feature, FeatureKind, add_probes
 from maabo_dist.data.preparation import prepare
-from maabo_dist.data.probes import add_probes
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
 from maabo_dist.report.exports import to_csv, to_markdown

@@ -1,5 +1,6 @@
 """What may be set, what is refused and how, and what is settled for a given table."""
 
+from dataclasses import asdict
 from math import comb
 
 import pytest
@@ -267,7 +268,7 @@ def test_a_space_of_several_sizes_has_the_subsets_of_each():
 def test_a_plan_is_plain_values(size):
     plan = settled(5, trees=1000, subset_size=size)
 
-    document = plan.to_json()
+    document = asdict(plan)
 
     assert SearchPlan(**document) == plan
     assert all(isinstance(value, int | tuple | None) for value in document.values())

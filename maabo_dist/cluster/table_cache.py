@@ -22,8 +22,7 @@ from typing import TypeVar
 
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.contract.messages import TableSplit
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import add_probes
+from maabo_dist.data.columns import Columns, add_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from maabo_dist._util.levels import level_text
 from maabo_dist._util.text import format_count
+from maabo_dist.data.columns import level_text
 from maabo_dist.errors import DatasetError
 
 _BOOLEANS = (bool, np.bool_)

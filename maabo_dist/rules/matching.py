@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.levels import level_text
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.data.columns import Columns
+from maabo_dist.data.columns import Columns, level_text
 from maabo_dist.errors import DatasetError
 from maabo_dist.rules.rule import NO_LITERAL, Rule
 

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.selection import distinct_leaves
-from maabo_dist.search.subset_index import SubsetIndex
+from maabo_dist.search.space import SubsetIndex
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 

@@ -189,7 +189,7 @@ def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, stren
                 if found < len(strengths):
                     _sift_up(strengths, features, found, strength, f, g)
                     found += 1
-                elif found and _weaker(strengths[0], features[0, 0], features[0, 1], strength, f, g):
+                elif found and _is_weaker(strengths, features, 0, strength, f, g):
                     _sift_down(strengths, features, strength, f, g)
     return found
 
@@ -236,18 +236,18 @@ def _chi_squared(squares: Any, sizes: Any, rows: int) -> float:
 
 
 @kernel
-def _weaker(a: float, af: int, ag: int, b: float, bf: int, bg: int) -> bool:
-    """True if pair a comes after pair b."""
-    if a != b:
-        return a < b
-    return af > bf or (af == bf and ag > bg)
+def _is_weaker(strengths: Any, features: Any, place: int, strength: float, f: int, g: int) -> bool:
+    """True if the pair at `place` comes after the pair of f and g. No two pairs are equal."""
+    if strengths[place] != strength:
+        return bool(strengths[place] < strength)
+    return bool(features[place, 0] > f or (features[place, 0] == f and features[place, 1] > g))
 
 
 @kernel
 def _sift_up(strengths: Any, features: Any, place: int, strength: float, f: int, g: int) -> None:
     while place > 0:
         parent = (place - 1) // 2
-        if not _weaker(strength, f, g, strengths[parent], features[parent, 0], features[parent, 1]):
+        if _is_weaker(strengths, features, parent, strength, f, g):
             break
         strengths[place] = strengths[parent]
         features[place, 0], features[place, 1] = features[parent, 0], features[parent, 1]
@@ -263,17 +263,10 @@ def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -
         child = 2 * place + 1
         if child >= size:
             break
-        other = child + 1
-        if other < size and _weaker(
-            strengths[other],
-            features[other, 0],
-            features[other, 1],
-            strengths[child],
-            features[child, 0],
-            features[child, 1],
-        ):
+        other, first, second = child + 1, features[child, 0], features[child, 1]
+        if other < size and _is_weaker(strengths, features, other, strengths[child], first, second):
             child = other
-        if not _weaker(strengths[child], features[child, 0], features[child, 1], strength, f, g):
+        if not _is_weaker(strengths, features, child, strength, f, g):
             break
         strengths[place] = strengths[child]
         features[place, 0], features[place, 1] = features[child, 0], features[child, 1]
@@ -306,12 +299,7 @@ class Screen:
 
 
 def compute_screen(
-    columns: Columns,
-    split: Split,
-    single: npt.NDArray[np.float64],
-    *,
-    pool: Executor | None = None,
-    pieces: int = 1,
+    columns: Columns, split: Split, single: npt.NDArray[np.float64], *, pool: Executor | None = None, pieces: int = 1
 ) -> Screen:
     """Screen the training rows. `single` are the scores of each feature's best split, from a training table."""
     pairs = screen_pairs(BitTable.build(columns, split), MAX_PAIRS, pool=pool, pieces=pieces)

@@ -24,8 +24,7 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
 from maabo_dist._util.subset_rows import widen
-from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets, distinct
+from maabo_dist.search.space import ProposedSubsets, SizeSpace, Subsets, SubsetSpace, distinct
 
 BLOCK = 1 << 16
 

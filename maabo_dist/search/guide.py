@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
 from maabo_dist.search import maa
-from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets
+from maabo_dist.search.space import ProposedSubsets, Subsets, SubsetSpace
 from maabo_dist.search.tally import ENTERS_LOW, LEAVES_LOW, ContainmentTally, direct_overlaps
 
 HIGH, LOW = 0, 1

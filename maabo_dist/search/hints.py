@@ -64,17 +64,17 @@ class HintSampler:
     def _near(self, own: Subsets, count: int, stream: int) -> Iterator[Subsets]:
         """The neighbours of subsets of one size: half of them of that size, the others of the sizes next to it."""
         size = own.shape[1]
-        changes = [change for change, other in ((MORE, size + 1), (LESS, size - 1)) if other in self._samplers]
-        each = count // 2 // max(1, len(changes))
-        same = count - each * len(changes)
-        yield self._samplers[size].neighbours(own, same, self._substream(stream, SAME))
-        for change in changes:
-            draw = self._with_one_more if change == MORE else _with_one_less
-            yield draw(own, each, self._substream(stream, change))
-
-    def _with_one_more(self, own: Subsets, count: int, stream: int) -> Subsets:
-        further = self._single_features.scattered(count, draws.mix(stream))
-        return _valid(np.concatenate([own[_picks(stream, len(further), len(own))], further], axis=1))
+        more, less = size + 1 in self._samplers, size - 1 in self._samplers
+        each = count // 2 // max(1, more + less)
+        yield self._samplers[size].neighbours(own, count - each * (more + less), self._substream(stream, SAME))
+        if more:
+            part = self._substream(stream, MORE)
+            further = self._single_features.scattered(each, draws.mix(part))
+            yield _valid(np.concatenate([own[_picks(part, len(further), len(own))], further], axis=1))
+        if less:
+            part = self._substream(stream, LESS)
+            remaining = np.arange(size) != _picks(draws.mix(part), each, size)[:, None]
+            yield own[_picks(part, each, len(own))][remaining].reshape(each, size - 1)
 
     def _substream(self, stream: int, part: int) -> int:
         return draws.substream(stream, part, parts=len(self._samplers))
@@ -92,13 +92,9 @@ class SizeHints:
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
         """In turn: the most promising features together, in a fixed order; completed pairs; draws by rank."""
-        return _interleave(
-            [
-                self._combinations(start // 3, count),
-                self.completions(count, draws.mix(stream)),
-                self.scattered(count, draws.mix(stream ^ 1)),
-            ]
-        )
+        combinations = self._combinations(start // 3, count)
+        completions = self.completions(count, draws.mix(stream))
+        return _interleave([combinations, completions, self.scattered(count, draws.mix(stream ^ 1))])
 
     def scattered(self, count: int, stream: int) -> Subsets:
         """Promising features, each drawn by its rank in the screen."""
@@ -131,12 +127,6 @@ class SizeHints:
         """Features by their rank in the screen, or each equally likely, half and half."""
         by_rank = _uniform(stream, len(uniform), uniform.shape[1]) < 0.5
         return self._screen.features[_ranks(np.where(by_rank, _early(uniform), uniform), self._space.features)]
-
-
-def _with_one_less(own: Subsets, count: int, stream: int) -> Subsets:
-    subsets = own[_picks(stream, count, len(own))]
-    remaining = np.arange(own.shape[1]) != _picks(draws.mix(stream), count, own.shape[1])[:, None]
-    return np.ascontiguousarray(subsets[remaining].reshape(count, own.shape[1] - 1))
 
 
 def _interleave(parts: Sequence[Subsets]) -> Subsets:

@@ -4,10 +4,9 @@ The estimate is for people who are about to start a search. It leaves out what i
 are pure, how many rules there are to choose from, and how fast the machines are.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
-from typing import Any
 
 from maabo_dist.errors import SettingsError
 from maabo_dist.screens.blocks import count_pairs, pair_seconds
@@ -77,10 +76,6 @@ class SearchPlan:
             notes=notes,
             smaller_sizes=tuple(smaller),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a document."""
-        return asdict(self)
 
 
 def _check_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:

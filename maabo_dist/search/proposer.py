@@ -18,8 +18,7 @@ from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.hints import HintSampler
 from maabo_dist.search.plan import SearchPlan
-from maabo_dist.search.space import Subsets, SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets, distinct
+from maabo_dist.search.space import ProposedSubsets, Subsets, SubsetSpace, distinct
 from maabo_dist.settings import MiningSettings
 
 # For each subset of a batch of several, at least this many candidates are compared, even if N_E is smaller.

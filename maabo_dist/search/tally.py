@@ -120,7 +120,8 @@ class _SizeTally:
 
     def update(self, subsets: Subsets, moves: npt.NDArray[np.int8]) -> None:
         while 2 * (self._used[0] + (len(subsets) << self._size)) > len(self.table):
-            self._grow()
+            old, self.table = self.table, np.zeros((2 * len(self.table), 2), np.uint64)
+            _rehash(old, self.table)
         _update(self.table, self._used, self.singles, subsets, moves, self._bits, self._parts)
         for side in (0, 1):
             self._observed[side] += int((moves == 1 + side).sum()) - int((moves == -1 - side).sum())
@@ -133,10 +134,6 @@ class _SizeTally:
         _containing(self.table, self.singles, candidates, self._bits, parts, most, self._observed, totals)
         high, low = totals @ _binomial_inverse(size)
         return high, low
-
-    def _grow(self) -> None:
-        old, self.table = self.table, np.zeros((2 * len(self.table), 2), np.uint64)
-        _rehash(old, self.table)
 
 
 @cache

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.probes import add_probes, probe_mask, remove_probes
+from maabo_dist.data.columns import Columns, Feature, FeatureKind, add_probes, probe_mask, remove_probes
 from tests import factories
 
 

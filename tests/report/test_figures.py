@@ -10,8 +10,8 @@ import pytest
 
 from maabo_dist.contract.conditions import Op
 from maabo_dist.contract.result import StopReason
+from maabo_dist.data.columns import add_probes
 from maabo_dist.data.preparation import prepare
-from maabo_dist.data.probes import add_probes
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import conclude

@@ -12,8 +12,7 @@ from scipy.stats import chisquare
 from maabo_dist._util import draws
 from maabo_dist.search import candidates
 from maabo_dist.search.candidates import CandidateSampler
-from maabo_dist.search.space import SizeSpace, SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets, SubsetIndex
+from maabo_dist.search.space import ProposedSubsets, SizeSpace, SubsetIndex, SubsetSpace
 from tests.reference import maabo
 
 IMPLAUSIBLE = 1e-4

@@ -17,8 +17,7 @@ from maabo_dist.search.candidates import CandidateSampler, even_shares
 from maabo_dist.search.hints import HintSampler
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
-from maabo_dist.search.space import SubsetSpace
-from maabo_dist.search.subset_index import ProposedSubsets
+from maabo_dist.search.space import ProposedSubsets, SubsetSpace
 from maabo_dist.settings import MiningSettings
 from tests.reference import maabo
 

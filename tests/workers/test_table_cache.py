@@ -8,7 +8,7 @@ import pytest
 from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.table_cache import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
-from maabo_dist.data.probes import add_probes
+from maabo_dist.data.columns import add_probes
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.wire import write_segment
 from tests import factories

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.data.columns import Columns
-from maabo_dist.data.probes import probe_mask
+from maabo_dist.data.columns import Columns, probe_mask
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.rule import Rule
 
