@@ -36,6 +36,7 @@ from maabo_dist.console.tokens import (
 )
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
+from scheduler.api.settings import ApiSettings
 from scheduler.ledger.backup import BackupSummary, back_up, restore
 from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.tenants import make_token
@@ -70,8 +71,7 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP API. Any number of servers may run on one ledger and one Redis."""
-    from scheduler.api.server import serve
-    from scheduler.api.settings import ApiSettings
+    from scheduler.api.server import serve  # noqa: PLC0415 - 0.5 s
 
     settings = ApiSettings.from_environment(os.environ, host=host, port=port)
     with _service_resources("maabo-service") as resources:
@@ -173,8 +173,8 @@ def check_scheduler(settings: ClusterSettings) -> str:
 
 
 def _run_scheduler() -> None:
-    from maabo_dist.warm import warm
-    from scheduler.core.loop import Scheduler
+    from maabo_dist.warm import warm  # noqa: PLC0415 - 0.1 s
+    from scheduler.core.loop import Scheduler  # noqa: PLC0415 - 0.15 s
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -196,7 +196,7 @@ def _ledger() -> AbstractContextManager[Ledger]:
 
 
 def _connect(settings: ClusterSettings, tracing: Tracing | None = None) -> "Resources":
-    from scheduler.resources import Resources
+    from scheduler.resources import Resources  # noqa: PLC0415 - 0.1 s
 
     return Resources.connect(settings, tracing)
 
@@ -204,7 +204,7 @@ def _connect(settings: ClusterSettings, tracing: Tracing | None = None) -> "Reso
 @contextmanager
 def _service_resources(name: str) -> Iterator["Resources"]:
     """The resources of a service, whose traces have this name. A configuration that cannot work ends the process."""
-    from maabo_dist.cluster.broker import check_broker
+    from maabo_dist.cluster.broker import check_broker  # noqa: PLC0415 - 0.04 s
 
     try:
         settings = _settings()

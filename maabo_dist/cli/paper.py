@@ -117,8 +117,8 @@ for _name, (_about, _seeds) in _EXPERIMENTS.items():
 
 
 def _run(name: str, options: Options) -> int:
-    from maabo_dist.report.run_folder import make_folder
-    from maabo_dist.research.paper import EXPERIMENTS
+    from maabo_dist.report.run_folder import make_folder  # noqa: PLC0415 - 0.4 s
+    from maabo_dist.research.paper import EXPERIMENTS  # noqa: PLC0415 - 0.6 s
 
     experiment = EXPERIMENTS[name]
     if options.address is not None and not experiment.jobs:
@@ -157,7 +157,7 @@ def _choose_tables(experiment: "Experiment", options: Options) -> "list[PaperTab
         if options.data or options.dataset or options.seeds:
             options.note(f"{experiment.name} mines nothing; --data, --dataset and --seeds have no effect.")
         return []
-    from maabo_dist.research.paper.tables import choose_tables
+    from maabo_dist.research.paper.tables import choose_tables  # noqa: PLC0415 - 0.6 s
 
     return choose_tables(experiment.tables, options.data, options.dataset)
 
@@ -174,10 +174,10 @@ def _run_cases(cases: "list[Case]", tables: "list[PaperTable]", options: Options
             display.update(Snapshot(done, len(cases), monotonic() - start, "", unit="runs"))
 
         if options.address is not None:
-            from maabo_dist.cli.paper_jobs import run_jobs
+            from maabo_dist.cli.paper_jobs import run_jobs  # noqa: PLC0415 - 0.7 s
 
             return run_jobs(cases, by_name, options.address, report_progress, options.note)
-        from maabo_dist.research.paper.cases import run_cases
+        from maabo_dist.research.paper.cases import run_cases  # noqa: PLC0415 - 0.7 s
 
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return run_cases(cases, by_name, options.jobs or cores, report_progress)
@@ -193,7 +193,7 @@ def _table_notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[s
 def _plot(findings: "Findings") -> bytes | None:
     """The plot as PNG; None with a note if matplotlib is not installed."""
     try:
-        from maabo_dist.research.paper.plotting import draw_png
+        from maabo_dist.research.paper.plotting import draw_png  # noqa: PLC0415 - 1 s, loads matplotlib
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise

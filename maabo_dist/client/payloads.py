@@ -188,8 +188,8 @@ def _tabs_to_commas(path: Path, target: Path) -> Path:
 
 
 def _feather_to_parquet(path: Path, target: Path) -> Path:
-    import pyarrow as pa  # imported here, as in _write_frame: most uploads do not need it, and it takes 0.2 s
-    from pyarrow import parquet
+    import pyarrow as pa  # noqa: PLC0415 - 0.1 s, most uploads do not need it
+    from pyarrow import parquet  # noqa: PLC0415 - loads pyarrow
 
     try:
         with pa.OSFile(str(path)) as file:
@@ -200,8 +200,8 @@ def _feather_to_parquet(path: Path, target: Path) -> Path:
 
 
 def _write_frame(frame: "pd.DataFrame", target: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
+    import pyarrow as pa  # noqa: PLC0415 - 0.1 s, most uploads do not need it
+    from pyarrow import parquet  # noqa: PLC0415 - loads pyarrow
 
     try:
         parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), target)

@@ -24,7 +24,7 @@ def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
     """Return the table called `name` and its default settings."""
     if name not in BUNDLED:
         raise DatasetError(f"No bundled table is called {name!r}. There are {format_names(BUNDLED)}.")
-    from sklearn import datasets  # costs half a second; only bundled tables need it
+    from sklearn import datasets  # noqa: PLC0415 - 0.9 s, only bundled tables need it
 
     if name == "titanic":
         return _fetch_titanic(datasets)

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
 
 from maabo_dist._util.text import format_count, format_list, format_names
 from maabo_dist.errors import DatasetError
@@ -127,8 +130,6 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _read_binary(path: Path, kind: str) -> pd.DataFrame:
-    import pyarrow as pa
-    from pyarrow import parquet
 
     with _wrap_read_errors(path, "Parquet" if kind in PARQUET else "Feather"):
         if kind in PARQUET:
@@ -165,7 +166,6 @@ def _mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame
 
 
 def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> pd.DataFrame:
-    import pyarrow as pa
 
     try:
         table = _parse(path, separator, na_values, {})
@@ -182,7 +182,6 @@ def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> p
 
 
 def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[str, Any]) -> Any:
-    from pyarrow import csv as arrow_csv
 
     return arrow_csv.read_csv(
         str(path),
@@ -292,7 +291,6 @@ def outline(path: Path) -> Outline:
 
 
 def _outline_parquet(path: Path) -> Outline:
-    from pyarrow import parquet
 
     with _wrap_read_errors(path, "Parquet"), parquet.ParquetFile(path) as file:
         metadata = file.metadata

@@ -81,7 +81,7 @@ def new_axes(width: float, height: float) -> Axes:
 
 def new_grid(count: int, width: float, height: float, max_columns: int = 4) -> list[Axes]:
     """Make a pyplot figure with this many axes, each of this size in inches."""
-    from matplotlib import pyplot as plt  # only here: pyplot must not be touched by plots into given axes
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - only here: pyplot must not be touched by plots into given axes
 
     columns = max(1, min(count, max_columns))
     rows = max(1, -(-count // columns))

@@ -67,14 +67,14 @@ def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.b
 
 def largest_plausible_count(seen: float, ratio: float) -> int:
     """The largest Poisson count that is plausible given `seen`, a count whose mean is `ratio` times smaller."""
-    from scipy.special import betainc  # costs a tenth of a second; only probes need it
+    from scipy.special import betainc  # noqa: PLC0415 - 0.2 s, only probes need it
 
     return floor(_crossing(lambda count: TAIL - float(betainc(count, seen + 1, ratio / (1 + ratio))))) if ratio else 0
 
 
 def smallest_plausible_count(seen: float, ratio: float) -> int:
     """The smallest such count."""
-    from scipy.special import betainc
+    from scipy.special import betainc  # noqa: PLC0415 - 0.2 s, only probes need it
 
     if not seen or not ratio:
         return 0

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from maabo_dist.errors import DatasetError, InputError
+from maabo_dist.settings import TableSettings
 
 REQUEST_FILE, ANSWER_FILE, COLUMNS_FILE = "request.json", "answer.json", "columns"
 MAX_PATH_BYTES, MAX_ANSWER_BYTES = 4096, 64 << 20
@@ -37,10 +38,9 @@ def main() -> int:
     """Fork a child for each message on stdin, a socket, until it is closed."""
     # Imported here because the API imports constants of this module and must not load these libraries for them.
     # Children inherit them: their memory limit is for what comes on top.
-
-    import maabo_dist.data.description
-    import maabo_dist.data.preparation
-    import maabo_dist.data.readers  # noqa: F401
+    import maabo_dist.data.description  # noqa: PLC0415 - see main()
+    import maabo_dist.data.preparation  # noqa: PLC0415 - see main()
+    import maabo_dist.data.readers  # noqa: F401, PLC0415 - see main()
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel
     with socket.socket(fileno=sys.stdin.fileno()) as control:
@@ -85,7 +85,7 @@ def answer_request() -> None:
 
 def describe_table(request: dict[str, Any]) -> dict[str, Any]:
     """Return the size and the columns of a table."""
-    from maabo_dist.data.description import describe
+    from maabo_dist.data.description import describe  # noqa: PLC0415 - see main()
 
     frame = _read_table(request, ())
     remaining, features = MAX_ALL_LEVELS, []
@@ -100,8 +100,7 @@ def describe_table(request: dict[str, Any]) -> dict[str, Any]:
 
 def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
     """Write the columns of a table to a file; return their fingerprint and notes."""
-    from maabo_dist.data.preparation import prepare
-    from maabo_dist.settings import TableSettings
+    from maabo_dist.data.preparation import prepare  # noqa: PLC0415 - see main()
 
     settings = TableSettings.model_validate(request["table"])
     prepared = prepare(_read_table(request, settings.na_values), settings)
@@ -114,7 +113,7 @@ TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": desc
 
 def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     """Check the size that the file states before reading it, and the actual size afterwards."""
-    from maabo_dist.data.readers import outline, read_table
+    from maabo_dist.data.readers import outline, read_table  # noqa: PLC0415 - see main()
 
     path = Path(request["file"])
     stated = outline(path)

@@ -146,7 +146,7 @@ class RemoteJob:
         table_name : str, default "data"
             Name of the table in SQL.
         """
-        from maabo_dist.report.exports import export_rules  # imports NumPy, which other calls do not need
+        from maabo_dist.report.exports import export_rules  # noqa: PLC0415 - 0.2 s, loads NumPy
 
         return export_rules(self.document(), form, table_name)
 
