@@ -24,8 +24,8 @@ class InputError(MaaboError, ValueError):
 
     kind = "invalid-input"
 
-    def __init__(self, *said: object, field: str | None = None, remedy: str | None = None) -> None:
-        super().__init__(*said)
+    def __init__(self, *message: object, field: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(*message)
         self.field, self.remedy = field, remedy
 
 

@@ -46,12 +46,12 @@ _FORM = re.compile(r"(\d{1,9})([smhdw])")
 
 def parse_duration(text: str) -> float | None:
     """Seconds until something ends: `30d`, `12h`, `90m`; None for `never`."""
-    said = text.strip().lower()
-    if said == NEVER:
+    duration = text.strip().lower()
+    if duration == NEVER:
         return None
-    found = _FORM.fullmatch(said)
-    if found is None or int(found[1]) == 0:
+    match = _FORM.fullmatch(duration)
+    if match is None or int(match[1]) == 0:
         raise SettingsError(
             f"{text!r} is no length of time. Give a number and s, m, h, d or w, as in 30d, 12h or 90m; or {NEVER}."
         )
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]

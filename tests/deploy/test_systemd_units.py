@@ -84,7 +84,8 @@ def test_a_worker_has_longer_to_stop_than_a_task_may_take():
 def test_the_environment_file_names_settings_that_exist():
     given = environment_file()
 
-    known = {*ClusterSettings().environment(), *ApiSettings().environment(), "MAABO_WORKER_PROCESSES"}
-    assert set(given) <= known
+    models = (ClusterSettings(), ApiSettings())
+    known = {settings.variable(name) for settings in models for name in type(settings).model_fields}
+    assert set(given) <= known | {"MAABO_WORKER_PROCESSES"}
     ClusterSettings.from_environment(given)
     ApiSettings.from_environment(given)
