@@ -13,12 +13,12 @@ import json
 from typing import Any, TypeVar
 
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from maabo_dist.contract.problem import MEDIA_TYPE, TYPE_PREFIX, Problem
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
-Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
 # For callers of this client, who do not write headers.
 _REMEDIES = {
     401: "Give a valid token: token=… in Python, --token-file or MAABO_TOKEN on the command line.",
@@ -110,18 +110,10 @@ def parse_json(response: httpx.Response, server: str) -> Any:
         raise _unexpected_response(response, server) from None
 
 
-def parse_object(response: httpx.Response, server: str) -> dict[str, Any]:
-    """Return the JSON object of a response."""
-    value = parse_json(response, server)
-    if not isinstance(value, dict):
-        raise _unexpected_response(response, server)
-    return value
-
-
-def parse_model(kind: type[Model], value: object, response: httpx.Response, server: str) -> Model:
-    """Check a JSON value that came with this response."""
+def check_value(kind: type[Value], value: object, response: httpx.Response, server: str) -> Value:
+    """Return a JSON value that came with this response as this type."""
     try:
-        return kind.model_validate(value)
+        return TypeAdapter(kind).validate_python(value)
     except ValidationError:
         raise _unexpected_response(response, server) from None
 

@@ -12,7 +12,7 @@ import httpx
 from maabo_dist.client._async.jobs import AsyncRemoteJob
 from maabo_dist.client._async.transport import AsyncTransport
 from maabo_dist.client.blocking import async_call
-from maabo_dist.client.errors import parse_json, parse_model
+from maabo_dist.client.errors import check_value, parse_json
 from maabo_dist.client.models import JobStatus
 from maabo_dist.client.payloads import job_document, upload_request
 from maabo_dist.client.requests import Address, Request, Retrying, get, quote_id
@@ -173,7 +173,7 @@ class AsyncClient:
         document = {"dataset": dataset.id} | document
         request = Request("POST", "/v1/jobs", document=document, headers=headers, idempotent=True, slow=True)
         response = await self._transport.send(request)
-        status = parse_model(JobStatus, parse_json(response, self.url), response, self.url)
+        status = check_value(JobStatus, parse_json(response, self.url), response, self.url)
         return AsyncRemoteJob(self._transport, status, created=response.status_code == 202)
 
     async def jobs(self, state: str | None = None, dataset: str | None = None) -> AsyncIterator[AsyncRemoteJob]:
@@ -240,8 +240,8 @@ class AsyncClient:
         tenant : str, optional
             Only tokens of this tenant.
         """
-        response = await self._transport.send(get("/v1/tokens", {} if tenant is None else {"tenant": tenant}))
-        return [parse_model(Token, item, response, self.url) for item in parse_json(response, self.url)]
+        params = {} if tenant is None else {"tenant": tenant}
+        return await self._transport.fetch(list[Token], get("/v1/tokens", params))
 
     async def revoke_token(self, token: str) -> None:
         """Revoke a token. This needs the scope ``admin``.
@@ -272,5 +272,5 @@ class AsyncClient:
 
     async def ready(self) -> dict[str, str]:
         """Return the components of the cluster, each with ``ok`` or a description of what is wrong."""
-        response = await self._transport.fetch_json(Request("GET", "/readyz"), check=False)
+        response = await self._transport.fetch(dict[str, Any], Request("GET", "/readyz"), check=False)
         return dict(response.get("parts", {}))

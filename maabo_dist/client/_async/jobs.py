@@ -129,7 +129,7 @@ class AsyncRemoteJob:
 
         Its method ``to_json()`` returns the JSON that ``maabo mine --json`` prints.
         """
-        return ResultDocument.parse(await self._transport.fetch_json(get(f"{self._path}/rules")))
+        return ResultDocument.parse(await self._transport.fetch(dict[str, Any], get(f"{self._path}/rules")))
 
     async def rules(self) -> tuple[RuleRecord, ...]:
         """Return the rules, best first; while the job runs, those found so far."""
@@ -169,7 +169,7 @@ class AsyncRemoteJob:
 
     async def figures(self) -> dict[str, Any]:
         """Return the data of the report's figures, once the job is done."""
-        return await self._transport.fetch_json(get(f"{self._path}/figures", slow=True))
+        return await self._transport.fetch(dict[str, Any], get(f"{self._path}/figures", slow=True))
 
     def trees(self, order: str = "search") -> AsyncIterator[Tree]:
         """Iterate over the trees of the job.
@@ -190,7 +190,7 @@ class AsyncRemoteJob:
             The other job, or its ID.
         """
         other_id = other if isinstance(other, str) else other.id
-        return await self._transport.fetch_json(get(f"{self._path}/diff/{quote_id(other_id)}"))
+        return await self._transport.fetch(dict[str, Any], get(f"{self._path}/diff/{quote_id(other_id)}"))
 
     async def _command(self, name: str) -> JobStatus:
         return await self._update(Request("POST", f"{self._path}/{name}"))

@@ -3,14 +3,13 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 from httpx_sse import EventSource
-from pydantic import BaseModel
 
 from maabo_dist.client.blocking import TimedStream, async_read_chunks, async_sleep
-from maabo_dist.client.errors import check_response, parse_json, parse_model, parse_object, unreachable_error
+from maabo_dist.client.errors import check_response, check_value, parse_json, unreachable_error
 from maabo_dist.client.models import Event
 from maabo_dist.client.requests import Address, Deadline, Request, Retrying
 
@@ -22,7 +21,7 @@ MAX_FAILURES = 5
 # Status codes of servers and proxies that do not deliver events.
 NO_EVENTS = frozenset({404, 405, 406, 501})
 
-Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
 
 
 class AsyncTransport:
@@ -53,16 +52,12 @@ class AsyncTransport:
         deleted = request.method == "DELETE" and attempt > 1 and outcome.status_code == 404
         return check_response(outcome, self.server) if check and not deleted else outcome
 
-    async def fetch(self, kind: type[Model], request: Request) -> Model:
-        """Return the response as a model."""
-        response = await self.send(request)
-        return parse_model(kind, parse_json(response, self.server), response, self.server)
+    async def fetch(self, kind: type[Value], request: Request, *, check: bool = True) -> Value:
+        """Return the JSON of the response as this type."""
+        response = await self.send(request, check=check)
+        return check_value(kind, parse_json(response, self.server), response, self.server)
 
-    async def fetch_json(self, request: Request, *, check: bool = True) -> dict[str, Any]:
-        """Return the JSON object of the response."""
-        return parse_object(await self.send(request, check=check), self.server)
-
-    async def fetch_pages(self, kind: type[Model], path: str, params: Mapping[str, str]) -> AsyncGenerator[Model, None]:
+    async def fetch_pages(self, kind: type[Value], path: str, params: Mapping[str, str]) -> AsyncGenerator[Value, None]:
         """Yield the items of all pages; a page is requested when its first item is needed."""
         cursor: dict[str, str] = {}
         while True:
@@ -70,7 +65,7 @@ class AsyncTransport:
             response = await self.send(request)
             page = parse_json(response, self.server)
             for item in page["items"]:
-                yield parse_model(kind, item, response, self.server)
+                yield check_value(kind, item, response, self.server)
             if page["next"] is None:
                 return
             cursor = {"cursor": page["next"]}

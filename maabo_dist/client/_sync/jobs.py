@@ -130,7 +130,7 @@ class RemoteJob:
 
         Its method ``to_json()`` returns the JSON that ``maabo mine --json`` prints.
         """
-        return ResultDocument.parse(self._transport.fetch_json(get(f"{self._path}/rules")))
+        return ResultDocument.parse(self._transport.fetch(dict[str, Any], get(f"{self._path}/rules")))
 
     def rules(self) -> tuple[RuleRecord, ...]:
         """Return the rules, best first; while the job runs, those found so far."""
@@ -170,7 +170,7 @@ class RemoteJob:
 
     def figures(self) -> dict[str, Any]:
         """Return the data of the report's figures, once the job is done."""
-        return self._transport.fetch_json(get(f"{self._path}/figures", slow=True))
+        return self._transport.fetch(dict[str, Any], get(f"{self._path}/figures", slow=True))
 
     def trees(self, order: str = "search") -> Iterator[Tree]:
         """Iterate over the trees of the job.
@@ -191,7 +191,7 @@ class RemoteJob:
             The other job, or its ID.
         """
         other_id = other if isinstance(other, str) else other.id
-        return self._transport.fetch_json(get(f"{self._path}/diff/{quote_id(other_id)}"))
+        return self._transport.fetch(dict[str, Any], get(f"{self._path}/diff/{quote_id(other_id)}"))
 
     def _command(self, name: str) -> JobStatus:
         return self._update(Request("POST", f"{self._path}/{name}"))

@@ -4,14 +4,13 @@
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 from httpx_sse import EventSource
-from pydantic import BaseModel
 
 from maabo_dist.client.blocking import TimedStream, read_chunks, sleep
-from maabo_dist.client.errors import check_response, parse_json, parse_model, parse_object, unreachable_error
+from maabo_dist.client.errors import check_response, check_value, parse_json, unreachable_error
 from maabo_dist.client.models import Event
 from maabo_dist.client.requests import Address, Deadline, Request, Retrying
 
@@ -23,7 +22,7 @@ MAX_FAILURES = 5
 # Status codes of servers and proxies that do not deliver events.
 NO_EVENTS = frozenset({404, 405, 406, 501})
 
-Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
 
 
 class Transport:
@@ -54,16 +53,12 @@ class Transport:
         deleted = request.method == "DELETE" and attempt > 1 and outcome.status_code == 404
         return check_response(outcome, self.server) if check and not deleted else outcome
 
-    def fetch(self, kind: type[Model], request: Request) -> Model:
-        """Return the response as a model."""
-        response = self.send(request)
-        return parse_model(kind, parse_json(response, self.server), response, self.server)
+    def fetch(self, kind: type[Value], request: Request, *, check: bool = True) -> Value:
+        """Return the JSON of the response as this type."""
+        response = self.send(request, check=check)
+        return check_value(kind, parse_json(response, self.server), response, self.server)
 
-    def fetch_json(self, request: Request, *, check: bool = True) -> dict[str, Any]:
-        """Return the JSON object of the response."""
-        return parse_object(self.send(request, check=check), self.server)
-
-    def fetch_pages(self, kind: type[Model], path: str, params: Mapping[str, str]) -> Generator[Model, None]:
+    def fetch_pages(self, kind: type[Value], path: str, params: Mapping[str, str]) -> Generator[Value, None]:
         """Yield the items of all pages; a page is requested when its first item is needed."""
         cursor: dict[str, str] = {}
         while True:
@@ -71,7 +66,7 @@ class Transport:
             response = self.send(request)
             page = parse_json(response, self.server)
             for item in page["items"]:
-                yield parse_model(kind, item, response, self.server)
+                yield check_value(kind, item, response, self.server)
             if page["next"] is None:
                 return
             cursor = {"cursor": page["next"]}
