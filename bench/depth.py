@@ -13,7 +13,7 @@ from bench.timing import time_interleaved
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 
 DEPTH = 5
 SPINS = 25_000_000

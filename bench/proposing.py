@@ -7,7 +7,7 @@ from bench import printing, tables
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 
 BATCH = 256
 

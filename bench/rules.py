@@ -8,7 +8,7 @@ from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import distinct_leaves, select_by_logic
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 
 MAX_SECONDS = 60.0
 """A pool that would take longer is left out."""

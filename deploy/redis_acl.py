@@ -23,7 +23,7 @@ from pathlib import Path
 
 import click
 
-from deploy.files import write_private
+from deploy.shared import write_private
 from maabo_dist.cluster.redis_store import KEY as ARTIFACT
 from maabo_dist.console.commands import run_command
 from maabo_dist.contract import names

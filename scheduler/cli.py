@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 import click
 
 from maabo_dist._util.text import parse_duration
-from maabo_dist.cluster.address import check_redis, redis_errors
 from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
-from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.settings import ClusterSettings, check_redis, redis_errors
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.console.commands import json_option, run_command

@@ -12,8 +12,7 @@ from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees.depth_search import depth_search
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from tests.reference import gs_mrm
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from maabo_dist._util.backoff import backoff_delay, jittered
+from maabo_dist._util.network import backoff_delay, jittered
 
 
 def test_delays_double_up_to_the_maximum():

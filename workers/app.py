@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 from celery import Celery, signals
 from celery.app.backends import by_url
 
-from maabo_dist.cluster.address import check_redis, require_certificate
 from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT_FACTOR, check_broker, make_celery, uses_amqp
 from maabo_dist.cluster.logs import StructuredLogger, log_handler
 from maabo_dist.cluster.redis_store import open_store
-from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.settings import ClusterSettings, check_redis, require_certificate
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing

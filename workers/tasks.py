@@ -45,9 +45,8 @@ from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
 from maabo_dist.screens.wire import pack_pairs
 from maabo_dist.search.space import Subsets
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, read_segment
 
 logger = StructuredLogger("maabo.worker")

@@ -17,7 +17,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import BODY, HEADER, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 from maabo_dist.trees.wire import pack_forest
 
 BUSY = "bench:busy"

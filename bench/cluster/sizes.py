@@ -9,8 +9,7 @@ import numpy as np
 from bench import printing, tables
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees.depth_search import depth_search
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
 
 TREES, DEPTH = 500, 5

@@ -5,7 +5,7 @@ from time import perf_counter
 
 from bench import printing, tables
 from bench.cluster.local_cluster import LocalCluster, cpu_seconds, rate, start_cluster
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 
 ROWS, FEATURES = 20_000, 200
 

@@ -10,10 +10,9 @@ from bench.quality.experiment import Check, Experiment, Record, Run, Summary
 from bench.quality.figure import Panel, Series
 from bench.quality.methods import Mined, Table
 from bench.quality.peer_client import PeerError
-from maabo_dist.research.synthetic.generation import TARGET, generate
+from maabo_dist.research.synthetic.generation import TARGET, Truth, generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.scoring import score
-from maabo_dist.research.synthetic.truth import Truth
 
 DEFAULT_SEEDS = 10
 FEATURES, MANY_FEATURES, ROWS = 1000, 10_000, 3000

@@ -13,8 +13,8 @@ from bench.quality.estimates import mean
 from bench.quality.experiment import Record
 from bench.quality.paper_tables import TARGET
 from bench.quality.stability import GAP
+from maabo_dist.research.synthetic.generation import match_frame
 from maabo_dist.research.synthetic.scoring import MinedRule
-from maabo_dist.research.synthetic.truth import match_frame
 from maabo_dist.settings import MiningSettings
 
 SAME_ROWS = 0.8

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.image.init import clear_temporary_files, run_as_init
-from deploy.image.kernels import compile_kernels, install_kernels
 from deploy.image.roles import ROLES, check_health, role_command, role_file
 from deploy.image.secret_files import prepare_secrets, write_metrics_token
+from deploy.image.startup import clear_temporary_files, compile_kernels, install_kernels, run_as_init
 from maabo_dist.errors import MaaboError
 
 USAGE = f"""Usage: python -m deploy.image {{{"|".join(ROLES)}}} [OPTION]…   run a role until SIGTERM

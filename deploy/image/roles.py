@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.http_check import http_problem
+from deploy.shared import http_problem
 from maabo_dist.errors import SettingsError
 
 ROLES = ("scheduler", "api", "worker", "flower")

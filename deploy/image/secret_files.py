@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.files import quote_redis
+from deploy.shared import quote_redis
 from maabo_dist._util.files import atomic_write
-from maabo_dist._util.hosts import is_loopback
+from maabo_dist._util.network import is_loopback
 from maabo_dist.errors import SettingsError
 
 INPUT, OUTPUT = Path("/run/secrets"), Path("/run/maabo")

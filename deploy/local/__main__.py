@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from deploy.local.cluster import run_cluster
+from deploy.local.cluster import StatusPrinter, run_cluster
 from deploy.local.plan import Options
-from deploy.local.status import StatusPrinter
 from maabo_dist.console.commands import run_command
 from maabo_dist.errors import SettingsError
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from deploy.files import write_private
+from deploy.shared import write_private
 from maabo_dist.errors import SettingsError
 
 MAX_LOG_BYTES = 10_000_000

@@ -6,7 +6,7 @@ from typing import Any
 from flower.views.monitor import Metrics  # type: ignore[import-untyped]
 from tornado.web import authenticated
 
-from maabo_dist.cluster.address import read_secret
+from maabo_dist.cluster.settings import read_secret
 
 persistent = False
 max_tasks = 10_000

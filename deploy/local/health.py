@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from deploy.http_check import http_problem
 from deploy.local.plan import LOOPBACK, Component, Plan, worker_node
 from deploy.local.supervisor import Process
+from deploy.shared import http_problem
 from maabo_dist.cluster.broker import BROKER_ERRORS, make_celery
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from deploy.files import quote_redis, write_private
 from deploy.local.directory import DataDirectory
-from maabo_dist._util.hosts import is_loopback
+from deploy.shared import quote_redis, write_private
+from maabo_dist._util.network import is_loopback
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import SettingsError
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from deploy.local.directory import rotate
 from deploy.local.plan import ROOT, Component, Role
-from maabo_dist._util.backoff import backoff_delay
+from maabo_dist._util.network import backoff_delay
 from maabo_dist.errors import MaaboError
 
 # A component stops before those that it needs.

@@ -17,10 +17,9 @@ from maabo_dist.cli.access import quota_group, token_group
 from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import JOB_COMMANDS
-from maabo_dist.cli.mine import mine_command
+from maabo_dist.cli.mine import mine_command, submit_command
 from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.results import diff_command, report_command
-from maabo_dist.cli.submit import submit_command
 from maabo_dist.console.commands import run_command
 
 __all__ = ["maabo", "main"]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import click
 
 from maabo_dist._util.text import printable
-from maabo_dist.cli.options import section_option
-from maabo_dist.cli.source import Source
+from maabo_dist.cli.options import Source, section_option
 from maabo_dist.console.commands import INTERRUPTED, combine, print_note
 from maabo_dist.contract.ids import short_id
 from maabo_dist.contract.job import JobState
@@ -165,8 +164,7 @@ def _connect_redis(address: ClusterAddress, note: Callable[[str], None]) -> "Clu
     try:
         # redis takes 0.1 s to import, and is not installed without the extra `service`.
         from maabo_dist.cli.queue_cluster import QueueCluster  # noqa: PLC0415
-        from maabo_dist.cluster.address import check_url  # noqa: PLC0415
-        from maabo_dist.cluster.settings import ClusterSettings  # noqa: PLC0415
+        from maabo_dist.cluster.settings import ClusterSettings, check_url  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"Clusters need {error.name}, which is not installed. Run: pip install 'maabo-dist[service]'"

@@ -16,8 +16,8 @@ from maabo_dist.research.synthetic.recipe import Recipe
 if TYPE_CHECKING:
     import pandas as pd
 
+    from maabo_dist.research.synthetic.generation import Truth
     from maabo_dist.research.synthetic.scoring import Score
-    from maabo_dist.research.synthetic.truth import Truth
 
 _GENERATE_HELP = """Write TABLE, a CSV or Parquet file with planted rules, and a file that lists them.
 
@@ -68,8 +68,8 @@ def score_command(rules: Path, truth: Path, data: Path | None, as_json: bool) ->
     """Score RULES, the output of mine --json, against TRUTH, which generate wrote."""
     from maabo_dist.data.readers import read_table  # noqa: PLC0415 - 0.3 s
     from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - 0.4 s
+    from maabo_dist.research.synthetic.generation import Truth  # noqa: PLC0415 - 0.3 s
     from maabo_dist.research.synthetic.scoring import score  # noqa: PLC0415 - 0.5 s
-    from maabo_dist.research.synthetic.truth import Truth  # noqa: PLC0415 - 0.3 s
 
     planted, (document, _) = Truth.load(truth), read_run(rules)
     result = score(document, planted, None if data is None else read_table(data))

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from maabo_dist.cli.cluster import Submission, SubmitOptions, repeat_settings_of
+from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import progress_display
-from maabo_dist.cli.source import Source
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.payloads import MAX_NAME_LENGTH
 from maabo_dist.contract.ids import DIGITS, match_one, parse_prefix, short_id

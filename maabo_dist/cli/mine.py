@@ -1,26 +1,42 @@
-"""`maabo mine`: mine a file or a bundled table in this process, and print the rules."""
+"""`maabo mine` and `maabo submit`: mine a file or a bundled table, in this process or on a cluster."""
 
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from maabo_dist.cli.cluster import repeat_settings_of
-from maabo_dist.cli.options import SectionedCommand, section_option
+from maabo_dist.cli.cluster import (
+    Cluster,
+    ClusterAddress,
+    SubmitOptions,
+    check_not_failed,
+    cluster_option,
+    cluster_options,
+    connect,
+    describe_running,
+    leave_running,
+    repeat_settings_of,
+)
+from maabo_dist.cli.jobs import wait_for_end
+from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.progress import graceful_interrupt, progress_display
-from maabo_dist.cli.source import Source, source_options
-from maabo_dist.console.commands import INTERRUPTED
+from maabo_dist.console.commands import INTERRUPTED, combine
+from maabo_dist.contract.ids import short_id
+from maabo_dist.contract.job import JobState, Priority
+from maabo_dist.contract.record import JobRecord
 from maabo_dist.contract.result import ResultDocument, StopReason
-from maabo_dist.errors import SettingsError
+from maabo_dist.errors import MaaboError, SettingsError
+from maabo_dist.settings import RepeatSettings
 
 if TYPE_CHECKING:
     from maabo_dist.mining.result import MiningResult
     from maabo_dist.report.figures import FigureData
 
-_HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
+
+_MINE_HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 
 \b
   maabo mine customers.csv --target churned
@@ -29,7 +45,7 @@ _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 """
 
 
-@click.command("mine", cls=SectionedCommand, help=_HELP, context_settings={"max_content_width": 100})
+@click.command("mine", cls=SectionedCommand, help=_MINE_HELP, context_settings={"max_content_width": 100})
 @source_options
 @section_option(
     "--jobs",
@@ -43,7 +59,7 @@ _HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
 @report_option
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
 def mine_command(jobs: int | None, **values: object) -> int:
-    """Mine rules; `_HELP` is the help text."""
+    """Mine rules; `_MINE_HELP` is the help text."""
     source, threads = Source.from_options(values), _count_threads(jobs)
     output = Output.from_options(values)
     started = datetime.now(UTC)
@@ -101,3 +117,108 @@ def _count_threads(jobs: int | None) -> int:
     if jobs < 1:
         raise SettingsError(f"--jobs {jobs}: at least 1 thread is needed.")
     return jobs
+
+
+_SUBMIT_HELP = """Mine rules from DATA on a cluster, and print the id of the job.
+
+\b
+  maabo submit customers.csv --target churned --redis redis://cluster:6379/0
+  maabo submit customers.csv --target churned --server https://maabo.example --token-file token
+  maabo submit customers.csv --target churned --wait --json > rules.json
+
+With --redis, the table is prepared here and sent, unless the cluster already has it. With --server,
+the file is uploaded as it is.
+"""
+
+_submit_options = combine(
+    cluster_options,
+    cluster_option("--wait", is_flag=True, help="Wait for the rules, and print them as mine does."),
+    cluster_option("--name", metavar="TEXT", help="Name of the table.  [default: its file name]"),
+    cluster_option(
+        "--priority",
+        type=click.Choice([priority.value for priority in Priority]),
+        default=Priority.NORMAL.value,
+        help="A job with higher priority gets a larger share of the workers.  [default: normal]",
+    ),
+    cluster_option(
+        "--tenant",
+        metavar="TEXT",
+        help="Tenant of the job.  [default: default; with --server, the tenant of the token]",
+    ),
+    cluster_option(
+        "--fresh",
+        is_flag=True,
+        help="With --server: start a new job even if one with the same table and settings exists.",
+    ),
+)
+
+
+@click.command("submit", cls=SectionedCommand, help=_SUBMIT_HELP, context_settings={"max_content_width": 100})
+@source_options
+@section_option(
+    "--jobs", section="Search", type=int, metavar="N", help="No effect; accepted for compatibility with mine."
+)
+@_submit_options
+@format_options
+@explain_option
+@report_option
+@out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
+def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
+    """Submit a job; `_SUBMIT_HELP` is the help text."""
+    source, output = Source.from_options(values), _check_output(values, wait=wait)
+    cluster = connect(address, output.note)
+    submission = cluster.prepare(source, SubmitOptions.from_options(values))
+    if output.explains:
+        output.explain(source.mining, submission.count_features())
+    with leave_running(*submission.ids, maybe=True):
+        records = submission.send()
+    if wait:
+        _wait(cluster, records, source.repeating, output)
+    else:
+        record = records[0]
+        click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
+        output.note(f"job submitted; `maabo watch {short_id(record.id)}` follows it.")
+    return 0
+
+
+def _check_output(values: dict[str, Any], *, wait: bool) -> Output:
+    """Reject options that need the rules, and so `--wait`, before anything is sent."""
+    form, repeats = values["format_"], values["repeats"]
+    for option, needs_rules in (
+        (f"--format {form}", form not in {"table", "json"}),
+        ("--out", values["out"] is not None),
+        ("--report", values["report"] is not None),
+        (f"--repeats {repeats}", repeats not in {None, "0"}),
+    ):
+        if needs_rules and not wait:
+            raise SettingsError(f"{option} needs the rules, which exist only when the job is done. Add --wait.")
+    return Output.from_options(values)
+
+
+def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, output: Output) -> None:
+    first, *repeats = jobs
+    record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
+    if record.state is not JobState.DONE and repeats:
+        output.note(describe_running([each.id for each in repeats]))
+    check_not_failed(record)
+    document = ResultDocument.parse_text(cluster.final_document(first.id))
+    if repeats:
+        # pandas and numba take half a second to import, and most jobs have no repeats.
+        from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
+
+        document = with_repeats(document, _repeat_documents(cluster, others, output), repeating)
+    started = datetime.fromtimestamp(record.started or record.created, UTC)
+    figures = None if output.report is None else cluster.figures(first.id)
+    output.write_files(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id}, figures)
+    output.print_rules(document)
+
+
+def _repeat_documents(cluster: Cluster, repeats: list[JobRecord], output: Output) -> list[ResultDocument]:
+    """Return the documents of the repeats that are done, and report the others."""
+    for record in repeats:
+        try:
+            check_not_failed(record)
+        except MaaboError as error:
+            output.note(str(error))
+    done = [each.id for each in repeats if each.state is JobState.DONE]
+    return [ResultDocument.parse_text(cluster.final_document(job)) for job in done]

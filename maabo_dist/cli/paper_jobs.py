@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from maabo_dist.cli.cluster import ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
-from maabo_dist.cli.source import Source
+from maabo_dist.cli.options import Source
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table

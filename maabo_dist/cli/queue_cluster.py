@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from maabo_dist.cli.cluster import Submission, SubmitOptions, check_not_failed, repeat_settings_of
+from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import format_repeat, progress_display
-from maabo_dist.cli.source import Source
 from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import DatasetRef, JobSpec, JobState
 from maabo_dist.contract.record import JobRecord

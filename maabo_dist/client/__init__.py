@@ -26,7 +26,7 @@ from maabo_dist.client.errors import (
     ServerUnreachableError,
     WaitTimeoutError,
 )
-from maabo_dist.client.models import Event, JobStatus
+from maabo_dist.client.payloads import Event, JobStatus
 from maabo_dist.client.requests import Retrying
 from maabo_dist.contract.api import Column, CreatedToken, Dataset, DatasetDetails, Explanation, Quota, Token, Tree
 from maabo_dist.contract.result import ResultDocument

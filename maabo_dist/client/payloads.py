@@ -1,4 +1,6 @@
-"""Bodies of requests: job documents from keyword arguments, rows to explain, and tables as CSV or Parquet.
+"""Values that the client returns, and bodies of requests: job documents, rows to explain, and tables.
+
+Values that the service fills are declared in `maabo_dist.contract.api`.
 
 CSV and Parquet files are sent unchanged. Others are converted here so that the server reads exactly what `maabo mine`
 reads: compressed text is decompressed, tabs become commas, and Feather becomes Parquet.
@@ -6,18 +8,21 @@ reads: compressed text is decompressed, tabs become commas, and Feather becomes 
 
 import csv
 import gzip
+import json
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isnan
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from httpx_sse import ServerSentEvent
 from pydantic import TypeAdapter, ValidationError
 
 from maabo_dist.client.requests import Request
-from maabo_dist.contract.api import Explanation
+from maabo_dist.contract.api import Explanation, Job, JobProgress
 from maabo_dist.contract.job import AnyCallback, Priority, dump_with_secrets
 from maabo_dist.contract.problem import document_error
 from maabo_dist.errors import DatasetError, SettingsError
@@ -25,6 +30,58 @@ from maabo_dist.settings import MiningSettings, SettingsModel, TableSettings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_STATUS_EVENTS = frozenset({"state", "progress", "status"})
+
+
+class JobStatus(Job):
+    """The status of a job; the last four fields are None in lists of jobs.
+
+    Settings are plain values here, so that an older client can read the jobs of a newer server.
+    """
+
+    settings: dict[str, Any] | None = None
+    table: dict[str, Any] | None = None
+    correlation: str | None = None
+    funnel: dict[str, Any] | None = None
+    """Number of leaves that each filter kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a job.
+
+    Attributes
+    ----------
+    id : str or None
+        Pass it to ``events(after=…)`` to continue after this event.
+    kind : str
+        ``state`` and ``progress`` carry the status of the job, ``rules`` new rules; ``end`` is the last event.
+    data : dict
+        The content of the event.
+    """
+
+    id: str | None
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def parse(cls, event_id: str | None, message: ServerSentEvent) -> Self | None:
+        """Return the event of a message; None for one without JSON, which only keeps the connection alive."""
+        try:
+            data = json.loads(message.data)
+        except ValueError:
+            return None
+        return cls(event_id, message.event, data if isinstance(data, dict) else {"value": data})
+
+    @property
+    def status(self) -> JobProgress | None:
+        """The status of the job, if this kind of event carries it."""
+        try:
+            return JobProgress.model_validate(self.data) if self.kind in _STATUS_EVENTS else None
+        except ValidationError:
+            return None
 
 
 Rows: TypeAlias = "pd.DataFrame | Iterable[Mapping[str, Any]]"

@@ -1,22 +1,25 @@
-"""The address of a server, requests to it, and the rules for repeating them.
+"""The address of a server, requests to it, the rules for repeating them, and operations that block.
 
+Each such operation is there for an event loop and for a thread; generated code uses the second of each pair.
 No message contains a token.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from math import inf
 from pathlib import Path
-from time import monotonic, time
-from typing import Any, Self
+from time import monotonic, sleep, time
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
+import anyio
 import httpx
+from anyio import sleep as async_sleep
 
-from maabo_dist._util.backoff import backoff_delay, jittered
-from maabo_dist._util.hosts import is_loopback
+from maabo_dist._util.network import backoff_delay, is_loopback, jittered
 from maabo_dist._version import __version__
 from maabo_dist.client.errors import parse_problem
 from maabo_dist.errors import SettingsError
@@ -221,3 +224,57 @@ def _is_quota_problem(response: httpx.Response) -> bool:
     """True if a quota is used up, which waiting a few seconds does not change."""
     problem = parse_problem(response)
     return problem is not None and problem.type.endswith("/quota-exceeded")
+
+
+__all__ = ["TimedStream", "async_call", "async_read_chunks", "async_sleep", "call", "read_chunks", "sleep"]
+
+Result = TypeVar("Result")
+_CHUNK_BYTES = 1 << 18
+
+
+async def async_call(function: Callable[[], Result]) -> Result:
+    """Call a function that blocks in a thread."""
+    return await anyio.to_thread.run_sync(function)
+
+
+def call(function: Callable[[], Result]) -> Result:
+    """Call a function that blocks."""
+    return function()
+
+
+async def async_read_chunks(path: Path) -> AsyncIterator[bytes]:
+    """Read a file piece by piece."""
+    async with await anyio.open_file(path, "rb") as file:
+        while chunk := await file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def read_chunks(path: Path) -> Iterator[bytes]:
+    """Read a file piece by piece."""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+class TimedStream(httpx.AsyncByteStream, httpx.SyncByteStream):
+    """The content of a response until a deadline, which comments that keep the connection alive do not extend."""
+
+    def __init__(self, response: httpx.Response, deadline: Deadline) -> None:
+        self._stream, self._deadline = response.stream, deadline
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in cast("httpx.AsyncByteStream", self._stream):
+            if self._deadline.passed:
+                return
+            yield chunk
+
+    def __iter__(self) -> Iterator[bytes]:
+        return takewhile(lambda _: not self._deadline.passed, cast("httpx.SyncByteStream", self._stream))
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await cast("httpx.AsyncByteStream", self._stream).aclose()
+
+    def close(self) -> None:
+        """Close the connection."""
+        cast("httpx.SyncByteStream", self._stream).close()

@@ -22,8 +22,7 @@ from kombu.entity import Queue
 from kombu.exceptions import KombuError, OperationalError
 from redis import RedisError
 
-from maabo_dist.cluster.address import redact_url, require_certificate
-from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.settings import ClusterSettings, redact_url, require_certificate
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError

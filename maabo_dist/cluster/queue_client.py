@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from maabo_dist.cluster.address import UnreachableError, check_url, redact_url, redis_errors
 from maabo_dist.cluster.redis_store import open_store
-from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.settings import ClusterSettings, UnreachableError, check_url, redact_url, redis_errors
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names

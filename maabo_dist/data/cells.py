@@ -1,6 +1,6 @@
-"""The cells of one table column: numbers, levels (text, booleans, categories), or neither."""
+"""The cells of one table column: numbers, levels (text, booleans, categories), or neither; a description of each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api import types
 
 from maabo_dist._util.text import format_count
-from maabo_dist.data.columns import level_text
+from maabo_dist.data.columns import ColumnKind, level_text
 from maabo_dist.errors import DatasetError
 
 _BOOLEANS = (bool, np.bool_)
@@ -101,3 +101,37 @@ def _objects_are_numbers(cells: pd.Series, remedy: str) -> bool:
 
 def _unsupported_error(cells: pd.Series, kind: str, remedy: str) -> DatasetError:
     return DatasetError(f"Column '{cells.name}' holds {kind} values, which cannot be mined. {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """One column, before any settings are applied."""
+
+    name: str
+    kind: ColumnKind
+    missing: int
+    distinct: int | None = None
+    levels: tuple[str, ...] | None = None
+    smallest: float | None = None
+    largest: float | None = None
+
+
+def describe(frame: pd.DataFrame) -> Iterator[ColumnDescription]:
+    """Yield the columns in their order, one at a time: a wide table has many levels."""
+    for name, cells in frame.items():
+        try:
+            if holds_numbers(cells, remedy=""):
+                yield _describe_numbers(str(name), finite_numbers(cells, remedy=""))
+                continue
+            coded = levels(cells)
+            kind: ColumnKind = "pair" if len(coded.texts) == 2 and not coded.missing else "level"
+            yield ColumnDescription(str(name), kind, coded.missing, len(coded.texts), coded.texts)
+        except DatasetError:  # dates, lists, bytes, infinite numbers
+            yield ColumnDescription(str(name), "other", int(cells.isna().sum()))
+
+
+def _describe_numbers(name: str, values: npt.NDArray[np.float64]) -> ColumnDescription:
+    present = np.unique(values[~np.isnan(values)])
+    missing = int(np.count_nonzero(np.isnan(values)))
+    ends = (float(present[0]), float(present[-1])) if len(present) else (None, None)
+    return ColumnDescription(name, "number", missing, len(present), None, *ends)

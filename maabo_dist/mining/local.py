@@ -16,8 +16,8 @@ from maabo_dist.screens.pairs import Screen, compute_screen
 from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest, empty_forest
+from maabo_dist.trees.training import depth_search
 
 # A batch is cut finer than one piece per thread, so that no thread waits long for the last one.
 PIECES_PER_THREAD = 4

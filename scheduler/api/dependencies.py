@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from maabo_dist._util.hosts import is_loopback
+from maabo_dist._util.network import is_loopback
 from scheduler.api.problems import ForbiddenError, UnauthorizedError
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables

@@ -38,7 +38,6 @@ def main() -> int:
     """Fork a child for each message on stdin, a socket, until it is closed."""
     # Imported here because the API imports constants of this module and must not load these libraries for them.
     # Children inherit them: their memory limit is for what comes on top.
-    import maabo_dist.data.description  # noqa: PLC0415 - see main()
     import maabo_dist.data.preparation  # noqa: PLC0415 - see main()
     import maabo_dist.data.readers  # noqa: F401, PLC0415 - see main()
 
@@ -85,7 +84,7 @@ def answer_request() -> None:
 
 def describe_table(request: dict[str, Any]) -> dict[str, Any]:
     """Return the size and the columns of a table."""
-    from maabo_dist.data.description import describe  # noqa: PLC0415 - see main()
+    from maabo_dist.data.cells import describe  # noqa: PLC0415 - see main()
 
     frame = _read_table(request, ())
     remaining, features = MAX_ALL_LEVELS, []

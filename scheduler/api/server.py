@@ -7,7 +7,7 @@ from typing import Any
 
 import uvicorn
 
-from maabo_dist._util.hosts import is_loopback
+from maabo_dist._util.network import is_loopback
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.errors import SettingsError
 from scheduler.api.app import create_app

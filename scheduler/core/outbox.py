@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from maabo_dist._util.backoff import backoff_delay
+from maabo_dist._util.network import backoff_delay
 
 # The time allowed for an answer doubles after each timeout, up to this multiple of the first.
 MAX_PATIENCE = 64

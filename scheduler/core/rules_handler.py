@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from maabo_dist._util.backoff import backoff_delay
+from maabo_dist._util.network import backoff_delay
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState

@@ -19,7 +19,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Event, Lock, Timer
 from urllib.parse import urlsplit
 
-from maabo_dist._util.backoff import backoff_delay
+from maabo_dist._util.network import backoff_delay
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings

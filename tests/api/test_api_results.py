@@ -24,8 +24,7 @@ from maabo_dist.report.exports import to_csv, to_markdown, to_sql
 from maabo_dist.report.figures import dump_figures, figures_of
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees.depth_search import depth_search
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest
 from scheduler.api import tree_reader
 from scheduler.api.app import create_app

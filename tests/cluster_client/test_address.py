@@ -1,6 +1,6 @@
 import pytest
 
-from maabo_dist.cluster.address import UnreachableError, check_url, redact_url
+from maabo_dist.cluster.settings import UnreachableError, check_url, redact_url
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from maabo_dist.data.description import ColumnDescription, describe
+from maabo_dist.data.cells import ColumnDescription, describe
 from maabo_dist.data.readers import Outline, outline, read_table
 from maabo_dist.errors import DatasetError
 

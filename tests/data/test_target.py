@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from maabo_dist.data.target import encode_target
+from maabo_dist.data.preparation import encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.image.kernels import install_kernels, numba_target
 from deploy.image.roles import ROLES, role_command, worker_processes
 from deploy.image.secret_files import prepare_secrets
+from deploy.image.startup import install_kernels, numba_target
 from maabo_dist.errors import SettingsError
 from tests import servers
 
@@ -110,7 +110,7 @@ def test_the_init_process_forwards_signals():
 
 def start_init(script):
     call = f"run_as_init({[sys.executable, '-c', script]!r}, os.environ)"
-    run = f"import os, sys; from deploy.image.init import run_as_init; sys.exit({call})"
+    run = f"import os, sys; from deploy.image.startup import run_as_init; sys.exit({call})"
     return subprocess.Popen([sys.executable, "-c", run], cwd=servers.ROOT, stdout=subprocess.PIPE)
 
 

@@ -10,7 +10,7 @@ from deploy.local import plan as planning
 from deploy.local.__main__ import up
 from deploy.local.directory import MAX_LOG_BYTES, DataDirectory, rotate
 from deploy.local.plan import Options, check_flower, make_plan
-from maabo_dist._util.hosts import is_loopback
+from maabo_dist._util.network import is_loopback
 from maabo_dist.errors import SettingsError
 
 

@@ -23,7 +23,7 @@ from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study, split_for
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 from tests import factories
 
 

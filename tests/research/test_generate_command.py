@@ -4,9 +4,8 @@ import pandas as pd
 import pytest
 
 from maabo_dist.data.readers import read_table
-from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.generation import Truth, generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import Truth
 from tests.documents import document_json
 
 SMALL = ("--rows", "300", "--features", "8")

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, spearmanr
 
 from maabo_dist.errors import SettingsError
-from maabo_dist.research.synthetic.generation import draw, generate
+from maabo_dist.research.synthetic.generation import draw, generate, match_frame
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import match_frame
 from tests.research.recipes import recipes, slowly_covered
 
 SIGMAS = 5

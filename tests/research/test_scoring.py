@@ -11,10 +11,9 @@ import pytest
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.errors import DatasetError, SettingsError
-from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.generation import PlantedRule, Truth, generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.research.synthetic.scoring import MinedRule, score
-from maabo_dist.research.synthetic.truth import PlantedRule, Truth
 from tests.report.handmade import make_document, make_rule
 
 A, B = Condition("a", Op.ABOVE, 9.5), Condition("b", Op.AT_MOST, 9.5)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 
 from maabo_dist.errors import FormatError, SettingsError
-from maabo_dist.research.synthetic.generation import generate
+from maabo_dist.research.synthetic.generation import Truth, generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.research.synthetic.truth import Truth
 from tests.research.recipes import recipes
 
 

@@ -12,7 +12,7 @@ from maabo_dist.rules.publishing import TreeRecords, publish
 from maabo_dist.rules.rule import conditions_of
 from maabo_dist.rules.selection import Selection
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 

@@ -11,7 +11,7 @@ from maabo_dist.rules.pruning import Multiplicity, feature_q_values, prune
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 from tests import factories
 from tests.reference import pruning as slow
 

@@ -22,7 +22,7 @@ from maabo_dist.rules.publishing import (
 from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.settings import TableSettings
-from maabo_dist.trees.depth_search import depth_search
+from maabo_dist.trees.training import depth_search
 from tests import factories
 from tests.reference import gs_mrm
 

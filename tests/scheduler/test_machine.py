@@ -17,8 +17,8 @@ from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest, failed_forest
+from maabo_dist.trees.training import depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.core.machine import MAX_FAILURES, JobMachine, TaskKey
 from scheduler.core.preparation import open_job, prepare

@@ -17,9 +17,8 @@ from maabo_dist._util.subset_rows import widen
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.errors import SearchError
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import Forest
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from tests import factories
 from tests.reference import cart
@@ -444,7 +443,7 @@ def test_any_cut_into_pieces_gives_the_same_forest(seed, pieces, pooled):
 def test_blocks_that_are_too_large_for_one_piece_give_the_same_forest(monkeypatch, limit):
     _, _, table, whole = factories.make_forest(np.random.default_rng(3), features=5)
 
-    monkeypatch.setattr(sys.modules["maabo_dist.trees.depth_search"], limit, 100)
+    monkeypatch.setattr(sys.modules["maabo_dist.trees.training"], limit, 100)
     cut = depth_search(table, factories.every_subset(5, 2), 4)
 
     assert_same_forest(cut, whole)

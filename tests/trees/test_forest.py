@@ -7,9 +7,8 @@ import pytest
 
 from maabo_dist._util import arrayfile
 from maabo_dist.errors import FormatError
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import KIND, Forest, empty_forest
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from tests import factories
 
 PARTS = ("subsets", "scores", "depths", "offsets", "feature", "threshold", "left", "counts")

@@ -11,8 +11,7 @@ from maabo_dist.errors import FormatError
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees import wire as segment
-from maabo_dist.trees.depth_search import depth_search
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import file_digest, pack_forest, read_frames, read_segment, write_segment
 from tests import factories
 

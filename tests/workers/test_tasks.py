@@ -24,8 +24,7 @@ from maabo_dist.screens.pairs import BitTable, screen_block
 from maabo_dist.screens.wire import unpack_pairs
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
-from maabo_dist.trees.depth_search import depth_search
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest, write_segment
 from tests import factories, servers
 

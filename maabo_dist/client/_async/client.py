@@ -11,11 +11,9 @@ import httpx
 
 from maabo_dist.client._async.jobs import AsyncRemoteJob
 from maabo_dist.client._async.transport import AsyncTransport
-from maabo_dist.client.blocking import async_call
 from maabo_dist.client.errors import check_value, parse_json
-from maabo_dist.client.models import JobStatus
-from maabo_dist.client.payloads import job_document, upload_request
-from maabo_dist.client.requests import Address, Request, Retrying, get, quote_id
+from maabo_dist.client.payloads import JobStatus, job_document, upload_request
+from maabo_dist.client.requests import Address, Request, Retrying, async_call, get, quote_id
 from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Quota, Token
 
 if TYPE_CHECKING:

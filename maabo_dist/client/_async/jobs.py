@@ -5,11 +5,9 @@ from contextlib import aclosing
 from typing import Any, Self
 
 from maabo_dist.client._async.transport import AsyncEventStream, AsyncTransport
-from maabo_dist.client.blocking import async_sleep
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
-from maabo_dist.client.models import Event, JobStatus
-from maabo_dist.client.payloads import Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import Deadline, Request, get, quote_id
+from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json
+from maabo_dist.client.requests import Deadline, Request, async_sleep, get, quote_id
 from maabo_dist.contract.api import Explanation, Tree
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument

@@ -6,11 +6,9 @@ from contextlib import closing
 from typing import Any, Self
 
 from maabo_dist.client._sync.transport import EventStream, Transport
-from maabo_dist.client.blocking import sleep
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
-from maabo_dist.client.models import Event, JobStatus
-from maabo_dist.client.payloads import Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import Deadline, Request, get, quote_id
+from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json
+from maabo_dist.client.requests import Deadline, Request, get, quote_id, sleep
 from maabo_dist.contract.api import Explanation, Tree
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument

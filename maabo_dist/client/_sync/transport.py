@@ -9,10 +9,9 @@ from typing import TypeVar
 import httpx
 from httpx_sse import EventSource
 
-from maabo_dist.client.blocking import TimedStream, read_chunks, sleep
 from maabo_dist.client.errors import check_response, check_value, parse_json, unreachable_error
-from maabo_dist.client.models import Event
-from maabo_dist.client.requests import Address, Deadline, Request, Retrying
+from maabo_dist.client.payloads import Event
+from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, read_chunks, sleep
 
 PAGE_SIZE = 200
 # Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.

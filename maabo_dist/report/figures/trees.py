@@ -17,10 +17,9 @@ from maabo_dist.report.wording import condition_text
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.rule import Rule, conditions_of
 from maabo_dist.settings import MiningSettings
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.forest import CompactTree
 from maabo_dist.trees.growth import LEAF
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 
 MAX_NODES = 31
 PROBE = "a probe"

@@ -4,8 +4,7 @@ tables ──► Experiment.cases ──► run_cases (or jobs of a cluster) ─
 """
 
 from maabo_dist.research.paper.cases import Experiment
-from maabo_dist.research.paper.maa_experiment import APP2
-from maabo_dist.research.paper.noise_experiments import APP1, APP3, EXP2
+from maabo_dist.research.paper.noise_experiments import APP1, APP2, APP3, EXP2
 from maabo_dist.research.paper.rule_experiments import EXP1, EXP3
 
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (EXP1, EXP2, EXP3, APP1, APP2, APP3)}

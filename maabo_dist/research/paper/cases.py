@@ -31,9 +31,8 @@ from maabo_dist.research.paper.tables import PaperTable, is_noise, with_noise
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study, split_for
-from maabo_dist.trees.depth_search import depth_search
 from maabo_dist.trees.growth import LEAF
-from maabo_dist.trees.training import TrainingTable
+from maabo_dist.trees.training import TrainingTable, depth_search
 
 MIN_PARALLEL_CASES = 40  # fewer cases are done before other processes have even started
 

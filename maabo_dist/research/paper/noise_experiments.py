@@ -1,4 +1,4 @@
-"""Experiment 2 and Appendices 1 and 3: how much noise gets into rules and trees from added noise columns."""
+"""Experiment 2 and the appendices: the noise in rules and trees from added noise columns, and the MAA function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +17,7 @@ from maabo_dist.research.paper.cases import (
 )
 from maabo_dist.research.paper.rule_experiments import ARMS, LARGE_BATCH, Measure, curves, rule_counts
 from maabo_dist.research.paper.tables import MAX_NOISE, PaperTable, is_noise
+from maabo_dist.search.maa import mismatch_counts, mismatch_values
 
 NOISE_TREES = 110
 NOISES = range(1, MAX_NOISE + 1)
@@ -260,6 +261,46 @@ def _time_share(outcomes: Sequence[Outcome], unsampled: Sequence[Outcome]) -> st
     return f"{100 * output.mean(_seconds(outcomes)) / whole:.0f} %" if whole else "–"
 
 
+# Appendix 2: the MAA function by the number of mismatches. Nothing is mined.
+
+FEATURES, SIZE, H = 7, 4, 0.5
+DAMPINGS = (0.1, 0.3, 0.5)  # values of b; the paper names 0.5 and mentions smaller ones
+
+
+def _app2_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:  # noqa: ARG001 - the signature of all experiments
+    return []
+
+
+def _app2_findings(results: Sequence[Result]) -> output.Findings:  # noqa: ARG001 - the signature of all experiments
+    counts = mismatch_counts(FEATURES, SIZE)
+    values = {b: mismatch_values(FEATURES, SIZE, H, b).tolist() for b in DAMPINGS}
+    rows: list[output.Row] = [
+        {"b": b, "m": m, "k": value, "a": counts[m]} for b, each in values.items() for m, value in enumerate(each)
+    ]
+    m = tuple(map(float, range(len(counts))))
+    similarity = tuple(output.Series(f"b = {b}", m, tuple(each)) for b, each in values.items())
+    subsets = (output.Series("subsets", m, tuple(map(float, counts))),)
+    ticks = tuple(map(str, range(len(counts))))
+    panels = (
+        output.Panel("(1) Similarity", "Mismatches m", "Similarity k_m", similarity, log=True),
+        output.Panel("(2) Subsets", "Mismatches m", "Number of feature subsets a_m", subsets, bars=True, ticks=ticks),
+    )
+    return output.Findings({"app2": rows}, (_app2_comparison(counts, values),), panels)
+
+
+def _app2_comparison(counts: list[int], values: dict[float, list[float]]) -> output.Comparison:
+    paper = {len(counts) - 1: str(printed.APP2_LAST_COUNT)}
+    lines = [
+        (str(m), *(f"{each[m]:.6f}" for each in values.values()), str(count), paper.get(m, output.NOT_PRINTED))
+        for m, count in enumerate(counts)
+    ]
+    totals = {b: sum(a * k for a, k in zip(counts, each, strict=True)) for b, each in values.items()}
+    sums = ", ".join(f"{value:.12g} for b = {b}" for b, value in totals.items())
+    head = ("m", *(f"k_m, b = {b}" for b in values), "a_m, ours", "a_m, paper")
+    title = f"Appendix 2: the MAA function at (D, D′, h) = ({FEATURES}, {SIZE}, {H})"
+    return output.Comparison(title, head, tuple(lines), (f"Σ a_m k_m = {sums}; it must be 1.",))
+
+
 EXP2 = Experiment("exp2", "Robustness against noise features", seeds=50, cases=_exp2_cases, findings=_exp2_findings)
 APP1 = Experiment(
     "app1",
@@ -270,3 +311,12 @@ APP1 = Experiment(
     jobs=False,
 )
 APP3 = Experiment("app3", "Calculation cost", seeds=50, cases=_app3_cases, findings=_app3_findings)
+APP2 = Experiment(
+    "app2",
+    "Numerical example of the MAA function",
+    seeds=1,
+    cases=_app2_cases,
+    findings=_app2_findings,
+    tables=(),
+    jobs=False,
+)

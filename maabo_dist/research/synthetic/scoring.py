@@ -18,9 +18,8 @@ import pandas as pd
 from maabo_dist.contract.conditions import Condition, RuleKey
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import DatasetError
-from maabo_dist.research.synthetic.generation import draw
+from maabo_dist.research.synthetic.generation import PlantedRule, Truth, draw, match_frame
 from maabo_dist.research.synthetic.layout import lay_out
-from maabo_dist.research.synthetic.truth import PlantedRule, Truth, match_frame
 
 MIN_OVERLAP = 0.8  # thresholds are right if the Jaccard similarity of planted and mined rows is at least this
 # A rule is redundant if its rows have at least this Jaccard similarity with those of an earlier rule of its class.

@@ -1,7 +1,17 @@
-"""Exponential backoff: delays that double after each failure, up to a maximum."""
+"""Addresses of machines, and delays between attempts to reach them."""
 
+import ipaddress
 from math import inf
 from random import SystemRandom
+
+
+def is_loopback(host: str) -> bool:
+    """True if the address can only be reached from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 # Far beyond any maximum; more doublings would overflow a float.
 _MAX_DOUBLINGS = 100
