@@ -25,7 +25,7 @@ import click
 
 from deploy.shared import write_private
 from maabo_dist.cluster.redis_store import KEY as ARTIFACT
-from maabo_dist.console.commands import run_command
+from maabo_dist.console import run_command
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
 

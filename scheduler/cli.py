@@ -24,13 +24,14 @@ from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings, check_redis, redis_errors
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.console.commands import json_option, run_command
-from maabo_dist.console.tokens import (
+from maabo_dist.console import (
+    json_option,
     new_token_options,
     parse_scopes,
     parse_token_id,
     print_new_token,
     print_tokens,
+    run_command,
     tenant_option,
 )
 from maabo_dist.contract import names

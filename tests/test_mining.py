@@ -135,8 +135,8 @@ def test_a_search_of_several_sizes_has_the_leaves_of_each_and_names_each_feature
     apart = [mined(subset_size=size, trees="100%", similarity=1.0, gini=0.5) for size in (1, 2, 3)]
 
     assert mixed.search.trees == mixed.plan.space_size == 175
-    for sieve in ("leaves", "large", "pure"):
-        assert getattr(mixed.funnel, sieve) == sum(getattr(each.funnel, sieve) for each in apart)
+    for step in ("leaves", "large", "pure"):
+        assert getattr(mixed.funnel, step) == sum(getattr(each.funnel, step) for each in apart)
     subsets = [rule.source.subset for rule in mixed.rules]
     assert all(len({*subset}) == len(subset) for subset in subsets)
     assert {len(subset) for subset in subsets} == {2, 3}

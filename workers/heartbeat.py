@@ -14,7 +14,7 @@ from celery.worker.state import active_requests
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
-from maabo_dist.contract.record import WorkerRecord
+from maabo_dist.contract.job import WorkerRecord
 
 EXPIRE_SECONDS = 15
 REFRESH_SECONDS = 5.0

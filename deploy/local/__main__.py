@@ -11,7 +11,7 @@ import click
 
 from deploy.local.cluster import StatusPrinter, run_cluster
 from deploy.local.plan import Options
-from maabo_dist.console.commands import run_command
+from maabo_dist.console import run_command
 from maabo_dist.errors import SettingsError
 
 DEMO = (sys.executable, "-m", "maabo_dist", "submit", "--dataset", "diabetes", "--wait")

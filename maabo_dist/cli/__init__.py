@@ -20,7 +20,7 @@ from maabo_dist.cli.jobs import JOB_COMMANDS
 from maabo_dist.cli.mine import mine_command, submit_command
 from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.results import diff_command, report_command
-from maabo_dist.console.commands import run_command
+from maabo_dist.console import run_command
 
 __all__ = ["maabo", "main"]
 

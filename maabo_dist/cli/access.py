@@ -6,12 +6,14 @@ import click
 
 from maabo_dist._util.text import parse_duration
 from maabo_dist.cli.cluster import DEFAULT_SERVER, ClusterAddress, open_client, server_options
-from maabo_dist.console.commands import combine, json_option, print_json
-from maabo_dist.console.tables import print_fields
-from maabo_dist.console.tokens import (
+from maabo_dist.console import (
+    combine,
+    json_option,
     new_token_options,
     parse_scopes,
     parse_token_id,
+    print_fields,
+    print_json,
     print_new_token,
     print_tokens,
     tenant_option,

@@ -15,10 +15,8 @@ import click
 
 from maabo_dist._util.text import printable
 from maabo_dist.cli.options import Source, section_option
-from maabo_dist.console.commands import INTERRUPTED, combine, print_note
-from maabo_dist.contract.ids import short_id
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobCommand, JobRecord
+from maabo_dist.console import INTERRUPTED, combine, print_note
+from maabo_dist.contract.job import JobCommand, JobRecord, JobState, short_id
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from maabo_dist._util.files import atomic_write
 from maabo_dist.cli.options import SectionedCommand, given_settings, section_option, settings_options
-from maabo_dist.console.tables import NOTHING, Column, print_table
+from maabo_dist.console import NOTHING, Column, print_table
 from maabo_dist.errors import SettingsError
 from maabo_dist.research.synthetic.recipe import Recipe
 

@@ -12,9 +12,17 @@ from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import progress_display
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.payloads import MAX_NAME_LENGTH
-from maabo_dist.contract.ids import DIGITS, match_one, parse_prefix, short_id
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord, is_applied
+from maabo_dist.contract.job import (
+    DIGITS,
+    PAST_TENSE,
+    JobCommand,
+    JobRecord,
+    JobState,
+    is_applied,
+    match_one,
+    parse_prefix,
+    short_id,
+)
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:

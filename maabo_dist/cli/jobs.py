@@ -11,11 +11,20 @@ from maabo_dist._util.text import format_count, printable
 from maabo_dist.cli.cluster import Cluster, ClusterAddress, check_not_failed, cluster_options, connect, leave_running
 from maabo_dist.cli.output import Output, format_options
 from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
-from maabo_dist.console.commands import combine, json_option, print_json, print_note
-from maabo_dist.console.tables import NOTHING, Cell, Column, format_duration, format_time, print_fields, print_table
-from maabo_dist.contract.ids import SHORT_DIGITS, short_id
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobCommand, JobRecord
+from maabo_dist.console import (
+    NOTHING,
+    Cell,
+    Column,
+    combine,
+    format_duration,
+    format_time,
+    json_option,
+    print_fields,
+    print_json,
+    print_note,
+    print_table,
+)
+from maabo_dist.contract.job import SHORT_DIGITS, JobCommand, JobRecord, JobState, short_id
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError
 

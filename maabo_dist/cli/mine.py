@@ -23,10 +23,8 @@ from maabo_dist.cli.jobs import wait_for_end
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
 from maabo_dist.cli.progress import graceful_interrupt, progress_display
-from maabo_dist.console.commands import INTERRUPTED, combine
-from maabo_dist.contract.ids import short_id
-from maabo_dist.contract.job import JobState, Priority
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.console import INTERRUPTED, combine
+from maabo_dist.contract.job import JobRecord, JobState, Priority, short_id
 from maabo_dist.contract.result import ResultDocument, StopReason
 from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.settings import RepeatSettings

@@ -16,7 +16,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from maabo_dist.console.commands import Command, combine
+from maabo_dist.console import Command, combine
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 

@@ -12,7 +12,7 @@ import click
 
 from maabo_dist._util.files import atomic_write
 from maabo_dist.cli.options import section_option
-from maabo_dist.console.commands import Command, combine, print_note
+from maabo_dist.console import Command, combine, print_note
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings
@@ -93,7 +93,7 @@ class Output:
     def explain(self, settings: MiningSettings, columns: int) -> None:
         """With `--explain`, print how a table with this many columns will be mined."""
         if self.explains:
-            from maabo_dist.report.plan_summary import explain_plan  # noqa: PLC0415 - see write_files
+            from maabo_dist.report.summary import explain_plan  # noqa: PLC0415 - see write_files
             from maabo_dist.search.plan import SearchPlan  # noqa: PLC0415 - see write_files
 
             for line in explain_plan(SearchPlan.settle(settings, columns + settings.probes), settings):

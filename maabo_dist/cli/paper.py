@@ -14,8 +14,7 @@ from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import out_option
 from maabo_dist.cli.progress import Snapshot, progress_display
-from maabo_dist.console.commands import combine, print_note
-from maabo_dist.console.tables import Column, print_table
+from maabo_dist.console import Column, combine, print_note, print_table
 from maabo_dist.errors import SettingsError
 
 # The experiments and what they compute with are imported by the functions that need them: `maabo --help` imports this

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from maabo_dist.console.commands import print_note
-from maabo_dist.console.tables import format_duration
+from maabo_dist.console import format_duration, print_note
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

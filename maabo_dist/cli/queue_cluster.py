@@ -7,8 +7,7 @@ from maabo_dist.cli.cluster import Submission, SubmitOptions, check_not_failed, 
 from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import format_repeat, progress_display
 from maabo_dist.cluster.queue_client import QueueClient
-from maabo_dist.contract.job import DatasetRef, JobSpec, JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import DatasetRef, JobRecord, JobSpec, JobState
 from maabo_dist.search.plan import SearchPlan
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from maabo_dist.cli.cluster import ClusterAddress, cluster_options, connect
 from maabo_dist.cli.jobs import format_evidence, read_rules
 from maabo_dist.cli.options import SectionedCommand
 from maabo_dist.cli.output import check_writable, write_file
-from maabo_dist.console.commands import json_option, print_json, print_note
+from maabo_dist.console import json_option, print_json, print_note
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 

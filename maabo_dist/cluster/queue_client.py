@@ -15,10 +15,20 @@ from maabo_dist.cluster.settings import ClusterSettings, UnreachableError, check
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
-from maabo_dist.contract.ids import DIGITS, NoSuchJobError, match_one, parse_prefix, short_id
-from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.job import (
+    DIGITS,
+    PAST_TENSE,
+    ClusterRecord,
+    JobCommand,
+    JobRecord,
+    JobSpec,
+    NoSuchJobError,
+    is_applied,
+    match_one,
+    parse_prefix,
+    short_id,
+)
 from maabo_dist.contract.messages import Request
-from maabo_dist.contract.record import PAST_TENSE, ClusterRecord, JobCommand, JobRecord, is_applied
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, InputError, MaaboError, SettingsError
 

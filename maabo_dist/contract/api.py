@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord
 
 
 class _Response(BaseModel):

@@ -1,6 +1,12 @@
-"""The job document: the table, the settings and the owner of a job. All interfaces use this model."""
+"""Jobs: their ids, the job document, which all interfaces use, and the records of jobs, workers and the cluster.
+
+An id has 32 hexadecimal digits, of which users may give the first ones. Records are small JSON documents in Redis. The
+ledger is authoritative: a record may be a second old, and one that Redis lost is published again on request.
+"""
 
 import json
+import re
+from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
@@ -21,7 +27,45 @@ from pydantic import (
 from maabo_dist.contract.document import is_none
 from maabo_dist.contract.names import QUEUE_PREFIX
 from maabo_dist.contract.problem import invalid_document
+from maabo_dist.errors import InputError
 from maabo_dist.settings import MiningSettings, TableSettings
+
+DIGITS = 32
+SHORT_DIGITS = 8
+MIN_DIGITS = 4
+
+_PREFIX = re.compile(rf"[0-9a-f]{{{MIN_DIGITS},{DIGITS}}}")
+
+
+class NoSuchJobError(InputError):
+    """No job, or more than one, has this id or prefix."""
+
+
+def short_id(job: str) -> str:
+    """Return the short form of an id, as it is shown to users."""
+    return job[:SHORT_DIGITS]
+
+
+def parse_prefix(text: str) -> str:
+    """Check that a text can be the beginning of a job id, and return it in lower case."""
+    digits = text.strip().lower()
+    if not _PREFIX.fullmatch(digits):
+        raise NoSuchJobError(
+            f"{text!r} is not a job id. Give the id that `maabo submit` printed, "
+            f"or at least the first {MIN_DIGITS} of its {DIGITS} hexadecimal digits."
+        )
+    return digits
+
+
+def match_one(prefix: str, ids: Sequence[str]) -> str:
+    """Return the only id that begins with the prefix, given all that do."""
+    if not ids:
+        raise NoSuchJobError(f"There is no job {prefix}. `maabo jobs` lists all jobs.")
+    if len(ids) > 1:
+        examples = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
+        raise NoSuchJobError(f"{prefix} matches {len(ids)} jobs: {examples}. Give more digits.")
+    return ids[0]
+
 
 # A key in the serialization context: include secrets.
 _REVEAL = "secrets"
@@ -183,3 +227,71 @@ class JobSpec(_Document):
 def dump_with_secrets(document: BaseModel) -> dict[str, Any]:
     """Return plain values, including the secret of a webhook."""
     return document.model_dump(mode="json", context={_REVEAL: True})
+
+
+# A change of state that users can request for a job.
+JobCommand = Literal["pause", "resume", "cancel"]
+PAST_TENSE: dict[JobCommand, str] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+
+
+class _Record(BaseModel):
+    # Readers ignore fields that a newer version adds.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class JobRecord(_Record):
+    """The state and progress of a job."""
+
+    id: JobId
+    state: JobState
+    # The name of the dataset.
+    name: Name = "table"
+    tenant: Name = "default"
+    priority: Priority = Priority.NORMAL
+    # Seconds since the epoch, like all times here.
+    created: float = 0.0
+    started: float | None = None
+    finished: float | None = None
+    # The running time, without pauses.
+    seconds: float = 0.0
+    # Pairs of features screened so far; None unless the job is screening.
+    pairs_screened: int | None = None
+    # The number of pairs to screen.
+    pairs: int | None = None
+    trees: int = 0
+    planned: int | None = None
+    # Subsets that failed, for example by crashing their worker.
+    failed: int = 0
+    best_score: float | None = None
+    # The number of rules so far; None if they were not mined yet.
+    rules: int | None = None
+    # The digest of the rules of a job that is done.
+    digest: str | None = None
+    # The reason of a failure, or of an end before the budget.
+    reason: str | None = None
+
+
+def is_applied(record: JobRecord, command: JobCommand) -> bool:
+    """Return True if a command has taken effect, or can no longer because the job has ended."""
+    paused = record.state is JobState.PAUSED
+    return record.state.ended or (command != "cancel" and paused == (command == "pause"))
+
+
+class ClusterRecord(_Record):
+    """The information that a client needs to upload a table."""
+
+    # The version of the scheduler that wrote the record.
+    version: str
+    # URL of the artifact store.
+    store: str
+    # The host of the scheduler; the directory of a `file:` store is there.
+    host: Annotated[str, Field(max_length=300)]
+
+
+class WorkerRecord(_Record):
+    """The heartbeat of a worker, written every few seconds."""
+
+    # Tasks that it can run at the same time, in processes or threads.
+    processes: Annotated[int, Field(ge=1)]
+    # Tasks that it is running.
+    busy: Annotated[int, Field(ge=0)]

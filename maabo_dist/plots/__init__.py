@@ -12,10 +12,9 @@ else; without it, pyplot makes a figure. matplotlib is the extra `plots`.
 from maabo_dist.errors import SettingsError
 
 try:
-    from maabo_dist.plots.histograms import plot_rule
+    from maabo_dist.plots.rule_details import plot_rule, plot_tree
     from maabo_dist.plots.rules import plot_coverage, plot_funnel, plot_precision_coverage, plot_similarity
     from maabo_dist.plots.search import plot_feature_use, plot_pair_use, plot_search
-    from maabo_dist.plots.tree import plot_tree
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "matplotlib":
         raise

@@ -174,22 +174,22 @@ def plot_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
     ids = [entry["id"] for entry in figures["rules"]]
     ax = ax or style.new_axes(8.6, min(9.0, 1.3 + 0.19 * len(ids)))
     palette = style.prepare_axes(ax, left=False, bottom=False)
-    groups, shown = figures["coverage"]["groups"], figures["coverage"]["shown"]
-    sizes = np.array([group["shown"] for group in groups])
+    groups, sampled = figures["coverage"]["groups"], figures["coverage"]["sampled"]
+    sizes = np.array([group["sampled"] for group in groups])
     firsts = np.cumsum(sizes) - sizes
-    starts: list[float] = (firsts + _GAP * shown * np.arange(len(sizes))).tolist()
+    starts: list[float] = (firsts + _GAP * sampled * np.arange(len(sizes))).tolist()
     covered = read_coverage(figures)
     for group, first, start in zip(groups, firsts.tolist(), starts, strict=True):
         colour = palette.class_colour(group["class"], group["class"], len(figures["classes"]))
-        max_columns = max(1, MAX_COLUMNS * group["shown"] // shown)
-        _draw_group(ax, covered[:, first : first + group["shown"]], max_columns, start, (palette.grid, colour))
-    ax.set_xlim(0, max(1.0, starts[-1] + groups[-1]["shown"]))
+        max_columns = max(1, MAX_COLUMNS * group["sampled"] // sampled)
+        _draw_group(ax, covered[:, first : first + group["sampled"]], max_columns, start, (palette.grid, colour))
+    ax.set_xlim(0, max(1.0, starts[-1] + groups[-1]["sampled"]))
     ax.set_xticks([])
     style.label_rows(ax, ids if len(ids) <= MAX_NAMED_ROWS else [])
     ax.set_ylim(max(1, len(ids)) - 0.5, -0.5)
     _label_groups(ax, groups, starts, palette)
     rows = figures["coverage"]["rows"]
-    ax.set_xlabel(f"{shown:,} of {rows:,} rows, each group by its share" if shown < rows else f"all {rows:,} rows")
+    ax.set_xlabel(f"{sampled:,} of {rows:,} rows, each group by its share" if sampled < rows else f"all {rows:,} rows")
     ax.xaxis.set_label_coords(0, 0)
     ax.xaxis.label.set(ha="left", va="top", fontsize=style.SMALL)
     names = [name or "others" for name in figures["classes"]]
@@ -198,10 +198,10 @@ def plot_coverage(result: Plottable, ax: Axes | None = None) -> Axes:
 
 
 def read_coverage(figures: FigureData) -> npt.NDArray[np.uint8]:
-    """(rules, rows shown): 1 where a rule covers a row."""
+    """(rules, sampled rows): 1 where a rule covers a row."""
     packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8)
-    count, shown = len(figures["rules"]), figures["coverage"]["shown"]
-    return np.unpackbits(packed.reshape(count, -1), axis=1)[:, :shown] if count else np.zeros((0, shown), np.uint8)
+    count, sampled = len(figures["rules"]), figures["coverage"]["sampled"]
+    return np.unpackbits(packed.reshape(count, -1), axis=1)[:, :sampled] if count else np.zeros((0, sampled), np.uint8)
 
 
 def _draw_group(
@@ -244,12 +244,12 @@ def _label_groups(
     labelled: set[str] = set()
     for group, start in zip(groups, starts, strict=True):
         part = PARTS[group["part"]]
-        room = sum(other["shown"] for other in groups if other["part"] == group["part"])
+        room = sum(other["sampled"] for other in groups if other["part"] == group["part"])
         if part not in labelled and room > _CHARACTER * len(part) * width:
             style.annotate(ax, part, (start, 1), (0, 20), color=palette.ink, **above)
         labelled.add(part)
         text = f"{style.format_percent(group['covered'] / max(1, group['rows']))} covered"
-        if group["shown"] > _CHARACTER * len(text) * width:
+        if group["sampled"] > _CHARACTER * len(text) * width:
             style.annotate(ax, text, (start, 1), (0, 9), color=palette.soft, **above)
 
 

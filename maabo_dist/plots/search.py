@@ -41,7 +41,7 @@ def plot_search(result: Plottable, ax: Axes | None = None, *, random: Plottable 
     below = _split_axes(above)
     palette = style.prepare_axes(above)
     style.prepare_axes(below)
-    numbers = [index + 1 for index in history["shown"]]
+    numbers = [index + 1 for index in history["plotted"]]
     above.scatter(numbers, history["scores"], s=9, color=palette.faint, alpha=0.6, linewidths=0)
     if other is not None:
         dashed = {"color": palette.classes[1], "linewidth": 1.4, "linestyle": (0, (4, 2)), "label": "random"}
@@ -88,8 +88,8 @@ def _draw_history(above: Axes, below: Axes, history: History, options: Mapping[s
         numbers = [*(tree + 1 for tree, _ in history["best"]), history["trees"]]
         scores = [score for _, score in history["best"]]
         above.step(numbers, [*scores, scores[-1]], where="post", **options)
-    counts = [0, *(count for _, count in history["found"])]
-    trees = [0, *(tree + 1 for tree, _ in history["found"]), history["trees"]]
+    counts = [0, *(count for _, count in history["rules"])]
+    trees = [0, *(tree + 1 for tree, _ in history["rules"]), history["trees"]]
     below.step(trees, [*counts, counts[-1]], where="post", **options)
 
 

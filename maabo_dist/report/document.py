@@ -21,7 +21,7 @@ from maabo_dist.contract.rules import (
     SupportRecord,
 )
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.plan_summary import explain_plan
+from maabo_dist.report.summary import explain_plan
 from maabo_dist.report.wording import conditions_text, rule_text
 from maabo_dist.rules.rule import DisplacedLeaf, Rule, Support
 

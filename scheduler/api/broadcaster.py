@@ -26,8 +26,7 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import SOCKET_SECONDS
 from maabo_dist.contract import names
 from maabo_dist.contract.api import JobProgress
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.errors import MaaboError
 from scheduler.api.dependencies import ApiState, find_token
 from scheduler.api.jobs import JobDetails, job_details, progress_fields

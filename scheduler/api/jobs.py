@@ -16,9 +16,12 @@ from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
 from maabo_dist.contract.api import Job
 from maabo_dist.contract.job import (
+    PAST_TENSE,
     AnyCallback,
     Callback,
     DatasetRef,
+    JobCommand,
+    JobRecord,
     JobSpec,
     JobState,
     Priority,
@@ -26,7 +29,6 @@ from maabo_dist.contract.job import (
     dump_with_secrets,
 )
 from maabo_dist.contract.messages import Request as SchedulerRequest
-from maabo_dist.contract.record import PAST_TENSE, JobCommand, JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
 from maabo_dist.search.plan import SearchPlan

@@ -22,8 +22,7 @@ from starlette.responses import Response
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import WorkerRecord
+from maabo_dist.contract.job import JobState, WorkerRecord
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api.dependencies import Reader, api_state, authorize

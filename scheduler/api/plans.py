@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from maabo_dist.report.plan_summary import explain_plan
+from maabo_dist.report.summary import explain_plan
 from maabo_dist.report.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings

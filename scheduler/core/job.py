@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from maabo_dist._util.subset_rows import members
-from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.job import JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
-from maabo_dist.contract.record import JobRecord
 from maabo_dist.screens.blocks import pair_seconds
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan

@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
 
-from maabo_dist.contract.job import JobSpec, JobState, Priority
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks

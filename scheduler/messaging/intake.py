@@ -6,10 +6,9 @@ from pydantic import ValidationError
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import HEADER
-from maabo_dist.contract.job import Callback, JobSpec, JobState, Webhook
+from maabo_dist.contract.job import Callback, JobRecord, JobSpec, JobState, Webhook
 from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
-from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError

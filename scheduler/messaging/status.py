@@ -23,8 +23,8 @@ from redis import RedisError
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
+from maabo_dist.contract.job import ClusterRecord, JobRecord
 from maabo_dist.contract.problem import Problem, redact_secrets
-from maabo_dist.contract.record import ClusterRecord, JobRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import FormatError

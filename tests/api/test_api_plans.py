@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
-from maabo_dist.contract.record import WorkerRecord
+from maabo_dist.contract.job import WorkerRecord
 from scheduler import metrics
 from scheduler.api.app import create_app
 from scheduler.api.settings import ApiSettings

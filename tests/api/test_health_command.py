@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from maabo_dist.console.commands import run_command
+from maabo_dist.console import run_command
 from scheduler.cli import scheduler
 from tests.cluster import a_scheduler
 from tests.servers import wait_for

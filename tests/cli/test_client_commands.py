@@ -17,8 +17,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.errors import MaaboError
 from tests import servers
 from tests.cli.tables import numbers, write_csv

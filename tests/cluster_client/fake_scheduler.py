@@ -9,9 +9,8 @@ from pathlib import Path
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.streams import HEADER
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.job import ClusterRecord, JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import Request
-from maabo_dist.contract.record import ClusterRecord, JobRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import MaaboError
 from maabo_dist.mining.local import mine

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.contract import messages
-from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.contract.job import JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import (
     EvaluateMessage,
     EvaluationAnswer,
@@ -21,7 +21,6 @@ from maabo_dist.contract.messages import (
     pack_subsets,
     unpack_subsets,
 )
-from maabo_dist.contract.record import JobRecord
 from maabo_dist.errors import FormatError, SettingsError
 
 JOB, TABLE = "0123456789abcdef" * 2, "0123456789abcdef" * 4

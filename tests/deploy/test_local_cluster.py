@@ -19,8 +19,7 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from tests import servers

@@ -8,8 +8,7 @@ from functools import cache
 
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine

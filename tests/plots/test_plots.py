@@ -18,9 +18,9 @@ from matplotlib.text import Text
 from maabo_dist import RuleMiner, plots
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.errors import SettingsError
+from maabo_dist.plots.rule_details import place_nodes
 from maabo_dist.plots.rules import MAX_COLUMNS, read_coverage, read_similarity
 from maabo_dist.plots.style import DARK, LIGHT
-from maabo_dist.plots.tree import place_nodes
 from maabo_dist.report.document import result_document
 
 mpl.use("Agg")
@@ -194,9 +194,11 @@ def test_covered_rows_are_those_of_the_figure_data(cancer):
     groups, first = cancer.figures()["coverage"]["groups"], 0
 
     for group, image in zip(groups, ax.images, strict=True):
-        assert image.get_array().tolist() == read_coverage(cancer.figures())[:, first : first + group["shown"]].tolist()
+        assert (
+            image.get_array().tolist() == read_coverage(cancer.figures())[:, first : first + group["sampled"]].tolist()
+        )
         assert to_hex(image.get_cmap()(1.0)) == LIGHT.classes[group["class"]]
-        first += group["shown"]
+        first += group["sampled"]
 
 
 def test_many_rows_share_columns_and_every_covered_row_is_visible():
@@ -235,7 +237,7 @@ def test_the_search_plot_shows_scores_the_best_so_far_and_the_rules_found(cancer
 
     above, below = plots.plot_search(cancer, an_axes(), random=random)
 
-    trees = [tree + 1 for tree in history["shown"]]
+    trees = [tree + 1 for tree in history["plotted"]]
     assert np.allclose(above.collections[0].get_offsets(), list(zip(trees, history["scores"], strict=True)))
     lines = {line.get_label(): line for line in above.get_lines()}
     steps = dict(zip(*lines["best so far"].get_data(), strict=True))
@@ -320,8 +322,8 @@ def test_a_tree_shows_class_counts_and_the_path_to_the_leaf(cancer):
 
     gids = [patch.get_gid() for patch in ax.patches]
     node, steps = tree, 0
-    while "way" in node:
-        node, steps = node[node["way"]], steps + 1
+    while "next" in node:
+        node, steps = node[node["next"]], steps + 1
     assert gids.count("path") == steps
     assert gids.count("edge") + steps == len(spots) - 1
     assert gids.count("leaf") == 1

@@ -16,9 +16,10 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import conclude
 from maabo_dist.report import figures as module
-from maabo_dist.report.figures import coverage as covering
-from maabo_dist.report.figures import figures_of, make_figures, search
-from maabo_dist.report.figures.histograms import MAX_CLASSES, ClassGroups
+from maabo_dist.report.figures import figures_of, make_figures
+from maabo_dist.report.figures import overview as covering
+from maabo_dist.report.figures import overview as search
+from maabo_dist.report.figures.rule_details import MAX_CLASSES, ClassGroups
 from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.settings import MiningSettings, TableSettings
@@ -61,7 +62,7 @@ def holds(columns, rule, row):
 
 def bits_of(figures):
     """(rules, rows shown): whether each rule covers it."""
-    shown, rules = figures["coverage"]["shown"], len(figures["rules"])
+    shown, rules = figures["coverage"]["sampled"], len(figures["rules"])
     packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8).reshape(rules, -1)
     return np.unpackbits(packed, axis=1)[:, :shown].astype(bool)
 
@@ -138,10 +139,10 @@ def test_the_bits_are_the_rows_that_each_rule_covers(made):
     for group in figures["coverage"]["groups"]:
         rows = [row for row in getattr(split, group["part"]) if columns.labels[row] == group["class"]]
         expected = sorted(tuple(holds(columns, rule, row) for rule in result.rules) for row in rows)
-        assert sorted(map(tuple, shown[:, at : at + group["shown"]].T.tolist())) == expected
+        assert sorted(map(tuple, shown[:, at : at + group["sampled"]].T.tolist())) == expected
         assert group["covered"] == sum(map(any, expected))
-        at += group["shown"]
-    assert at == figures["coverage"]["shown"] == columns.rows
+        at += group["sampled"]
+    assert at == figures["coverage"]["sampled"] == columns.rows
 
 
 def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch):
@@ -150,9 +151,9 @@ def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch)
 
     coverage = figures_of(result, columns)["coverage"]
 
-    assert coverage["shown"] <= 100 < coverage["rows"]
-    assert all(1 <= group["shown"] <= np.ceil(100 * group["rows"] / coverage["rows"]) for group in coverage["groups"])
-    assert sum(group["shown"] for group in coverage["groups"]) == coverage["shown"]
+    assert coverage["sampled"] <= 100 < coverage["rows"]
+    assert all(1 <= group["sampled"] <= np.ceil(100 * group["rows"] / coverage["rows"]) for group in coverage["groups"])
+    assert sum(group["sampled"] for group in coverage["groups"]) == coverage["sampled"]
 
 
 def test_similarity_is_simpson_s_by_sets(made):
@@ -171,9 +172,9 @@ def test_the_way_through_a_tree_leads_to_the_rule(made):
 
     for rule, entry in zip(result.rules, figures["rules"], strict=True):
         node, kept = entry["tree"], 0
-        while "way" in node:
+        while "next" in node:
             kept += node["kept"]
-            node = node[node["way"]]
+            node = node[node["next"]]
         assert node["leaf"]
         assert kept >= len(rule.logic)
         assert sum("leaf" in other for other in nodes_of(entry["tree"])) == 1
@@ -230,19 +231,19 @@ def test_a_long_history_keeps_every_best_so_far():
         np.nan_to_num(scores) > np.maximum.accumulate(np.concatenate([[-1], np.nan_to_num(scores)]))[:-1]
     )
 
-    assert len(history["shown"]) <= 2_000
-    assert history["scores"] == [round(scores[tree], 4) for tree in history["shown"]]
+    assert len(history["plotted"]) <= 2_000
+    assert history["scores"] == [round(scores[tree], 4) for tree in history["plotted"]]
     assert max(history["scores"]) == round(float(np.nanmax(scores)), 4)
-    assert bests[-1] in history["shown"]
+    assert bests[-1] in history["plotted"]
 
 
 def test_the_rules_found_are_counted_by_the_trees_they_came_from(made):
     _, result, figures = made
     trees = [rule.source.tree for rule in result.rules]
 
-    for tree, count in figures["history"]["found"]:
+    for tree, count in figures["history"]["rules"]:
         assert sum(other < tree for other in trees) < count <= sum(other <= tree for other in trees)
-    assert figures["history"]["found"][-1][1] == len(trees)
+    assert figures["history"]["rules"][-1][1] == len(trees)
 
 
 def test_probes_are_never_named():

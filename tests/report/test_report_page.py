@@ -74,10 +74,10 @@ def document_of(feature="age", level="C", name="yes", target="survived", table="
 def figures_for(document, feature="age", level="C"):
     """By hand, so that names can be anything."""
     classes = document.dataset.classes
-    node = {"counts": [5, 5], "text": feature, "way": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
+    node = {"counts": [5, 5], "text": feature, "next": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
     levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
-    history = {"trees": 2, "shown": [0, 1], "scores": [0.5, 0.6]}
-    history |= {"best": [[0, 0.5], [1, 0.6]], "found": [[0, 1], [1, 2]]}
+    history = {"trees": 2, "plotted": [0, 1], "scores": [0.5, 0.6]}
+    history |= {"best": [[0, 0.5], [1, 0.6]], "rules": [[0, 1], [1, 2]]}
     return {
         "format": "maabo-figures/1",
         "digest": document.digest,
@@ -88,7 +88,7 @@ def figures_for(document, feature="age", level="C"):
             {"id": "R1", "histograms": [0, 0], "tree": node | {"no": {"counts": [0, 5]}}},
             {"id": "R2", "histograms": [0], "tree": {"counts": [5, 5], "leaf": True}},
         ],
-        "coverage": {"rows": 0, "shown": 0, "groups": [], "bits": ""},
+        "coverage": {"rows": 0, "sampled": 0, "groups": [], "bits": ""},
         "similarity": {"logic": "ZABkAA==", "rows": "ZABkAA==", "order": {"logic": [0, 1], "rows": [0, 1]}},
         "use": {"high": 1, "trees": 2, "features": [{"name": feature, "high": 1, "trees": 2}], "pairs": [[1]]},
         "history": history,

@@ -117,7 +117,7 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
         (make_record(FunnelCounts, 400, 120, 44, 31, 0, 0), "--significance"),
     ],
 )
-def test_an_empty_result_says_which_sieve_to_open(funnel, hint):
+def test_an_empty_result_says_which_filter_to_relax(funnel, hint):
     text = shown(make_document(funnel=funnel))
 
     assert "No rules." in text

@@ -9,8 +9,7 @@ import pytest
 
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.record import JobRecord
+from maabo_dist.contract.job import JobRecord, JobState
 from scheduler.core import dispatch, loop
 from scheduler.ledger.tenants import QuotaRow
 from tests import factories, servers

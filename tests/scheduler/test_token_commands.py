@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from maabo_dist.console.commands import run_command
+from maabo_dist.console import run_command
 from scheduler.cli import scheduler
 
 

@@ -15,10 +15,8 @@ from maabo_dist._version import __version__
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.figures.coverage import Covering
-from maabo_dist.report.figures.histograms import ClassGroups, draw_histograms
-from maabo_dist.report.figures.search import feature_use, search_history
-from maabo_dist.report.figures.trees import draw_trees
+from maabo_dist.report.figures.overview import Covering, feature_use, search_history
+from maabo_dist.report.figures.rule_details import ClassGroups, draw_histograms, draw_trees
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.study import Study
 

@@ -39,7 +39,7 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
         element(
             "main",
             rules_section(document),
-            figures_section(document, pictured=figures is not None),
+            figures_section(document, with_figures=figures is not None),
             consensus_section(document),
             run_section(document, {} if figures is None else figures["versions"]),
         ),

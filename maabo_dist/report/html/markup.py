@@ -137,7 +137,7 @@ def funnel(document: ResultDocument) -> Html:
 
 def _step(step: FunnelStep, longest: float) -> Html:
     length = 100 * log10(1 + step.leaves) / longest
-    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if step.key == "rules" else "sieve")
+    bar = element("rect", x=0, y=0, width=length, height=10, class_="last" if step.key == "rules" else "step")
     return element(
         "li",
         element("span", f"{step.leaves:,}", class_="count"),
@@ -145,7 +145,7 @@ def _step(step: FunnelStep, longest: float) -> Html:
         element(
             "span",
             joined([element("b", step.label), *([element("small", step.meaning)] if step.meaning else [])], " "),
-            class_="sieve-name",
+            class_="step-name",
         ),
     )
 

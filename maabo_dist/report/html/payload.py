@@ -53,13 +53,13 @@ def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] |
 
 def _marks(rule: RuleRecord, histograms: Sequence[int]) -> list[dict[str, Any]]:
     """For each histogram of a rule, the text and the numbers of the conditions that it shows."""
-    shown: dict[int, list[int]] = {}
+    numbers_of: dict[int, list[int]] = {}
     for number, histogram in enumerate(histograms):
-        shown.setdefault(histogram, []).append(number)
+        numbers_of.setdefault(histogram, []).append(number)
     premise = rule.premise
     return [
         {"histogram": index, "text": conditions_text([premise[number] for number in numbers]), "conditions": numbers}
-        for index, numbers in shown.items()
+        for index, numbers in numbers_of.items()
     ]
 
 
@@ -73,16 +73,14 @@ def _figures(figures: FigureData) -> dict[str, Any]:
     names = [None if name is None else printable(name) for name in figures["classes"]]
     features = [entry | {"name": printable(entry["name"])} for entry in figures["use"]["features"]]
     return own | {
-        "pictured": len(figures["rules"]),
+        "rule_count": len(figures["rules"]),
         "classes": names,
-        "histograms": [_histogram(picture) for picture in figures["histograms"]],
+        "histograms": [_histogram(histogram) for histogram in figures["histograms"]],
         "use": figures["use"] | {"features": features},
     }
 
 
-def _histogram(picture: Mapping[str, Any]) -> dict[str, Any]:
-    """The histogram with a printable column name and, in `shown`, printable levels; conditions name raw `levels`."""
-    shown: dict[str, Any] = {"column": printable(picture["column"])}
-    if "levels" in picture:
-        shown["shown"] = [None if level is None else printable(level) for level in picture["levels"]]
-    return {**picture, **shown}
+def _histogram(histogram: Mapping[str, Any]) -> dict[str, Any]:
+    """The histogram with a printable column name and printable `labels`; conditions name the raw `levels`."""
+    labels = [None if level is None else printable(level) for level in histogram.get("levels", ())]
+    return {**histogram, "column": printable(histogram["column"]), "labels": labels}

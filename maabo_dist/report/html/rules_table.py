@@ -50,7 +50,7 @@ def rules_section(document: ResultDocument) -> Html:
             class_="hint",
         ),
         element("form", id="filters", class_="filters", hidden=True, role="search", aria_label="Filter the rules"),
-        element("p", id="shown", class_="hint", role="status"),
+        element("p", id="filter-status", class_="hint", role="status"),
         element(
             "table", _head(document), *_bodies(document), class_="rules", aria_labelledby="rules-heading", role="table"
         ),

@@ -127,12 +127,14 @@ _CAPTIONS = {
 }
 
 
-def figures_section(document: ResultDocument, *, pictured: bool) -> Html:
+def figures_section(document: ResultDocument, *, with_figures: bool) -> Html:
     """Containers for the figures; without figure data, only those that the document alone can fill."""
-    if not document.rules and not pictured:
+    if not document.rules and not with_figures:
         return Html()
     kinds = [
-        kind for kind in _FIGURES if (pictured or kind == "scatter") and (document.rules or kind in {"use", "history"})
+        kind
+        for kind in _FIGURES
+        if (with_figures or kind == "scatter") and (document.rules or kind in {"use", "history"})
     ]
     later = "held-out" if document.dataset.parts.holdout else "validation"
     return element(

@@ -4,10 +4,10 @@ import { classMark, count, cssColour, el, fitText, percent, sum, svg, textWidth,
 import { rules } from "./table.js";
 
 export function drawCoverage(place, width) {
-  const { groups, shown, rows, bits } = figures.coverage;
-  const size = figures.pictured;
+  const { groups, sampled, rows, bits } = figures.coverage;
+  const size = figures.rule_count;
   const packed = decodeBytes(bits);
-  const stride = Math.ceil(shown / 8);
+  const stride = Math.ceil(sampled / 8);
   const labelled = size <= 60 && width > 500;
   const margin = labelled ? 36 : 0;
   const across = width - margin;
@@ -26,9 +26,9 @@ export function drawCoverage(place, width) {
   const spans = [];
   let [start, at] = [0, 0];
   for (const group of groups) {
-    const length = (room * group.shown) / shown;
+    const length = (room * group.sampled) / sampled;
     spans.push({ ...group, at, from: start, length });
-    start += group.shown;
+    start += group.sampled;
     at += length + gap;
   }
   for (const span of spans) {
@@ -38,8 +38,8 @@ export function drawCoverage(place, width) {
       const y = Math.round(rule * line * scale);
       const high = Math.max(1, Math.round((rule + 1) * line * scale) - y - (line > 4 ? scale : 0));
       for (let column = 0; column < columns; column++) {
-        const first = span.from + Math.floor((column * span.shown) / columns);
-        const last = span.from + Math.max(Math.floor(((column + 1) * span.shown) / columns), Math.floor((column * span.shown) / columns) + 1);
+        const first = span.from + Math.floor((column * span.sampled) / columns);
+        const last = span.from + Math.max(Math.floor(((column + 1) * span.sampled) / columns), Math.floor((column * span.sampled) / columns) + 1);
         let held = 0;
         for (let row = first; row < last; row++) held += (packed[rule * stride + (row >> 3)] >> (7 - (row & 7))) & 1;
         if (!held) continue;
@@ -73,7 +73,7 @@ export function drawCoverage(place, width) {
     names.style.left = names.style.top = "0";
     frame.append(names);
   }
-  const readout = el("p", { class: "readout" }, shown < rows ? `${count(shown)} of ${count(rows)} rows, drawn so that parts and classes keep their shares.` : `All ${count(rows)} rows.`);
+  const readout = el("p", { class: "readout" }, sampled < rows ? `${count(sampled)} of ${count(rows)} rows, drawn so that parts and classes keep their shares.` : `All ${count(rows)} rows.`);
   canvas.addEventListener("mousemove", (event) => {
     const rule = rules[Math.min(size - 1, Math.max(0, Math.floor(event.offsetY / line)))];
     readout.textContent = `${rule.id}: if ${rule.if} then ${rule.then}`;

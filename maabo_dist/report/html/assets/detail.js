@@ -115,7 +115,7 @@ function makeDisplaced(rule) {
 }
 
 function makeSimilar(rule) {
-  const entries = figures && rule.place < figures.pictured ? nearest(rule) : nearestByDocument(rule);
+  const entries = figures && rule.place < figures.rule_count ? nearest(rule) : nearestByDocument(rule);
   if (!entries.length) return null;
   const items = entries.map(([other, said]) =>
     el("li", {}, el("a", { href: `#${other.id}` }, other.id), ` if ${other.if} then ${other.then} `, el("small", {}, said)),
@@ -124,7 +124,7 @@ function makeSimilar(rule) {
 }
 
 function nearest(rule) {
-  const size = figures.pictured;
+  const size = figures.rule_count;
   const [logic, rows] = [similarityMatrices().logic, similarityMatrices().rows].map((all) => all.subarray(rule.place * size, (rule.place + 1) * size));
   return [...Array(size).keys()]
     .filter((place) => place !== rule.place && logic[place] + rows[place] > 0)

@@ -96,8 +96,8 @@ function drawNumbers(rule, histogram, conditions, width, label) {
 
 function drawLevels(rule, histogram, conditions, width, label) {
   const [step, name] = [19, Math.min(110, width * 0.4)];
-  const shown = histogram.shown.map((level) => (level === null ? "other or missing" : level));
-  const totals = shown.map((_, bar) => sum(histogram.counts.map((row) => row[bar])));
+  const labels = histogram.labels.map((level) => (level === null ? "other or missing" : level));
+  const totals = labels.map((_, bar) => sum(histogram.counts.map((row) => row[bar])));
   const scale = (width - name - 46) / Math.max(1, ...totals);
   const lit = (level) =>
     conditions.every(({ op, value }) => {
@@ -105,7 +105,7 @@ function drawLevels(rule, histogram, conditions, width, label) {
       if (op === "!=") return level !== value;
       return level === (op === "is missing" ? "missing" : "present");
     });
-  const parts = shown.flatMap((text, bar) => {
+  const parts = labels.flatMap((text, bar) => {
     const on = lit(histogram.levels[bar]);
     const y = bar * step;
     let at = name;
@@ -120,5 +120,5 @@ function drawLevels(rule, histogram, conditions, width, label) {
       svg("text", { x: at + 6, y: y + 12 }, count(totals[bar])),
     ];
   });
-  return drawing(width, shown.length * step + 4, `Rows of each level by class, ${label} highlighted`, ...parts);
+  return drawing(width, labels.length * step + 4, `Rows of each level by class, ${label} highlighted`, ...parts);
 }

@@ -40,7 +40,7 @@ export function drawFeatureUse(place, width) {
 
 export function drawSearch(place, width) {
   const { history, random } = figures;
-  if (!history.shown.length) return;
+  if (!history.plotted.length) return;
   const [left, right, top] = [40, 34, 12];
   const [tall, low] = [220, 96];
   const gap = 34;
@@ -52,10 +52,10 @@ export function drawSearch(place, width) {
   const y = (score) => top + tall - (tall * (score - least)) / Math.max(1e-9, best - least);
   const bestPath = (run) =>
     `${run.best.map(([tree, score], number) => (number ? `H${x(tree).toFixed(1)}V${y(score).toFixed(1)}` : `M${x(tree).toFixed(1)} ${y(score).toFixed(1)}`)).join("")}H${x(run.trees - 1).toFixed(1)}`;
-  const found = Math.max(1, ...[history, random].filter(Boolean).flatMap((run) => run.found.map((step) => step[1])));
+  const most = Math.max(1, ...[history, random].filter(Boolean).flatMap((run) => run.rules.map((step) => step[1])));
   const floor = top + tall + gap + low;
-  const z = (rulesFound) => floor - (low * rulesFound) / found;
-  const foundPath = (run) => `M${x(-1)} ${floor}${run.found.map(([tree, number]) => `H${x(tree).toFixed(1)}V${z(number).toFixed(1)}`).join("")}H${x(run.trees - 1).toFixed(1)}`;
+  const z = (rulesFound) => floor - (low * rulesFound) / most;
+  const foundPath = (run) => `M${x(-1)} ${floor}${run.rules.map(([tree, number]) => `H${x(tree).toFixed(1)}V${z(number).toFixed(1)}`).join("")}H${x(run.trees - 1).toFixed(1)}`;
   const parts = [];
   for (const tick of ticks(least, best > least ? best : least + 1e-3, 4)) {
     parts.push(svg("path", { class: "gridline", d: `M${left} ${y(tick)}H${width - right}` }), svg("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, shortNumber(tick)));
@@ -64,7 +64,7 @@ export function drawSearch(place, width) {
     parts.push(svg("text", { x: x(tick - 1), y: floor + 17, "text-anchor": "middle" }, count(Math.round(tick))));
   }
   parts.push(
-    svg("path", { class: "points", d: history.shown.map((tree, number) => `M${x(tree).toFixed(1)} ${y(history.scores[number]).toFixed(1)}h0`).join("") }),
+    svg("path", { class: "points", d: history.plotted.map((tree, number) => `M${x(tree).toFixed(1)} ${y(history.scores[number]).toFixed(1)}h0`).join("") }),
     random ? svg("path", { class: "other", d: bestPath(random) }) : null,
     svg("path", { class: "best", d: bestPath(history) }),
     svg("text", { x: 0, y: 4 }, "macro F1"),
@@ -73,12 +73,12 @@ export function drawSearch(place, width) {
     random ? svg("path", { class: "other", d: foundPath(random) }) : null,
     svg("path", { class: "best", d: foundPath(history) }),
     svg("text", { x: 0, y: top + tall + gap - 12 }, "rules found"),
-    svg("text", { class: "strong", x: width - right + 5, y: z(history.found.length ? history.found[history.found.length - 1][1] : 0) + 4 }, String(rules.length)),
+    svg("text", { class: "strong", x: width - right + 5, y: z(history.rules.length ? history.rules[history.rules.length - 1][1] : 0) + 4 }, String(rules.length)),
     svg("text", { x: width - right, y: height - 2, "text-anchor": "end" }, "trees"),
   );
   const beside = random ? ` Dashed: a random search, best ${random.best[random.best.length - 1][1].toFixed(3)}.` : "";
   place.replaceChildren(
     drawing(width, height, `Scores of ${count(history.trees)} trees, from ${least.toFixed(3)} to ${best.toFixed(3)}`, ...parts),
-    el("p", { class: "readout" }, `${history.shown.length < history.trees ? `The best and the worst of each stretch of ${count(history.trees)} trees.` : `All ${count(history.trees)} trees.`}${beside}`),
+    el("p", { class: "readout" }, `${history.plotted.length < history.trees ? `The best and the worst of each stretch of ${count(history.trees)} trees.` : `All ${count(history.trees)} trees.`}${beside}`),
   );
 }

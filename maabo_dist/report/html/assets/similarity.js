@@ -6,7 +6,7 @@ import { rules } from "./table.js";
 let measure = "logic";
 
 export function drawSimilarity(place, width) {
-  const size = figures.pictured;
+  const size = figures.rule_count;
   const square = similarityMatrices()[measure];
   const order = figures.similarity.order[measure];
   const labelled = size <= 30;

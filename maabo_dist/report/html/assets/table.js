@@ -91,15 +91,15 @@ export function makeFilters() {
 
 export function filter(ofClass, column, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  let shown = 0;
+  let matching = 0;
   for (const rule of rules) {
     const fits =
       (ofClass === "" || rule.own === Number(ofClass)) &&
       (column === "" || rule.columns.includes(column)) &&
       words.every((word) => rule.search.includes(word));
     rule.body.hidden = !fits;
-    shown += fits;
+    matching += fits;
   }
   const some = ofClass !== "" || column !== "" || words.length;
-  document.getElementById("shown").textContent = some ? `${shown} of ${rules.length} rules` : "";
+  document.getElementById("filter-status").textContent = some ? `${matching} of ${rules.length} rules` : "";
 }

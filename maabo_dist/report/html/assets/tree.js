@@ -31,16 +31,16 @@ function drawTree(rule) {
     const more = spot.more ? ` +${spot.more}` : "";
     nodes.push(...bar, svg("text", { x: x + (node.leaf ? 53 : 49), y: y + 4 }, `${count(sum(node.counts))}${more}`, spot.more ? svg("title", {}, `${spot.more} more nodes`) : null));
     if (node.leaf) nodes.push(svg("rect", { class: "leafbox", x: x - 4, y: y - 8, width: 52, height: 16, rx: 4 }));
-    if (node.text) nodes.push(svg("text", { class: node.way ? "strong" : "ink", x, y: y - 9 - (node.leaf ? 3 : 0) }, fitText(node.text, plan.room, Boolean(node.way)), svg("title", {}, node.text)));
+    if (node.text) nodes.push(svg("text", { class: node.next ? "strong" : "ink", x, y: y - 9 - (node.leaf ? 3 : 0) }, fitText(node.text, plan.room, Boolean(node.next)), svg("title", {}, node.text)));
     spot.children.forEach((child, number) => {
-      const lit = node.way === (number ? "no" : "yes");
+      const lit = node.next === (number ? "no" : "yes");
       edges.push(svg("path", { class: `edge${lit ? " lit" : ""}${lit && !node.kept ? " lost" : ""}`, d: plan.edge(spot, child) }));
       draw(child);
     });
   };
   draw(plan.top);
   const words = [];
-  for (let node = rule.tree; node.way; node = node[node.way]) words.push(`${node.text}: ${node.way}`);
+  for (let node = rule.tree; node.next; node = node[node.next]) words.push(`${node.text}: ${node.next}`);
   return drawing(Math.ceil(plan.width), Math.ceil(plan.height), `Decision tree; path to the rule: ${words.join(", ") || "its root"}`, ...edges, ...nodes);
 }
 
@@ -73,9 +73,9 @@ function layOutDown(tree) {
   const nodes = (node) => 1 + (node.more || 0) + (node.yes ? nodes(node.yes) + nodes(node.no) : 0);
   const place = (node, depth, onWay) => {
     rows.deep = Math.max(rows.deep, depth);
-    const open = onWay && node.way && node.yes;
+    const open = onWay && node.next && node.yes;
     const spot = { node, x: 10 + depth * 20, y: 20 + 38 * rows.next++, more: open ? node.more : nodes(node) - 1 };
-    spot.children = open ? [place(node.yes, depth + 1, node.way === "yes"), place(node.no, depth + 1, node.way === "no")] : [];
+    spot.children = open ? [place(node.yes, depth + 1, node.next === "yes"), place(node.no, depth + 1, node.next === "no")] : [];
     return spot;
   };
   const top = place(tree, 0, true);
