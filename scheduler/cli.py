@@ -71,10 +71,10 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP API. Any number of servers may run on one ledger and one Redis."""
-    from scheduler.api.server import serve  # noqa: PLC0415 - 0.5 s
+    from scheduler.api.app import serve  # noqa: PLC0415 - 0.5 s
 
     settings = ApiSettings.from_environment(os.environ, host=host, port=port)
-    with _service_resources("maabo-service") as resources:
+    with _service_resources("maabo-api") as resources:
         serve(resources, settings, lambda line: click.echo(f"maabo: {line}", err=True))
     return 0
 
@@ -210,7 +210,7 @@ def _service_resources(name: str) -> Iterator["Resources"]:
         settings = _settings()
         set_up_logging(settings.log)
         resources = _connect(settings, Tracing.from_environment(os.environ, name))
-        # A Redis that is not there may come; one that refuses the password will go on refusing it.
+        # A Redis that is not there may come; one that refuses the password will not accept it later.
         if (problem := check_redis(settings.redis_url, resources.redis.ping)) is not None:
             logger.warning("Redis cannot be reached yet", reason=problem)
         if (problem := check_broker(settings, resources.celery)) is not None:

@@ -1,6 +1,6 @@
 """`Metrics`: the counters, gauges and histograms of a scheduler process, from 0 at its start.
 
-Metrics.count, observe, set ──► MetricsSnapshot ──JSON──► Redis, `maabo:meters:<owner>` ──► `scheduler.api.metrics`
+Metrics.count, observe, set ──► MetricsSnapshot ──JSON──► Redis, `maabo:meters:<owner>` ──► the API
 """
 
 from bisect import bisect_left

@@ -7,7 +7,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry, generate_latest
 
 from maabo_dist.cluster.broker import make_celery
-from scheduler.api.metrics import ClusterCollector
+from scheduler.api.monitoring import ClusterCollector
 from scheduler.broker import open_broker
 from scheduler.ledger.datasets import DatasetRow
 from scheduler.ledger.tenants import make_token

@@ -19,8 +19,7 @@ from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
-from workers.celery_workarounds import apply_workarounds
-from workers.heartbeat import Heartbeat
+from workers.celery_hooks import Heartbeat, apply_workarounds
 from workers.tasks import ClusterTask, EvaluateTask, RulesTask, ScreenTask, SubmitTask, log_fields
 
 logger = StructuredLogger("maabo.worker")

@@ -25,7 +25,7 @@ REFUSED_STREAM = "maabo:refused"
 JOB_RECORD = "maabo:job"
 # Redis keys, one for each job (`maabo:document:<job>`): the rules, so far or final, as the JSON of `maabo mine`.
 JOB_DOCUMENT = "maabo:document"
-# Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.status`).
+# Redis streams of bounded length, one per job (`maabo:events:<job>`): its events (`scheduler.messaging.publishers`).
 JOB_EVENTS = "maabo:events"
 # Redis key with a random value. If it is missing or changed, Redis was emptied and events may be missing.
 EVENTS_EPOCH = "maabo:events-epoch"

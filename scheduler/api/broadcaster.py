@@ -32,7 +32,7 @@ from scheduler.api.dependencies import ApiState, find_token
 from scheduler.api.jobs import JobDetails, job_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
-from scheduler.messaging.status import PROGRESS, RULES, STATE
+from scheduler.messaging.publishers import PROGRESS, RULES, STATE
 
 logger = StructuredLogger("maabo.api.events")
 

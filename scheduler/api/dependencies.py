@@ -1,16 +1,20 @@
-"""Dependencies of the routes: the state of the API process, and the caller with its permissions.
+"""Dependencies of the routes: the state of the API process, the caller with its permissions, and pages of lists.
 
 Every request looks its token up, so a revoked token stops working immediately.
 """
 
-from collections.abc import Callable
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
+from pydantic import BaseModel
 
 from maabo_dist._util.network import is_loopback
+from maabo_dist.errors import SettingsError
 from scheduler.api.problems import ForbiddenError, UnauthorizedError
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
@@ -19,7 +23,7 @@ from scheduler.ledger.tenants import SCOPES, TokenRow
 from scheduler.resources import Resources
 
 if TYPE_CHECKING:
-    from scheduler.api.metrics import ApiMetrics  # which imports this module
+    from scheduler.api.monitoring import ApiMetrics  # which imports this module
 
 
 DEFAULT_TENANT = "default"
@@ -123,3 +127,45 @@ def _check_local(request: Request) -> None:
             f"No token has been created yet: only this machine has access, not {origin or host!r}.",
             remedy="Create a token with `maabo token create`.",
         )
+
+
+MAX_PAGE = 200
+Item = TypeVar("Item")
+
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Items per page.")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a list."""
+
+    items: list[Item]
+    next: str | None = None  # cursor of the next page; null on the last page
+
+
+def cut_page(
+    items: Sequence[Item], limit: int, position: Callable[[Item], tuple[float | str, ...]]
+) -> tuple[list[Item], str | None]:
+    """Return the first items, up to the limit, and a cursor if there are more.
+
+    A cursor contains the position of the last item: its sort key, which stays valid when items are added.
+    """
+    page = list(items[:limit])
+    if len(items) <= limit:
+        return page, None
+    return page, urlsafe_b64encode(json.dumps(position(page[-1])).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, *types: type) -> tuple[Any, ...] | None:
+    """Return the position of a cursor; its values must have these types."""
+    if cursor is None:
+        return None
+    try:
+        position = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, RecursionError):
+        position = None
+    if not isinstance(position, list) or [type(part) for part in position] != list(types):
+        raise SettingsError(
+            f"cursor: {cursor[:50]!r} is not a valid cursor.", field="cursor", remedy="Give `next` of a page."
+        )
+    return tuple(position)

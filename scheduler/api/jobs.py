@@ -1,4 +1,4 @@
-"""`/v1/jobs`: submit, list, inspect, pause, resume, cancel and delete jobs."""
+"""`/v1/plans` and `/v1/jobs`: preview, submit, list, inspect, pause, resume, cancel and delete jobs."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
@@ -31,19 +32,82 @@ from maabo_dist.contract.job import (
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.report.summary import explain_plan
+from maabo_dist.report.wording import large_number
+from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.datasets import DatasetId, find_dataset
-from scheduler.api.dependencies import ApiState, Caller, Reader, Submitter
-from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
-from scheduler.api.plans import PlanRequest
+from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Page, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+_PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
+JOB_EXAMPLE: dict[str, Any] = {
+    "dataset": "d41f0c9be4a1",
+    "table": {"target": "survived", "exclude": ["name", "ticket"]},
+    "settings": {"seed": 5, "trees": 200, "holdout": 0.2},
+}
+
+
+class PlanRequest(BaseModel):
+    """A table and settings. Names are those of the options of `maabo mine`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
+
+    dataset: DatasetId  # ID of an uploaded table
+    table: TableSettings = TableSettings()
+    settings: MiningSettings = MiningSettings()
+
+
+class Plan(BaseModel):
+    """The search that a job would run."""
+
+    features: int  # number of features, including probes
+    rows: int
+    classes: int
+    space: str  # number of subsets of features, as text because it can exceed the integers of most languages
+    space_text: str  # the same, abbreviated: `161,700`, `1.3×10¹²`
+    subset_sizes: list[int]
+    trees: int
+    batch: int
+    initial: int
+    screened: bool  # True if pairs of features are screened before the search
+    core_seconds: float  # estimated work, in seconds of one core
+    round_trip_seconds: float  # estimated additional time for messages between scheduler and workers
+    explained: list[str]  # the choices made for this search, with their reasons
+    notes: list[str]  # changes made to the table, and settings that do not fit it
+
+
+@router.post("/plans", responses=_PROBLEMS)
+def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
+    """Preview a job: the size of its search, the choices made for it and its estimated duration.
+
+    Rejects whatever `POST /v1/jobs` would reject, except for quotas.
+    """
+    table = find_dataset(caller, body.dataset)
+    columns = caller.api.tables.prepare(table, body.table, keep=False)
+    plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
+    return Plan(
+        features=plan.features,
+        rows=columns.rows,
+        classes=columns.classes,
+        space=str(plan.space_size),
+        space_text=large_number(plan.space_size),
+        subset_sizes=list(plan.sizes),
+        trees=plan.trees,
+        batch=plan.batch,
+        initial=plan.initial,
+        screened=plan.screened,
+        core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=columns.classes),
+        round_trip_seconds=round_trip_seconds(plan),
+        explained=list(explain_plan(plan, body.settings)),
+        notes=[*columns.notes, *plan.notes],
+    )
 
 
 class JobDetails(Job):
@@ -75,7 +139,7 @@ class JobRequest(PlanRequest):
     fresh: bool = False  # run the job even if an identical one has run before
 
 
-@router.post("", status_code=202, responses=_SUBMITTED)
+@router.post("/jobs", status_code=202, responses=_SUBMITTED)
 def submit(request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
     """Queue a job.
 
@@ -93,7 +157,7 @@ def submit(request: Request, response: Response, body: JobRequest, caller: Submi
     return job_details(caller.api, find_job(caller, submitted.job))
 
 
-@router.get("", responses=documented("invalid-settings"))
+@router.get("/jobs", responses=documented("invalid-settings"))
 def list_jobs(
     caller: Reader,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
@@ -108,31 +172,31 @@ def list_jobs(
     return Page[Job](items=_job_statuses(caller.api, page), next=following)
 
 
-@router.get("/{job}", responses=_ONE)
+@router.get("/jobs/{job}", responses=_ONE)
 def get_job(job: JobPath, caller: Reader) -> JobDetails:
     """Return the status and settings of a job."""
     return job_details(caller.api, find_job(caller, job))
 
 
-@router.post("/{job}/cancel", status_code=202, responses=_CHANGE)
+@router.post("/jobs/{job}/cancel", status_code=202, responses=_CHANGE)
 def cancel(job: JobPath, caller: Submitter) -> JobDetails:
     """Cancel a job. It ends within seconds; until then, `wanted` shows the command."""
     return _command(caller, job, "cancel")
 
 
-@router.post("/{job}/pause", status_code=202, responses=_CHANGE)
+@router.post("/jobs/{job}/pause", status_code=202, responses=_CHANGE)
 def pause(job: JobPath, caller: Submitter) -> JobDetails:
     """Pause a job and keep its results so far."""
     return _command(caller, job, "pause")
 
 
-@router.post("/{job}/resume", status_code=202, responses=_CHANGE)
+@router.post("/jobs/{job}/resume", status_code=202, responses=_CHANGE)
 def resume(job: JobPath, caller: Submitter) -> JobDetails:
     """Resume a paused job."""
     return _command(caller, job, "resume")
 
 
-@router.delete("/{job}", status_code=204, responses=_CHANGE)
+@router.delete("/jobs/{job}", status_code=204, responses=_CHANGE)
 def delete_job(job: JobPath, caller: Submitter) -> None:
     """Delete a job that has ended, with its result."""
     row = find_job(caller, job)

@@ -15,9 +15,8 @@ from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.exports import to_csv, to_markdown, to_sql
 from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
-from scheduler.api.dependencies import Caller, Reader
+from scheduler.api.dependencies import Caller, Cursor, Limit, Page, Reader, cut_page, decode_cursor
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
-from scheduler.api.pages import Cursor, Limit, Page, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow

@@ -20,10 +20,9 @@ from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
 from scheduler.core.dispatch import TaskQueue
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
-from scheduler.core.machine import Task, TaskKey
-from scheduler.core.screening import BlockTask
+from scheduler.core.machines import BlockTask, Task, TaskKey
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
-from scheduler.messaging.publisher import TaskPublisher
+from scheduler.messaging.publishers import TaskPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")

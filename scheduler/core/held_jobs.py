@@ -19,7 +19,7 @@ from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.preparation import log_opened
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
-from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.publishers import StatusPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")

@@ -6,8 +6,7 @@ from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract.job import Callback, JobState
 from scheduler.broker import BrokerError
 from scheduler.ledger.jobs import JobRow
-from scheduler.messaging.publisher import TaskPublisher
-from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.messaging.webhooks import Webhooks
 from scheduler.resources import Resources
 

@@ -12,9 +12,8 @@ from maabo_dist.screens.blocks import pair_seconds
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
-from scheduler.core.machine import JobMachine, Task, TaskKey
+from scheduler.core.machines import BlockTask, JobMachine, Screening, Task, TaskKey
 from scheduler.core.outbox import Outbox
-from scheduler.core.screening import BlockTask, Screening
 from scheduler.ledger.jobs import JobRow, Segment
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.search import BlockRow, ResultRow

@@ -50,8 +50,7 @@ from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.intake import Entry, Intake
-from scheduler.messaging.publisher import TaskPublisher
-from scheduler.messaging.status import MetricsPublisher, StatusPublisher
+from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler")

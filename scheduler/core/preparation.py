@@ -22,8 +22,7 @@ from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
 from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob, Speed
-from scheduler.core.machine import JobMachine, TaskKey
-from scheduler.core.screening import Screening, cut_blocks
+from scheduler.core.machines import JobMachine, Screening, TaskKey, cut_blocks
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.ledger import Ledger

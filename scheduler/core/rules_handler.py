@@ -18,8 +18,7 @@ from scheduler import metrics
 from scheduler.core.job import JobEnd, RulesRequest, ScreeningJob, SearchingJob
 from scheduler.core.outbox import MAX_PATIENCE
 from scheduler.ledger.jobs import Segment
-from scheduler.messaging.publisher import TaskPublisher
-from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.scheduler.rules")

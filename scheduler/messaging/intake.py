@@ -13,8 +13,7 @@ from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.submissions import KeyReusedError
-from scheduler.messaging.publisher import TaskPublisher
-from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 

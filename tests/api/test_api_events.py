@@ -17,7 +17,7 @@ from maabo_dist.contract.job import JobSpec, JobState
 from scheduler.api import broadcaster, subscribers
 from scheduler.api import events as events_route
 from scheduler.ledger.leases import Lease
-from scheduler.messaging.status import MAX_RULES, MAX_TEXT, StatusPublisher
+from scheduler.messaging.publishers import MAX_RULES, MAX_TEXT, StatusPublisher
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for

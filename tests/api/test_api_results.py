@@ -33,7 +33,7 @@ from scheduler.api.results import RulesFormat, choose_format
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.search import BatchRow, ResultRow
-from scheduler.messaging.status import MAX_RULES
+from scheduler.messaging.publishers import MAX_RULES
 from scheduler.resources import Resources
 from tests import factories, servers
 from tests.api_data import stored_table, token_for

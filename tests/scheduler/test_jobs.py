@@ -29,8 +29,7 @@ from scheduler.broker import BrokerError
 from scheduler.core import dispatch, loop
 from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import HeldJob
-from scheduler.messaging.publisher import TaskPublisher
-from scheduler.messaging.status import StatusPublisher
+from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit

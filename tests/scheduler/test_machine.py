@@ -20,7 +20,7 @@ from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.training import depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
-from scheduler.core.machine import MAX_FAILURES, JobMachine, TaskKey
+from scheduler.core.machines import MAX_SUBSET_FAILURES, JobMachine, TaskKey
 from scheduler.core.preparation import open_job, prepare
 from scheduler.ledger.leases import FencedError
 from scheduler.ledger.ledger import Ledger
@@ -215,11 +215,11 @@ def test_a_failure_is_heard_once():
 
 def test_a_single_subset_that_cannot_be_had_is_given_up_after_some_failures():
     world, failures = World(), []
-    for _ in range(MAX_FAILURES):
+    for _ in range(MAX_SUBSET_FAILURES):
         task = world.send(1)
         failures.append((task.key, world.machine.fail(task.key, task.attempt)))
 
-    assert failures == [(TaskKey(0, 0, 1), False)] * (MAX_FAILURES - 1) + [(TaskKey(0, 0, 1), True)]
+    assert failures == [(TaskKey(0, 0, 1), False)] * (MAX_SUBSET_FAILURES - 1) + [(TaskKey(0, 0, 1), True)]
 
 
 @pytest.mark.parametrize("place", range(8))
@@ -238,7 +238,7 @@ def test_halving_finds_the_one_bad_subset_and_loses_no_other(place):
             world.propose()
 
     assert given_up == [TaskKey(0, place, place + 1)]
-    assert failures <= ceil(log2(MINING.batch)) + MAX_FAILURES
+    assert failures <= ceil(log2(MINING.batch)) + MAX_SUBSET_FAILURES
     assert outcome(world.machine) == outcome(undisturbed(frozenset(bad)).machine)
 
 
@@ -500,7 +500,7 @@ class JobLife(RuleBasedStateMachine):
         if not self.is_under_way(task, attempt):
             assert self.failed(task.key, attempt) == []
             assert in_flight_state(self.machine) == before
-        elif holds_bad(task) or task.key.size > 1 or attempt + 1 < MAX_FAILURES:  # the innocent are had in the end
+        elif holds_bad(task) or task.key.size > 1 or attempt + 1 < MAX_SUBSET_FAILURES:  # the others succeed in the end
             self.advance(dies, self.failed(task.key, attempt))
 
     def postpone(self, pick, off_by, seconds):

@@ -24,21 +24,21 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.api import metrics as api_metrics
-from scheduler.api.metrics import scheduler_metrics
+from scheduler.api import monitoring as api_metrics
+from scheduler.api.monitoring import scheduler_metrics
 from scheduler.broker import BrokerError
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
-from scheduler.core.machine import MAX_FAILURES
+from scheduler.core.machines import MAX_SUBSET_FAILURES
 from scheduler.ledger.database import LedgerError
-from scheduler.messaging.status import MetricsPublisher
+from scheduler.messaging.publishers import MetricsPublisher
 from scheduler.metrics import Metrics, MetricsSnapshot
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import scrape
 from tests.cluster import cluster_settings, submit
 from tests.ledgers import opened
-from workers.heartbeat import EXPIRE_SECONDS, Heartbeat
+from workers.celery_hooks import EXPIRE_SECONDS, Heartbeat
 
 seconds = st.floats(0, 1e5, allow_nan=False)
 
@@ -268,13 +268,13 @@ def one_task(no_workers, tmp_path):
 
 def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
     world, resources = one_task
-    for _ in range(MAX_FAILURES):
+    for _ in range(MAX_SUBSET_FAILURES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
     send_answer(resources.redis, resources.settings, last)  # once more, and too late
-    world.turn_until(lambda: amount(resources, metrics.LOST, "evaluate") == MAX_FAILURES + 1)
+    world.turn_until(lambda: amount(resources, metrics.LOST, "evaluate") == MAX_SUBSET_FAILURES + 1)
 
-    assert amount(resources, metrics.RESENT, "lost") == MAX_FAILURES - 1
+    assert amount(resources, metrics.RESENT, "lost") == MAX_SUBSET_FAILURES - 1
     assert amount(resources, metrics.FAILED_SUBSETS) == 1
 
 

@@ -23,7 +23,7 @@ from scheduler.background import BackgroundThread
 from scheduler.core import loop, preparation
 from scheduler.core.dispatch import choose_tasks
 from scheduler.core.loop import Scheduler
-from scheduler.core.screening import MAX_FAILURES, MIN_BLOCKS
+from scheduler.core.machines import MAX_BLOCK_FAILURES, MIN_BLOCKS
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
@@ -149,7 +149,7 @@ def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_
 def test_a_block_that_cannot_be_had_fails_the_job_and_says_why(cluster, tmp_path, kind):
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
-        for attempt in range(MAX_FAILURES):
+        for attempt in range(MAX_BLOCK_FAILURES):
             block = servers.wait_for(
                 lambda attempt=attempt: next(
                     (one for one in worker.take() if (one.start, one.attempt) == (0, attempt)), 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from maabo_dist.data.split import split_rows
 from maabo_dist.screens.blocks import pair_blocks
 from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
-from scheduler.core.screening import MAX_BLOCKS, MAX_FAILURES, MIN_BLOCKS, Screening, cut_blocks
+from scheduler.core.machines import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
 from tests import factories
 
 FEATURES, MOST, ALLOWANCE = 14, 12, 3.0
@@ -81,7 +81,7 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
         elif sent is not None and name == "answer":
             was_open = screening.is_open(sent.key)
             assert screening.accept(sent.key, found(sent.key)) == was_open
-        elif sent is not None and name == "lost" and sent.attempt + 1 < MAX_FAILURES:
+        elif sent is not None and name == "lost" and sent.attempt + 1 < MAX_BLOCK_FAILURES:
             assert not screening.fail(sent.key, sent.attempt)
         elif sent is not None and name == "unavailable":
             screening.outbox.postpone(sent.key, sent.attempt, now + 1)
@@ -122,7 +122,7 @@ def test_a_block_that_fails_too_often_cannot_be_had():
         task = send(screening)
         verdicts.append(screening.fail(task.key, task.attempt))
 
-    assert verdicts == [False] * (MAX_FAILURES - 1) + [True]
+    assert verdicts == [False] * (MAX_BLOCK_FAILURES - 1) + [True]
 
 
 def test_a_late_report_of_an_earlier_attempt_does_not_count():

@@ -1,4 +1,4 @@
-"""Publishes the state of jobs, of the cluster and of metrics in Redis, for clients and the HTTP API.
+"""Publishes tasks through the broker, and the state of jobs, of the cluster and of metrics in Redis.
 
 `ChangeFeed` turns what changed since the last publication of a job into events for subscribers:
 
@@ -13,22 +13,65 @@ another scheduler takes over a job repeat its state; no change is left out.
 import json
 import socket
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kombu.entity import Queue
 from pydantic import ValidationError
 from redis import RedisError
 
 from maabo_dist._version import __version__
 from maabo_dist.contract import names
-from maabo_dist.contract.job import ClusterRecord, JobRecord
+from maabo_dist.contract.job import Callback, ClusterRecord, JobRecord
+from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage
 from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import FormatError
 from scheduler.resources import Resources
+
+TaskMessage = EvaluateMessage | ScreenMessage | RulesMessage
+
+# The task name and queue of each message; screens go to the workers that evaluate.
+_ROUTES = {
+    EvaluateMessage: (names.EVALUATE, names.EVALUATE_QUEUE),
+    ScreenMessage: (names.SCREEN, names.EVALUATE_QUEUE),
+    RulesMessage: (names.RULES, names.RULES_QUEUE),
+}
+
+
+class TaskPublisher:
+    """Publishes tasks for workers, and callbacks to other services."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._celery, self._broker = resources.celery, resources.broker
+
+    def publish(self, messages: Sequence[TaskMessage]) -> None:
+        """Send tasks to the workers."""
+        with self._broker.sending() as producer:
+            for message in messages:
+                name, queue = _ROUTES[type(message)]
+                self._celery.send_task(
+                    name,
+                    kwargs=message.model_dump(mode="json"),
+                    queue=queue,
+                    producer=producer,
+                    retry=False,
+                    argsrepr=message.argsrepr,
+                    kwargsrepr="",
+                    # The ledger has them: RabbitMQ need not write them to its disk before it confirms.
+                    delivery_mode="transient",
+                )
+
+    def call_back(self, callback: Callback, values: dict[str, object]) -> None:
+        """Send a task to another service."""
+        with self._broker.sending() as producer:
+            self._celery.send_task(
+                callback.task, kwargs=values, queue=Queue(callback.queue), producer=producer, retry=False
+            )
+
 
 STATE, PROGRESS, RULES = "state", "progress", "rules"
 # Older jobs are treated as new.
