@@ -25,8 +25,8 @@ from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.notebook import MinedRule, rules_html
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.report.summary import no_rules_reason, search_text
-from maabo_dist.report.wording import rule_text
 from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
+from maabo_dist.rules.rule import rule_text
 from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings, document_field
 
 Settings = TypeVar("Settings", bound=SettingsModel)

@@ -111,7 +111,7 @@ def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth")
 
 
 def _print(result: "Score", truth: "Truth") -> None:
-    from maabo_dist.report.wording import conditions_text  # noqa: PLC0415 - 0.1 s
+    from maabo_dist.contract.wording import conditions_text  # noqa: PLC0415 - 0.1 s
 
     columns = [
         Column(title, right=title in {"n", "precision"}) for title in ("planted", "n", "precision", "found", "by")

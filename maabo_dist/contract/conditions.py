@@ -1,8 +1,14 @@
-"""Conditions of rules, and the key that tells whether two rules are the same. Plain data, without arrays."""
+"""Conditions of rules, their records in a result document, and the key that tells whether two rules are the same."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from maabo_dist.contract.document import Record, Share, is_false, is_none
 
 
 class Op(StrEnum):
@@ -54,3 +60,88 @@ class RuleKey:
     def of(cls, label: str, conditions: Iterable[Condition]) -> "RuleKey":
         """The key of a rule with this class and these conditions."""
         return cls(label, frozenset(condition.literal for condition in conditions))
+
+
+class ConditionTest(Record):
+    """p-values of the hypothesis that the condition does not make the rule's class more frequent.
+
+    Present only where conditions must be supported by the rows (`--literals supported`).
+
+    Attributes
+    ----------
+    training : float or None
+        On the rows that chose the condition, corrected for all conditions that could have been chosen.
+    validation : float or None
+        On validation rows.
+    p : float or None
+        Both combined by Fisher's method.
+    """
+
+    training: Share | None
+    validation: Share | None
+    p: Share | None
+
+
+_VALUES_OF_OPS = [
+    {"properties": {"op": {"enum": [Op.AT_MOST, Op.ABOVE]}, "value": {"type": "number"}}},
+    {"properties": {"op": {"enum": [Op.IS, Op.IS_NOT]}, "value": {"type": "string"}}},
+    {"properties": {"op": {"enum": [Op.IS_MISSING, Op.IS_PRESENT]}, "value": {"type": "null"}}},
+]
+
+
+class ConditionRecord(Record):
+    """One condition on a column of the table. A rule needs all of its conditions.
+
+    Attributes
+    ----------
+    feature : str
+        The table's column.
+    op : Op
+        The comparison.
+    value : float or str or None
+        A number for <= and >, a level for = and !=, null for missing and not missing.
+    or_missing : bool
+        Rows where the column is missing satisfy the condition too. Left out where they do not.
+    test : ConditionTest or None
+    """
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "oneOf": _VALUES_OF_OPS})  # type: ignore[dict-item]
+
+    feature: str
+    op: Op
+    value: float | str | None
+    or_missing: bool = Field(False, strict=True, exclude_if=is_false, json_schema_extra={"const": True})
+    test: ConditionTest | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
+
+    @property
+    def condition(self) -> Condition:
+        """The condition without its test."""
+        return Condition(self.feature, self.op, self.value, self.or_missing)
+
+
+def condition_records(
+    conditions: Sequence[Condition], tests: Sequence[ConditionTest | None] = ()
+) -> tuple[ConditionRecord, ...]:
+    """Return the records of conditions, with their tests where there are any."""
+    return tuple(
+        ConditionRecord(**asdict(condition), test=test)
+        for condition, test in zip(conditions, tests or [None] * len(conditions), strict=True)
+    )
+
+
+class Statement:
+    """The part of a record that holds conditions and the class that follows from them."""
+
+    if TYPE_CHECKING:
+        conditions: tuple[ConditionRecord, ...]
+        label: str
+
+    @property
+    def premise(self) -> tuple[Condition, ...]:
+        """The conditions without their tests."""
+        return tuple(record.condition for record in self.conditions)
+
+    @property
+    def key(self) -> RuleKey:
+        """The identity of the rule across runs."""
+        return RuleKey.of(self.label, self.premise)

@@ -1,90 +1,14 @@
 """Rules in a result document: records of plain values, which load neither NumPy nor the numba kernels."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field
 
-from maabo_dist.contract.conditions import Condition, Op, RuleKey
-from maabo_dist.contract.document import Count, Counts, Record, Share, is_false, is_none
+from maabo_dist.contract.conditions import ConditionRecord, Statement
+from maabo_dist.contract.document import Count, Counts, Record, Share
 
 # A part of the table's rows.
 Part = Literal["train", "validation", "holdout"]
-
-
-class ConditionTest(Record):
-    """p-values of the hypothesis that the condition does not make the rule's class more frequent.
-
-    Present only where conditions must be supported by the rows (`--literals supported`).
-
-    Attributes
-    ----------
-    training : float or None
-        On the rows that chose the condition, corrected for all conditions that could have been chosen.
-    validation : float or None
-        On validation rows.
-    p : float or None
-        Both combined by Fisher's method.
-    """
-
-    training: Share | None
-    validation: Share | None
-    p: Share | None
-
-
-_VALUES_OF_OPS = [
-    {"properties": {"op": {"enum": [Op.AT_MOST, Op.ABOVE]}, "value": {"type": "number"}}},
-    {"properties": {"op": {"enum": [Op.IS, Op.IS_NOT]}, "value": {"type": "string"}}},
-    {"properties": {"op": {"enum": [Op.IS_MISSING, Op.IS_PRESENT]}, "value": {"type": "null"}}},
-]
-
-
-class ConditionRecord(Record):
-    """One condition on a column of the table. A rule needs all of its conditions.
-
-    Attributes
-    ----------
-    feature : str
-        The table's column.
-    op : Op
-        The comparison.
-    value : float or str or None
-        A number for <= and >, a level for = and !=, null for missing and not missing.
-    or_missing : bool
-        Rows where the column is missing satisfy the condition too. Left out where they do not.
-    test : ConditionTest or None
-    """
-
-    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "oneOf": _VALUES_OF_OPS})  # type: ignore[dict-item]
-
-    feature: str
-    op: Op
-    value: float | str | None
-    or_missing: bool = Field(False, strict=True, exclude_if=is_false, json_schema_extra={"const": True})
-    test: ConditionTest | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
-
-    @property
-    def condition(self) -> Condition:
-        """The condition without its test."""
-        return Condition(self.feature, self.op, self.value, self.or_missing)
-
-
-class _Statement:
-    """The part of a record that holds conditions and the class that follows from them."""
-
-    if TYPE_CHECKING:
-        conditions: tuple[ConditionRecord, ...]
-        label: str
-
-    @property
-    def premise(self) -> tuple[Condition, ...]:
-        """The conditions without their tests."""
-        return tuple(record.condition for record in self.conditions)
-
-    @property
-    def key(self) -> RuleKey:
-        """The identity of the rule across runs."""
-        return RuleKey.of(self.label, self.premise)
 
 
 ClassName = Annotated[str, Field(validation_alias="class", serialization_alias="class")]
@@ -174,7 +98,7 @@ class SourceRecord(Record):
     score: Share | None
 
 
-class DisplacedRecord(_Statement, Record):
+class DisplacedRecord(Statement, Record):
     """A reliable leaf that a rule made redundant.
 
     Attributes
@@ -224,7 +148,7 @@ class StabilityRecord(Record):
     precision: Share | None
 
 
-class RuleRecord(_Statement, Record):
+class RuleRecord(Statement, Record):
     """One rule with its evidence.
 
     Attributes
@@ -295,7 +219,7 @@ class RuleRecord(_Statement, Record):
         return self.holdout or self.validation
 
 
-class ConsensusRecord(_Statement, Record):
+class ConsensusRecord(Statement, Record):
     """A rule that most repeats found.
 
     Attributes

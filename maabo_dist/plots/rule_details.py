@@ -19,10 +19,10 @@ from matplotlib.path import Path
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.wording import conditions_text, number_text
 from maabo_dist.errors import SettingsError
 from maabo_dist.plots import style
 from maabo_dist.plots.inputs import Plottable, RuleName, figures_of, rule_of
-from maabo_dist.report.wording import conditions_text, number_text
 
 WIDTH, HEIGHT, MAX_COLUMNS = 3.3, 2.0, 3  # size of one histogram in inches, and how many are side by side
 

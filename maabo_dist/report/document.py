@@ -3,29 +3,16 @@
 So a stored document can be shown and exported as well as a fresh result. What repeats found is added by `stability`.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 from maabo_dist._version import __version__
-from maabo_dist.contract.conditions import Condition
+from maabo_dist.contract.conditions import condition_records
 from maabo_dist.contract.result import FORMAT, DatasetInfo, PartSizes, ResultDocument, SearchInfo, SpaceInfo
-from maabo_dist.contract.rules import (
-    ConditionRecord,
-    ConditionTest,
-    DisplacedRecord,
-    HoldoutRecord,
-    RuleRecord,
-    SimilarRule,
-    SupportRecord,
-)
+from maabo_dist.contract.rules import RuleRecord, SimilarRule
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.summary import explain_plan
-from maabo_dist.report.wording import conditions_text, rule_text
-from maabo_dist.rules.rule import DisplacedLeaf, Rule, Support
-
-AnySupport = TypeVar("AnySupport", bound=SupportRecord)
+from maabo_dist.rules.rule import Rule, rule_text
 
 
 def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
@@ -73,11 +60,7 @@ def _search(result: MiningResult) -> SearchInfo:
         top_features=plan.top_features,
         candidates=plan.candidates,
         explained=explain_plan(plan, result.settings),
-        trees=search.trees,
-        leaves=search.leaves,
-        best_score=_finite(search.best_score),
-        seconds=round(search.seconds, 3),
-        stopped=search.stopped,
+        **asdict(search) | {"seconds": round(search.seconds, 3)},
     )
 
 
@@ -88,55 +71,19 @@ def _rule(rule: Rule, result: MiningResult) -> RuleRecord:
     return RuleRecord(
         id=rule.id,
         text=rule_text(rule, classes, result.target),
-        conditions=_conditions(rule.conditions, rule.tests),
+        conditions=condition_records(rule.conditions, rule.tests),
         label=classes[rule.label],
         n=rule.n,
-        counts=_counts(rule.counts, classes),
+        counts=dict(zip(classes, rule.counts, strict=True)),
         gini=rule.gini,
-        train=_support(SupportRecord, rule.train, classes),
-        validation=_support(SupportRecord, rule.validation, classes),
-        holdout=None if rule.holdout is None else _support(HoldoutRecord, rule.holdout, classes),
+        train=rule.train,
+        validation=rule.validation,
+        holdout=rule.holdout,
         unique=rule.unique,
         most_similar=similar,
         source=rule.source,
-        displaced=tuple(_displaced(leaf, classes) for leaf in rule.displaced),
+        displaced=rule.displaced,
         displaced_total=rule.displaced_total,
-        dropped=_conditions(rule.dropped, rule.dropped_tests),
+        dropped=condition_records(rule.dropped, rule.dropped_tests),
         stability=None,
     )
-
-
-def _conditions(
-    conditions: Sequence[Condition], tests: Sequence[ConditionTest | None] = ()
-) -> tuple[ConditionRecord, ...]:
-    """Conditions with their tests, where there are any."""
-    return tuple(
-        ConditionRecord(**asdict(condition), test=test)
-        for condition, test in zip(conditions, tests or [None] * len(conditions), strict=True)
-    )
-
-
-def _counts(counts: Iterable[int], classes: tuple[str, ...]) -> dict[str, int]:
-    return dict(zip(classes, counts, strict=True))
-
-
-def _support(kind: type[AnySupport], support: Support, classes: tuple[str, ...]) -> AnySupport:
-    """The record of a support, or of one on held-out rows; None where JSON has no number for a value."""
-    values = {name: _finite(value) for name, value in asdict(support).items()}
-    return kind(**values | {"counts": _counts(support.counts, classes)})
-
-
-def _displaced(leaf: DisplacedLeaf, classes: tuple[str, ...]) -> DisplacedRecord:
-    return DisplacedRecord(
-        text=conditions_text(leaf.conditions),
-        conditions=_conditions(leaf.conditions),
-        label=classes[leaf.label],
-        n=leaf.n,
-        gini=leaf.gini,
-        similarity=leaf.similarity,
-    )
-
-
-def _finite(value: Any) -> Any:
-    """The value; None for a float that JSON has no number for."""
-    return value if not isinstance(value, float) or isfinite(value) else None

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import ConditionRecord, RuleRecord
+from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.errors import SettingsError
-from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from maabo_dist.contract.wording import ALWAYS, class_text, condition_texts
 from maabo_dist.report.html.markup import Html, element, joined
 from maabo_dist.report.summary import two_decimals
-from maabo_dist.report.wording import ALWAYS, class_text, condition_texts, rule_text
-from maabo_dist.rules.rule import Rule
+from maabo_dist.rules.rule import Rule, rule_text
 
 # Rules shown in the table.
 MAX_ROWS = 25

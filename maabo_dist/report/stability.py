@@ -10,15 +10,15 @@ their thresholds are.
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from maabo_dist.contract.conditions import RuleKey
+from maabo_dist.contract.conditions import ConditionRecord, RuleKey
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.rules import ConsensusRecord, RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.wording import predicted_text, statement_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
-from maabo_dist.report.wording import predicted_text, statement_text
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
 _ROUNDING = 1e-9  # 0.3 · 10 is not 3, quite

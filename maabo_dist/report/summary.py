@@ -14,7 +14,7 @@ from maabo_dist.contract.result import (
     SpaceInfo,
 )
 from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord
-from maabo_dist.report.wording import large_number
+from maabo_dist.contract.wording import large_number
 from maabo_dist.search.plan import MAX_SEEDED, SMALL_SPACE, SearchPlan
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
+from maabo_dist.contract.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 from maabo_dist.report.summary import (
     dropping_text,
     funnel_texts,
@@ -30,7 +31,6 @@ from maabo_dist.report.summary import (
     space_text,
     two_decimals,
 )
-from maabo_dist.report.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 
 # Width of a report that is written to a file or a pipe.
 PIPE_WIDTH = 100

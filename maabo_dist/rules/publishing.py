@@ -2,18 +2,20 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
-from maabo_dist.contract.rules import SourceRecord
+from maabo_dist.contract.conditions import condition_records
+from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord
+from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.rules.leaves import Leaves, heaviest_classes
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Support, conditions_of
+from maabo_dist.rules.rule import Rule, conditions_of
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, select_by_logic, select_rules
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.study import Study
@@ -49,10 +51,11 @@ def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRec
     alone = covered & (covered.sum(axis=0) == 1)
     train = _supports(columns, split.train, kept, labels)
     validation = _supports(columns, split.validation, kept, labels)
-    holdout: Sequence[HeldOut | None] = [None] * len(kept)
+    holdout: Sequence[HoldoutRecord | None] = [None] * len(kept)
     if len(split.holdout):
         of_class = np.bincount(columns.labels[split.holdout], minlength=len(columns.classes))
-        holdout = add_holdout_tests(_supports(columns, split.holdout, kept, labels), labels, of_class)
+        names = [columns.classes[label] for label in labels]
+        holdout = add_holdout_tests(_supports(columns, split.holdout, kept, labels), names, of_class[labels])
     neighbours = _neighbours(kept)
     rules = []
     for number in range(len(kept)):
@@ -95,43 +98,47 @@ def rules_digest(rules: Sequence[Rule], classes: Sequence[str]) -> str:
     return hashlib.sha256(canonical_json(canonical)).hexdigest()
 
 
-def measure_support(covered: npt.NDArray[np.bool_], labels: npt.NDArray[np.int32], label: int, classes: int) -> Support:
+def measure_support(
+    covered: npt.NDArray[np.bool_], labels: npt.NDArray[np.int32], label: int, classes: Sequence[str]
+) -> SupportRecord:
     """The support of a rule that predicts `label` and covers these of the rows with these labels."""
-    counts = np.bincount(labels[covered], minlength=classes)
-    n, of_class = int(counts.sum()), int((labels == label).sum())
-    precision = int(counts[label]) / n if n else None
-    return Support(
+    counts = np.bincount(labels[covered], minlength=len(classes)).tolist()
+    n, of_class = sum(counts), int((labels == label).sum())
+    precision = counts[label] / n if n else None
+    return SupportRecord(
         rows=len(labels),
         n=n,
-        counts=tuple(counts.tolist()),
+        counts=dict(zip(classes, counts, strict=True)),
         precision=precision,
-        recall=int(counts[label]) / of_class if of_class else None,
+        recall=counts[label] / of_class if of_class else None,
         lift=precision * len(labels) / of_class if precision is not None and of_class else None,
     )
 
 
 def add_holdout_tests(
-    supports: Sequence[Support], labels: Sequence[int], of_class: npt.NDArray[np.int64]
-) -> list[HeldOut]:
+    supports: Sequence[SupportRecord], names: Sequence[str], of_class: npt.NDArray[np.int64]
+) -> list[HoldoutRecord]:
     """Add intervals and tests to the supports of all published rules on the held-out rows.
 
-    `of_class` counts the held-out rows of each class. The q-values correct for as many tests as there are rules.
+    `names` has the class of each rule, and `of_class` the number of held-out rows of that class. The q-values correct
+    for as many tests as there are rules.
     """
-    hits = np.array([part.counts[label] for part, label in zip(supports, labels, strict=True)], np.int64)
+    hits = np.array([part.counts[name] for part, name in zip(supports, names, strict=True)], np.int64)
     rows, covered = (np.array([getattr(part, name) for part in supports], np.int64) for name in ("rows", "n"))
-    p_values = fisher_test(hits, covered, of_class[list(labels)] - hits, rows - covered)
+    p_values = fisher_test(hits, covered, of_class - hits, rows - covered)
     tested = zip(supports, hits.tolist(), p_values.tolist(), benjamini_hochberg(p_values).tolist(), strict=True)
     results = []
     for part, hit, p, q in tested:
         low, high = wilson(hit, part.n)
-        results.append(HeldOut(**asdict(part), precision_low=low, precision_high=high, p=p, q=q))
+        results.append(HoldoutRecord(**dict(part), precision_low=low, precision_high=high, p=p, q=q))
     return results
 
 
-def _supports(columns: Columns, rows: npt.NDArray[np.int64], kept: Leaves, labels: Sequence[int]) -> list[Support]:
+def _supports(
+    columns: Columns, rows: npt.NDArray[np.int64], kept: Leaves, labels: Sequence[int]
+) -> list[SupportRecord]:
     covered, part = covered_rows(columns, rows, kept.logic, kept.bounds), columns.labels[rows]
-    classes = len(columns.classes)
-    return [measure_support(mask, part, label, classes) for mask, label in zip(covered, labels, strict=True)]
+    return [measure_support(mask, part, label, columns.classes) for mask, label in zip(covered, labels, strict=True)]
 
 
 def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -> SourceRecord:
@@ -163,17 +170,21 @@ def _displaced(
     similarity: npt.NDArray[np.float64],
     displaced: npt.NDArray[np.int64],
     shares: npt.NDArray[np.int64],
-) -> tuple[DisplacedLeaf, ...]:
+) -> tuple[DisplacedRecord, ...]:
     """The purest of the leaves that a rule displaced; of equals the larger ones first."""
     purest = displaced[np.argsort(leaves.gini[displaced], kind="stable")][:MAX_DISPLACED]
     labels = heaviest_classes(leaves.counts[purest], shares).tolist()
-    return tuple(
-        DisplacedLeaf(
-            conditions=conditions_of(columns.features, *leaves.conditions(index)),
-            label=label,
-            n=int(leaves.sizes[index]),
-            gini=float(leaves.gini[index]),
-            similarity=float(similarity[index]),
+    records = []
+    for index, label in zip(purest.tolist(), labels, strict=True):
+        conditions = conditions_of(columns.features, *leaves.conditions(index))
+        records.append(
+            DisplacedRecord(
+                text=conditions_text(conditions),
+                conditions=condition_records(conditions),
+                label=columns.classes[label],
+                n=int(leaves.sizes[index]),
+                gini=float(leaves.gini[index]),
+                similarity=float(similarity[index]),
+            )
         )
-        for index, label in zip(purest.tolist(), labels, strict=True)
-    )
+    return tuple(records)

@@ -1,89 +1,17 @@
 """`Rule`: conditions on features, a class, and the evidence for it. Reports turn it into text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.rules import ConditionTest, SourceRecord
+from maabo_dist.contract.conditions import Condition, ConditionTest, Op
+from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord
+from maabo_dist.contract.wording import class_text, statement_text
 from maabo_dist.data.columns import Feature, FeatureKind
 
 # The smallest unit of logic: a feature index, and True if its value is large (above a threshold).
 Literal = tuple[int, bool]
 # Fills the end of a row of literal codes (2 · feature + large); sorts behind every literal.
 NO_LITERAL = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
-    """The performance of a rule on one part of the rows.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the part.
-    n : int
-        Rows that the rule covers.
-    counts : tuple of int
-        Of these, the rows of each class.
-    precision : float or None
-        Share of the covered rows that have the rule's class; None if it covers none.
-    recall : float or None
-        Share of the rows of the class that it covers; None if there are none.
-    lift : float or None
-        Precision divided by the share of the class among all rows of the part.
-    """
-
-    rows: int
-    n: int
-    counts: tuple[int, ...]
-    precision: float | None
-    recall: float | None
-    lift: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut(Support):
-    """The performance of a rule on rows that the search never saw: a `Support` with these further attributes.
-
-    Attributes
-    ----------
-    precision_low, precision_high : float or None
-        95 % Wilson interval of the precision; None if the rule covers no row.
-    p : float
-        P-value of Fisher's exact test, one-sided: the rule's class is no more frequent among the covered rows.
-    q : float
-        `p` after Benjamini–Hochberg over all published rules.
-    """
-
-    precision_low: float | None
-    precision_high: float | None
-    p: float
-    q: float
-
-
-@dataclass(frozen=True, slots=True)
-class DisplacedLeaf:
-    """A reliable leaf that was left out because it is too similar to a published rule.
-
-    Attributes
-    ----------
-    conditions : tuple of Condition
-        Its conditions.
-    label : int
-        Index of the class it predicts.
-    n : int
-        Training rows.
-    gini : float
-        Weighted Gini index of the training rows.
-    similarity : float
-        Its similarity to the rule.
-    """
-
-    conditions: tuple[Condition, ...]
-    label: int
-    n: int
-    gini: float
-    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +36,9 @@ class Rule:
         The logic set, ascending: for each condition the feature, and True if its value is large.
     bounds : tuple of float
         The threshold of each element of `logic`.
-    train, validation : Support
+    train, validation : SupportRecord
         Its performance on the training and validation rows.
-    holdout : HeldOut or None
+    holdout : HoldoutRecord or None
         Its performance on the held-out rows; None if there are none.
     unique : int
         Training rows that no other published rule covers.
@@ -120,7 +48,7 @@ class Rule:
         The similarity of that rule.
     source : SourceRecord
         The tree that it was read from.
-    displaced : tuple of DisplacedLeaf
+    displaced : tuple of DisplacedRecord
         The purest of the leaves that it displaced.
     displaced_total : int
         Number of distinct leaves that it displaced.
@@ -150,18 +78,24 @@ class Rule:
     gini: float
     logic: tuple[Literal, ...]
     bounds: tuple[float, ...]
-    train: Support
-    validation: Support
-    holdout: HeldOut | None
+    # Their counts are dictionaries, which have no hash.
+    train: SupportRecord = field(hash=False)
+    validation: SupportRecord = field(hash=False)
+    holdout: HoldoutRecord | None = field(hash=False)
     unique: int
     most_similar: str | None
     most_similar_by: float
     source: SourceRecord
-    displaced: tuple[DisplacedLeaf, ...]
+    displaced: tuple[DisplacedRecord, ...]
     displaced_total: int
     dropped: tuple[Condition, ...] = ()
     tests: tuple[ConditionTest, ...] = ()
     dropped_tests: tuple[ConditionTest, ...] = ()
+
+
+def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
+    """The rule as a sentence: `IF sex = female AND fare > 48.2 THEN survived = 1`."""
+    return statement_text(rule.conditions, class_text(classes[rule.label], classes, target))
 
 
 def conditions_of(

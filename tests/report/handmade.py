@@ -1,11 +1,22 @@
 """Results put together by hand, for reports about rules that no small table would yield."""
 
-from maabo_dist.contract.conditions import Condition, Op
+from dataclasses import replace
+
+from maabo_dist.contract.conditions import Condition, ConditionRecord, Op, condition_records
 from maabo_dist.contract.result import FunnelCounts, StopReason
-from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, RepeatsRecord, SourceRecord, StabilityRecord
+from maabo_dist.contract.rules import (
+    ConsensusRecord,
+    DisplacedRecord,
+    HoldoutRecord,
+    RepeatsRecord,
+    SourceRecord,
+    StabilityRecord,
+    SupportRecord,
+)
+from maabo_dist.contract.wording import conditions_text
 from maabo_dist.mining.result import MiningResult, SearchSummary
 from maabo_dist.report.document import result_document
-from maabo_dist.rules.rule import DisplacedLeaf, HeldOut, Rule, Support
+from maabo_dist.rules.rule import Rule
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 
@@ -19,12 +30,13 @@ def make_record(kind, *values):
 
 def make_support(counts=(2, 8), label=1, rows=100):
     n = sum(counts)
-    return Support(rows, n, tuple(counts), counts[label] / n if n else None, 0.25, 1.75)
+    by_class = {str(number): count for number, count in enumerate(counts)}
+    return make_record(SupportRecord, rows, n, by_class, counts[label] / n if n else None, 0.25, 1.75)
 
 
 def make_held_out(counts=(1, 9), label=1, q=0.01, rows=100):
     part = make_support(counts, label, rows)
-    return HeldOut(rows, part.n, part.counts, part.precision, part.recall, part.lift, 0.6, 0.98, q / 2, q)
+    return HoldoutRecord(**dict(part), precision_low=0.6, precision_high=0.98, p=q / 2, q=q)
 
 
 def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=(), **more):
@@ -51,7 +63,22 @@ def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displ
 
 
 def make_displaced(*conditions):
-    return DisplacedLeaf(conditions, label=1, n=9, gini=0.2, similarity=0.75)
+    records = condition_records(conditions)
+    return make_record(DisplacedRecord, conditions_text(conditions), records, "1", 9, 0.2, 0.75)
+
+
+def with_class_names(rule, classes):
+    """The rule, whose records name classes by their numbers, with these names instead."""
+
+    def rename(support):
+        counts = dict(zip(classes, support.counts.values(), strict=True))
+        return support.model_copy(update={"counts": counts})
+
+    return replace(
+        rule,
+        **{part: rename(getattr(rule, part)) for part in ("train", "validation", "holdout") if getattr(rule, part)},
+        displaced=tuple(leaf.model_copy(update={"label": classes[int(leaf.label)]}) for leaf in rule.displaced),
+    )
 
 
 def make_result(
@@ -68,7 +95,7 @@ def make_result(
 ):
     chosen = MiningSettings(**settings)
     return MiningResult(
-        rules=rules,
+        rules=tuple(with_class_names(rule, classes) for rule in rules),
         digest="ab" * 32,
         settings=chosen,
         plan=SearchPlan.settle(chosen, features),

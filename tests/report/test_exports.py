@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from handmade import AGE, make_document, make_held_out, make_record, make_repeated, make_rule
 
-from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.rules import ConditionTest
+from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document

@@ -13,8 +13,7 @@ from handmade import AGE, make_displaced, make_document, make_held_out, make_rec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.rules import ConditionTest
+from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import dump_figures, figures_of

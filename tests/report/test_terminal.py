@@ -6,11 +6,10 @@ from handmade import AGE, make_document, make_held_out, make_record, make_repeat
 from rich.cells import cell_len
 from rich.console import Console
 
-from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
-from maabo_dist.contract.rules import ConditionTest
+from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
-from maabo_dist.report.wording import large_number
 
 LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
 

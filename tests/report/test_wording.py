@@ -3,7 +3,8 @@ from handmade import AGE, make_rule
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.report.wording import condition_text, conditions_text, number_text, rule_text
+from maabo_dist.contract.wording import condition_text, conditions_text, number_text
+from maabo_dist.rules.rule import rule_text
 
 CUT = ("progression ≤ 152.1", "progression > 152.1")
 QUANTILES = ("y ≤ 3", "3 < y ≤ 7", "y > 7")

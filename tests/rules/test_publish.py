@@ -91,8 +91,8 @@ def test_the_counts_of_a_rule_are_those_of_the_rows_that_satisfy_it(seed, by):
             inside = rows_of(rule, frame, part.tolist())
             labels = columns.labels[sorted(inside)].tolist()
             assert (stated.rows, stated.n) == (len(part), len(inside))
-            assert stated.counts == tuple(labels.count(c) for c in range(2))
-        assert (rule.n, rule.counts) == (rule.train.n, rule.train.counts)
+            assert tuple(stated.counts.values()) == tuple(labels.count(c) for c in range(2))
+        assert (rule.n, rule.counts) == (rule.train.n, tuple(rule.train.counts.values()))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -124,11 +124,11 @@ def test_each_rule_shows_the_purest_of_the_leaves_it_displaced(by):
                 mine.append(place)
         purest = sorted(mine, key=lambda place: leaves.gini[place])[:5]
         assert rule.displaced_total == len(mine)
-        assert [shown.gini for shown in rule.displaced] == [leaves.gini[place] for place in purest]
-        assert [shown.n for shown in rule.displaced] == [leaves.sizes[place] for place in purest]
+        assert [leaf.gini for leaf in rule.displaced] == [leaves.gini[place] for place in purest]
+        assert [leaf.n for leaf in rule.displaced] == [leaves.sizes[place] for place in purest]
         chosen = int(selection.chosen[number])
-        assert [shown.similarity for shown in rule.displaced] == [similarity(place, chosen) for place in purest]
-        assert all(shown.similarity >= 0.5 for shown in rule.displaced)
+        assert [leaf.similarity for leaf in rule.displaced] == [similarity(place, chosen) for place in purest]
+        assert all(leaf.similarity >= 0.5 for leaf in rule.displaced)
 
 
 def test_the_most_similar_rule_is_the_first_of_the_most_similar_by_logic():
@@ -255,12 +255,12 @@ def test_support_is_what_counting_by_hand_gives():
         covered = rng.random(rows) < rng.choice([0.0, 0.1, 0.6, 1.0])
         label = int(rng.integers(0, classes))
 
-        found = measure_support(covered, labels, label, classes)
+        found = measure_support(covered, labels, label, [f"c{number}" for number in range(classes)])
 
         inside = [int(y) for y, is_in in zip(labels, covered, strict=True) if is_in]
         of_class = labels.tolist().count(label)
         assert (found.rows, found.n) == (rows, len(inside))
-        assert found.counts == tuple(inside.count(c) for c in range(classes))
+        assert found.counts == {f"c{number}": inside.count(number) for number in range(classes)}
         precision = inside.count(label) / len(inside) if inside else None
         assert found.precision == precision
         assert found.recall == (inside.count(label) / of_class if of_class else None)
@@ -274,15 +274,16 @@ def test_held_out_rules_carry_their_interval_and_are_corrected_together():
     labels = np.array([0] * 10 + [1] * 10, np.int32)
     masks = [np.arange(20) < 6, np.arange(20) >= 9, np.arange(20) % 2 == 0, np.zeros(20, bool)]
     predicted = [0, 1, 0, 1]
-    supports = [measure_support(mask, labels, label, 2) for mask, label in zip(masks, predicted, strict=True)]
+    supports = [measure_support(mask, labels, label, "ab") for mask, label in zip(masks, predicted, strict=True)]
 
-    tested = add_holdout_tests(supports, predicted, np.array([10, 10]))
+    names = ["ab"[label] for label in predicted]
+    tested = add_holdout_tests(supports, names, np.array([10] * 4))
 
-    hits = np.array([part.counts[label] for part, label in zip(supports, predicted, strict=True)])
+    hits = np.array([part.counts[name] for part, name in zip(supports, names, strict=True)])
     covered = np.array([part.n for part in supports])
     p_values = fisher_test(hits, covered, 10 - hits, 20 - covered)
     assert [part.p for part in tested] == p_values.tolist()
     assert [part.q for part in tested] == benjamini_hochberg(p_values).tolist()
-    for part, before, label in zip(tested, supports, predicted, strict=True):
+    for part, before, name in zip(tested, supports, names, strict=True):
         assert (part.rows, part.n, part.counts, part.recall) == (before.rows, before.n, before.counts, before.recall)
-        assert (part.precision_low, part.precision_high) == wilson(before.counts[label], before.n)
+        assert (part.precision_low, part.precision_high) == wilson(before.counts[name], before.n)

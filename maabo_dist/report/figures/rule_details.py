@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.contract.wording import condition_text
 from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.split import Split
-from maabo_dist.report.wording import condition_text
 from maabo_dist.rules.publishing import TreeRecords
 from maabo_dist.rules.rule import Rule, conditions_of
 from maabo_dist.settings import MiningSettings

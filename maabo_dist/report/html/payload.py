@@ -8,9 +8,9 @@ from typing import Any
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
-from maabo_dist.report.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
 # <, > and & could begin or end markup; the two line separators end a line of script; a lone surrogate is invalid.

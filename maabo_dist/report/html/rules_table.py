@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import HoldoutRecord, RuleRecord, SupportRecord
+from maabo_dist.contract.wording import ALWAYS, condition_texts, predicted_text
 from maabo_dist.report.html.markup import (
     Html,
     class_mark,
@@ -16,7 +17,6 @@ from maabo_dist.report.html.markup import (
     swatch,
 )
 from maabo_dist.report.summary import no_rules_reason, returns_text, two_decimals
-from maabo_dist.report.wording import ALWAYS, condition_texts, predicted_text
 from maabo_dist.rules.statistics import wilson
 
 NOTHING = "–"

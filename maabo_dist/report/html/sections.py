@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import ConsensusRecord
+from maabo_dist.contract.wording import large_number, predicted_text, statement_text
 from maabo_dist.report.html.markup import Html, base_rates, element, funnel, joined
 from maabo_dist.report.summary import (
     best_score_text,
@@ -15,7 +16,6 @@ from maabo_dist.report.summary import (
     share_text,
     subset_size_text,
 )
-from maabo_dist.report.wording import large_number, predicted_text, statement_text
 
 # A label, a value and a remark.
 Fact = tuple[str, str, str]

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.conditions import Condition, Op
+from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
 from maabo_dist.contract.result import DatasetInfo
-from maabo_dist.contract.rules import ConditionRecord, ConsensusRecord, DisplacedRecord, RuleRecord
-from maabo_dist.rules.rule import Rule
+from maabo_dist.contract.rules import ConsensusRecord, DisplacedRecord, RuleRecord
 
 # The text of a rule without conditions.
 ALWAYS = "always"
@@ -73,13 +72,8 @@ def conditions_text(conditions: Iterable[Condition], *, exact: bool = False) -> 
     return " and ".join(condition_texts(conditions, exact=exact)) or ALWAYS
 
 
-def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
-    """The rule as a sentence: `IF sex = female AND fare > 48.2 THEN survived = 1`."""
-    return statement_text(rule.conditions, class_text(classes[rule.label], classes, target))
-
-
 def statement_text(conditions: Iterable[Condition], consequence: str) -> str:
-    """`IF … THEN …`, from conditions and the text of a class."""
+    """The sentence `IF … THEN …`, from conditions and the text of a class."""
     return f"IF {' AND '.join(condition_texts(conditions)) or ALWAYS} THEN {consequence}"
 
 
