@@ -20,9 +20,9 @@ NAMES = {
     "aclose": "close",
     "aclosing": "closing",
     "aiter_sse": "iter_sse",
+    "anyio": "time",
     "async_call": "call",
     "async_read_chunks": "read_chunks",
-    "async_sleep": "sleep",
 }
 _KEYWORDS = re.compile(r"\b(async|await) ")
 _TEXT_NAMES = re.compile(r"\bAsync(BaseTransport|RemoteJob)\b|(?<=with )AsyncClient\b|(?<=`)AsyncClient(?=`: )")

@@ -10,10 +10,10 @@ MaaboError
 """
 
 import json
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from maabo_dist.contract.problem import MEDIA_TYPE, TYPE_PREFIX, Problem
 from maabo_dist.errors import InputError, MaaboError, SettingsError
@@ -102,19 +102,11 @@ def check_response(response: httpx.Response, server: str) -> httpx.Response:
     raise _unexpected_response(response, server)
 
 
-def parse_json(response: httpx.Response, server: str) -> Any:
-    """Return the JSON value of a response."""
+def parse_response(kind: type[Value], response: httpx.Response, server: str) -> Value:
+    """Return the JSON of a response as this type."""
     try:
-        return json.loads(response.content)
-    except ValueError:
-        raise _unexpected_response(response, server) from None
-
-
-def check_value(kind: type[Value], value: object, response: httpx.Response, server: str) -> Value:
-    """Return a JSON value that came with this response as this type."""
-    try:
-        return TypeAdapter(kind).validate_python(value)
-    except ValidationError:
+        return TypeAdapter(kind).validate_python(json.loads(response.content))
+    except ValueError:  # also pydantic's ValidationError
         raise _unexpected_response(response, server) from None
 
 

@@ -11,13 +11,12 @@ from email.utils import parsedate_to_datetime
 from itertools import takewhile
 from math import inf
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import monotonic, time
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
 import anyio
 import httpx
-from anyio import sleep as async_sleep
 
 from maabo_dist._util.network import backoff_delay, is_loopback, jittered
 from maabo_dist._version import __version__
@@ -225,8 +224,6 @@ def _is_quota_problem(response: httpx.Response) -> bool:
     problem = parse_problem(response)
     return problem is not None and problem.type.endswith("/quota-exceeded")
 
-
-__all__ = ["TimedStream", "async_call", "async_read_chunks", "async_sleep", "call", "read_chunks", "sleep"]
 
 Result = TypeVar("Result")
 _CHUNK_BYTES = 1 << 18

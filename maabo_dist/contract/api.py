@@ -3,15 +3,24 @@
 All times are seconds since the epoch. A client ignores fields that a newer service adds.
 """
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.contract.job import JobRecord
 
+Item = TypeVar("Item")
+
 
 class _Response(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a list."""
+
+    items: list[Item]
+    next: str | None = None  # cursor of the next page; null on the last page
 
 
 class Dataset(_Response):

@@ -10,8 +10,8 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from maabo_dist.contract.api import Dataset, DatasetDetails
-from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Page, Reader, Submitter, cut_page, decode_cursor
+from maabo_dist.contract.api import Dataset, DatasetDetails, Page
+from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
 from scheduler.ledger.datasets import DatasetRow

@@ -7,11 +7,10 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel
 
 from maabo_dist._util.network import is_loopback
 from maabo_dist.errors import SettingsError
@@ -134,13 +133,6 @@ Item = TypeVar("Item")
 
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Items per page.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
-
-
-class Page(BaseModel, Generic[Item]):
-    """One page of a list."""
-
-    items: list[Item]
-    next: str | None = None  # cursor of the next page; null on the last page
 
 
 def cut_page(

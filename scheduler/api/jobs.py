@@ -15,7 +15,7 @@ from redis import RedisError
 from maabo_dist.cluster.streams import send_request
 from maabo_dist.cluster.tracing import valid_traceparent
 from maabo_dist.contract import names
-from maabo_dist.contract.api import Job
+from maabo_dist.contract.api import Job, Page
 from maabo_dist.contract.job import (
     PAST_TENSE,
     AnyCallback,
@@ -37,7 +37,7 @@ from maabo_dist.report.summary import explain_plan
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.datasets import DatasetId, find_dataset
-from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Page, Reader, Submitter, cut_page, decode_cursor
+from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.submissions import Submission

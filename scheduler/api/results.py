@@ -10,12 +10,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.cluster.store import load_figures
-from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Tree
+from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Page, Tree
 from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.exports import to_csv, to_markdown, to_sql
 from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
-from scheduler.api.dependencies import Caller, Cursor, Limit, Page, Reader, cut_page, decode_cursor
+from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
 from scheduler.api.jobs import JobPath, Result, find_job, find_result
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader

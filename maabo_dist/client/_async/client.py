@@ -11,10 +11,10 @@ import httpx
 
 from maabo_dist.client._async.jobs import AsyncRemoteJob
 from maabo_dist.client._async.transport import AsyncTransport
-from maabo_dist.client.errors import check_value, parse_json
+from maabo_dist.client.errors import parse_response
 from maabo_dist.client.payloads import JobStatus, job_document, upload_request
 from maabo_dist.client.requests import Address, Request, Retrying, async_call, get, quote_id
-from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Quota, Token
+from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Page, Quota, Token
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +113,7 @@ class AsyncClient:
 
     def datasets(self) -> AsyncIterator[Dataset]:
         """Iterate over all datasets."""
-        return self._transport.fetch_pages(Dataset, "/v1/datasets", {})
+        return self._transport.fetch_pages(Page[Dataset], "/v1/datasets", {})
 
     async def delete_dataset(self, dataset: str) -> None:
         """Delete a dataset. Its jobs keep running.
@@ -171,7 +171,7 @@ class AsyncClient:
         document = {"dataset": dataset.id} | document
         request = Request("POST", "/v1/jobs", document=document, headers=headers, idempotent=True, slow=True)
         response = await self._transport.send(request)
-        status = check_value(JobStatus, parse_json(response, self.url), response, self.url)
+        status = parse_response(JobStatus, response, self.url)
         return AsyncRemoteJob(self._transport, status, created=response.status_code == 202)
 
     async def jobs(self, state: str | None = None, dataset: str | None = None) -> AsyncIterator[AsyncRemoteJob]:
@@ -186,7 +186,7 @@ class AsyncClient:
         """
         params = {"state": state, "dataset": dataset}
         given = {name: value for name, value in params.items() if value is not None}
-        async with aclosing(self._transport.fetch_pages(JobStatus, "/v1/jobs", given)) as statuses:
+        async with aclosing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", given)) as statuses:
             async for status in statuses:
                 yield AsyncRemoteJob(self._transport, status)
 

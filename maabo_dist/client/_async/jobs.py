@@ -4,11 +4,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Self
 
+from anyio import sleep
+
 from maabo_dist.client._async.transport import AsyncEventStream, AsyncTransport
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
 from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import Deadline, Request, async_sleep, get, quote_id
-from maabo_dist.contract.api import Explanation, Tree
+from maabo_dist.client.requests import Deadline, Request, get, quote_id
+from maabo_dist.contract.api import Explanation, Page, Tree
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
@@ -177,7 +179,7 @@ class AsyncRemoteJob:
         order : {"search", "best"}, default "search"
             The order of the search, or by score, best first.
         """
-        return self._transport.fetch_pages(Tree, f"{self._path}/trees", {"order": order})
+        return self._transport.fetch_pages(Page[Tree], f"{self._path}/trees", {"order": order})
 
     async def diff(self, other: Self | str) -> dict[str, Any]:
         """Compare the rules with those of another job.
@@ -217,7 +219,7 @@ class AsyncRemoteJob:
             if deadline.passed:
                 raise WaitTimeoutError(self.id, timeout or 0.0)
             previous = status
-            await async_sleep(min(pause, deadline.remaining))
+            await sleep(min(pause, deadline.remaining))
             pause = min(MAX_POLL_PAUSE, pause * 1.5)
 
     async def _poll(self) -> JobStatus:
@@ -230,4 +232,4 @@ class AsyncRemoteJob:
                 refused = isinstance(error, ProblemError) and error.status < 500
                 if refused or deadline.passed:
                     raise
-            await async_sleep(FIRST_POLL_PAUSE)
+            await sleep(FIRST_POLL_PAUSE)

@@ -6,11 +6,13 @@ from itertools import count
 from typing import TypeVar
 
 import httpx
+from anyio import sleep
 from httpx_sse import EventSource
 
-from maabo_dist.client.errors import check_response, check_value, parse_json, unreachable_error
+from maabo_dist.client.errors import check_response, parse_response, unreachable_error
 from maabo_dist.client.payloads import Event
-from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, async_read_chunks, async_sleep
+from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, async_read_chunks, get
+from maabo_dist.contract.api import Page
 
 PAGE_SIZE = 200
 # Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.
@@ -44,7 +46,7 @@ class AsyncTransport:
             pause = self._retrying.pause_after(outcome, request, attempt)
             if pause is None:
                 break
-            await async_sleep(pause)
+            await sleep(pause)
         if isinstance(outcome, httpx.RequestError):
             raise unreachable_error(outcome, self.server) from outcome
         # An earlier attempt may have deleted it, and its response was lost.
@@ -54,20 +56,20 @@ class AsyncTransport:
     async def fetch(self, kind: type[Value], request: Request, *, check: bool = True) -> Value:
         """Return the JSON of the response as this type."""
         response = await self.send(request, check=check)
-        return check_value(kind, parse_json(response, self.server), response, self.server)
+        return parse_response(kind, response, self.server)
 
-    async def fetch_pages(self, kind: type[Value], path: str, params: Mapping[str, str]) -> AsyncGenerator[Value, None]:
+    async def fetch_pages(
+        self, kind: type[Page[Value]], path: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[Value, None]:
         """Yield the items of all pages; a page is requested when its first item is needed."""
         cursor: dict[str, str] = {}
         while True:
-            request = Request("GET", path, {"limit": PAGE_SIZE, **params, **cursor}, idempotent=True)
-            response = await self.send(request)
-            page = parse_json(response, self.server)
-            for item in page["items"]:
-                yield check_value(kind, item, response, self.server)
-            if page["next"] is None:
+            page = await self.fetch(kind, get(path, {"limit": str(PAGE_SIZE), **params, **cursor}))
+            for item in page.items:
+                yield item
+            if page.next is None:
                 return
-            cursor = {"cursor": page["next"]}
+            cursor = {"cursor": page.next}
 
     async def open(self, request: Request, timeout: float) -> httpx.Response:
         """Return a response whose content is still to come."""

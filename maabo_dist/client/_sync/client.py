@@ -12,10 +12,10 @@ import httpx
 
 from maabo_dist.client._sync.jobs import RemoteJob
 from maabo_dist.client._sync.transport import Transport
-from maabo_dist.client.errors import check_value, parse_json
+from maabo_dist.client.errors import parse_response
 from maabo_dist.client.payloads import JobStatus, job_document, upload_request
 from maabo_dist.client.requests import Address, Request, Retrying, call, get, quote_id
-from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Quota, Token
+from maabo_dist.contract.api import CreatedToken, Dataset, DatasetDetails, Page, Quota, Token
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +114,7 @@ class Client:
 
     def datasets(self) -> Iterator[Dataset]:
         """Iterate over all datasets."""
-        return self._transport.fetch_pages(Dataset, "/v1/datasets", {})
+        return self._transport.fetch_pages(Page[Dataset], "/v1/datasets", {})
 
     def delete_dataset(self, dataset: str) -> None:
         """Delete a dataset. Its jobs keep running.
@@ -172,7 +172,7 @@ class Client:
         document = {"dataset": dataset.id} | document
         request = Request("POST", "/v1/jobs", document=document, headers=headers, idempotent=True, slow=True)
         response = self._transport.send(request)
-        status = check_value(JobStatus, parse_json(response, self.url), response, self.url)
+        status = parse_response(JobStatus, response, self.url)
         return RemoteJob(self._transport, status, created=response.status_code == 202)
 
     def jobs(self, state: str | None = None, dataset: str | None = None) -> Iterator[RemoteJob]:
@@ -187,7 +187,7 @@ class Client:
         """
         params = {"state": state, "dataset": dataset}
         given = {name: value for name, value in params.items() if value is not None}
-        with closing(self._transport.fetch_pages(JobStatus, "/v1/jobs", given)) as statuses:
+        with closing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", given)) as statuses:
             for status in statuses:
                 yield RemoteJob(self._transport, status)
 

@@ -3,13 +3,14 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from time import sleep
 from typing import Any, Self
 
 from maabo_dist.client._sync.transport import EventStream, Transport
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
 from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import Deadline, Request, get, quote_id, sleep
-from maabo_dist.contract.api import Explanation, Tree
+from maabo_dist.client.requests import Deadline, Request, get, quote_id
+from maabo_dist.contract.api import Explanation, Page, Tree
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
@@ -178,7 +179,7 @@ class RemoteJob:
         order : {"search", "best"}, default "search"
             The order of the search, or by score, best first.
         """
-        return self._transport.fetch_pages(Tree, f"{self._path}/trees", {"order": order})
+        return self._transport.fetch_pages(Page[Tree], f"{self._path}/trees", {"order": order})
 
     def diff(self, other: Self | str) -> dict[str, Any]:
         """Compare the rules with those of another job.

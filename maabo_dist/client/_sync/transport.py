@@ -4,14 +4,16 @@
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from itertools import count
+from time import sleep
 from typing import TypeVar
 
 import httpx
 from httpx_sse import EventSource
 
-from maabo_dist.client.errors import check_response, check_value, parse_json, unreachable_error
+from maabo_dist.client.errors import check_response, parse_response, unreachable_error
 from maabo_dist.client.payloads import Event
-from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, read_chunks, sleep
+from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, get, read_chunks
+from maabo_dist.contract.api import Page
 
 PAGE_SIZE = 200
 # Seconds. Servers send at least a comment every few seconds; a connection that is silent for this long is dead.
@@ -55,20 +57,18 @@ class Transport:
     def fetch(self, kind: type[Value], request: Request, *, check: bool = True) -> Value:
         """Return the JSON of the response as this type."""
         response = self.send(request, check=check)
-        return check_value(kind, parse_json(response, self.server), response, self.server)
+        return parse_response(kind, response, self.server)
 
-    def fetch_pages(self, kind: type[Value], path: str, params: Mapping[str, str]) -> Generator[Value, None]:
+    def fetch_pages(self, kind: type[Page[Value]], path: str, params: Mapping[str, str]) -> Generator[Value, None]:
         """Yield the items of all pages; a page is requested when its first item is needed."""
         cursor: dict[str, str] = {}
         while True:
-            request = Request("GET", path, {"limit": PAGE_SIZE, **params, **cursor}, idempotent=True)
-            response = self.send(request)
-            page = parse_json(response, self.server)
-            for item in page["items"]:
-                yield check_value(kind, item, response, self.server)
-            if page["next"] is None:
+            page = self.fetch(kind, get(path, {"limit": str(PAGE_SIZE), **params, **cursor}))
+            for item in page.items:
+                yield item
+            if page.next is None:
                 return
-            cursor = {"cursor": page["next"]}
+            cursor = {"cursor": page.next}
 
     def open(self, request: Request, timeout: float) -> httpx.Response:
         """Return a response whose content is still to come."""
