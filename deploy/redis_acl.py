@@ -254,10 +254,5 @@ def redis_acl(prefix: str, database: int, own_queues: tuple[str, ...], version: 
         click.echo(line)
 
 
-def main() -> None:
-    """Run the command line."""
-    sys.exit(run_command(redis_acl, "python -m deploy.redis_acl"))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(redis_acl, "python -m deploy.redis_acl"))

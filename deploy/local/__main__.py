@@ -82,10 +82,5 @@ def demo(flower: bool) -> int:
         return run_cluster(Options(http=False, flower=flower), Path(folder), StatusPrinter(quiet=False), client=DEMO)
 
 
-def main() -> None:
-    """Run the command line."""
-    sys.exit(run_command(local, "python -m deploy.local"))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(local, "python -m deploy.local"))

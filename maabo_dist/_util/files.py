@@ -1,4 +1,4 @@
-"""Files that are written atomically and survive a power failure."""
+"""Files that are written atomically and survive a power failure, and a check of table files."""
 
 import errno
 import os
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
+
+from maabo_dist.errors import DatasetError
 
 
 @contextmanager
@@ -31,6 +33,23 @@ def make_directory(path: Path) -> None:
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
         _flush(path.parent)
+
+
+def check_table_file(path: Path) -> None:
+    """Raise a DatasetError if the file cannot be opened or is empty."""
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except FileNotFoundError:
+        raise DatasetError(f"There is no file {path}. Check the path.") from None
+    except IsADirectoryError:
+        raise DatasetError(f"{path} is a directory. Give one file.") from None
+    except PermissionError:
+        raise DatasetError(f"{path} may not be read by this user. Change its permissions.") from None
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{str(path)!r} cannot be opened: {error}.") from error
+    if empty:
+        raise DatasetError(f"{path} is empty. Give a file with a header and rows.")
 
 
 def _flush(directory: Path) -> None:

@@ -4,7 +4,7 @@ A cluster is reached through its Redis or through HTTP.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
@@ -182,11 +182,6 @@ class SubmitOptions:
     tenant: str | None = None
     fresh: bool = False
     quiet: bool = False
-
-    @classmethod
-    def from_options(cls, values: Mapping[str, Any]) -> "SubmitOptions":
-        """Take the options from a command's values."""
-        return cls(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
 
 
 @dataclass(frozen=True, slots=True)

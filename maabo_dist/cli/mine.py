@@ -21,7 +21,7 @@ from maabo_dist.cli.cluster import (
 )
 from maabo_dist.cli.jobs import wait_for_end
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
-from maabo_dist.cli.output import Output, explain_option, format_options, out_option, report_option
+from maabo_dist.cli.output import Output, mining_output_options, out_option
 from maabo_dist.cli.progress import graceful_interrupt, progress_display
 from maabo_dist.console import INTERRUPTED, combine
 from maabo_dist.contract.job import JobRecord, JobState, Priority, short_id
@@ -52,13 +52,11 @@ _MINE_HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
     metavar="N",
     help="Threads that grow trees; the rules do not depend on it.  [default: all cores]",
 )
-@format_options
-@explain_option
-@report_option
+@mining_output_options
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
 def mine_command(jobs: int | None, **values: object) -> int:
     """Mine rules; `_MINE_HELP` is the help text."""
-    source, threads = Source.from_options(values), _count_threads(jobs)
+    source, threads = Source.from_options(values), count_threads(jobs)
     output = Output.from_options(values)
     started = datetime.now(UTC)
     document, figures, result = _run(source, threads, output)
@@ -108,7 +106,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
     return document, figures, result
 
 
-def _count_threads(jobs: int | None) -> int:
+def count_threads(jobs: int | None) -> int:
     """Return `jobs`, or the number of cores of this process, which a container may limit."""
     if jobs is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -157,15 +155,14 @@ _submit_options = combine(
     "--jobs", section="Search", type=int, metavar="N", help="No effect; accepted for compatibility with mine."
 )
 @_submit_options
-@format_options
-@explain_option
-@report_option
+@mining_output_options
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
 def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     """Submit a job; `_SUBMIT_HELP` is the help text."""
     source, output = Source.from_options(values), _check_output(values, wait=wait)
     cluster = connect(address, output.note)
-    submission = cluster.prepare(source, SubmitOptions.from_options(values))
+    options = SubmitOptions(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
+    submission = cluster.prepare(source, options)
     if output.explains:
         output.explain(source.mining, submission.count_features())
     with leave_running(*submission.ids, maybe=True):

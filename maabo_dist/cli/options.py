@@ -190,7 +190,12 @@ class Source:
         from maabo_dist.data.bundled import load_bundled  # noqa: PLC0415 - see prepare
 
         frame, defaults = load_bundled(self.dataset)
-        return frame, TableSettings.parse(_drop_overridden(defaults, self.table) | self.table)
+        settings = defaults.model_dump(exclude_unset=True)
+        if {"target", "target_above", "target_quantiles"} & self.table.keys():
+            # The user gives another target, or another way of cutting it.
+            settings.pop("target_above", None)
+            settings.pop("target_quantiles", None)
+        return frame, TableSettings.parse(settings | self.table)
 
     def prepare(self) -> "tuple[PreparedTable, TableSettings]":
         """Read and prepare the table, and return it with its settings."""
@@ -201,12 +206,3 @@ class Source:
         table, settings = self.read()
         frame = read_table(table, na_values=settings.na_values) if isinstance(table, Path) else table
         return prepare(frame, settings), settings
-
-
-def _drop_overridden(defaults: TableSettings, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a bundled table's settings, without its way of cutting the target if the user gives another."""
-    settings = defaults.model_dump(exclude_unset=True)
-    if {"target", "target_above", "target_quantiles"} & overrides.keys():
-        settings.pop("target_above", None)
-        settings.pop("target_quantiles", None)
-    return settings

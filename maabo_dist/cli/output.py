@@ -42,16 +42,15 @@ format_options = combine(
     output_option("--quiet", "-q", is_flag=True, help="Print only the rules: no progress, header or notes."),
 )
 
-explain_option = output_option(
-    "--explain", is_flag=True, help="Explain on stderr what is chosen for this table, and why."
-)
-
-
-report_option = output_option(
-    "--report",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also write a report with figures as one HTML file.",
+mining_output_options = combine(
+    format_options,
+    output_option("--explain", is_flag=True, help="Explain on stderr what is chosen for this table, and why."),
+    output_option(
+        "--report",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Also write a report with figures as one HTML file.",
+    ),
 )
 
 

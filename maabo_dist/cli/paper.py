@@ -1,7 +1,6 @@
 """`maabo paper`: the experiments of the paper, each as a command."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maabo_dist.cli.cluster import ClusterAddress, cluster_options
+from maabo_dist.cli.mine import count_threads
 from maabo_dist.cli.options import SectionedCommand, section_option
 from maabo_dist.cli.output import out_option
 from maabo_dist.cli.progress import Snapshot, progress_display
@@ -178,8 +178,7 @@ def _run_cases(cases: "list[Case]", tables: "list[PaperTable]", options: Options
             return run_jobs(cases, by_name, options.address, report_progress, options.note)
         from maabo_dist.research.paper.cases import run_cases  # noqa: PLC0415 - 0.7 s
 
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return run_cases(cases, by_name, options.jobs or cores, report_progress)
+        return run_cases(cases, by_name, count_threads(options.jobs), report_progress)
 
 
 def _table_notes(experiment: "Experiment", tables: "list[PaperTable]") -> list[str]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from httpx_sse import ServerSentEvent
 from pydantic import TypeAdapter, ValidationError
 
+from maabo_dist._util.files import check_table_file
 from maabo_dist.client.requests import Request
 from maabo_dist.contract.api import Explanation, Job, JobProgress
 from maabo_dist.contract.job import AnyCallback, Priority, dump_with_secrets
@@ -173,7 +174,8 @@ _FEATHER = {".feather", ".arrow"}
 def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Request:
     """Return the request that uploads a table; a file that has to be converted first is written to `folder`."""
     if isinstance(table, str | Path):
-        path = _check_file(Path(table))
+        path = Path(table)
+        check_table_file(path)
         name = name or path.name
         media_type, path = _convert(path, folder)
     else:
@@ -181,21 +183,6 @@ def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder:
         _write_frame(table, path)
     params, headers = {"name": (name or "table")[:MAX_NAME_LENGTH]}, {"Content-Type": media_type}
     return Request("POST", "/v1/datasets", params, file=path, headers=headers, idempotent=True, slow=True)
-
-
-def _check_file(path: Path) -> Path:
-    """Report a file that cannot be read before a connection is made."""
-    try:
-        with path.open("rb") as file:
-            if not file.read(1):
-                raise DatasetError(f"{path} is empty. Give a file with a header and rows.")
-    except FileNotFoundError:
-        raise DatasetError(f"There is no file {path}. Check the path.") from None
-    except IsADirectoryError:
-        raise DatasetError(f"{path} is a directory. Give one file.") from None
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{str(path)!r} cannot be opened: {error}.") from error
-    return path
 
 
 def _convert(path: Path, folder: Path) -> tuple[str, Path]:

@@ -41,7 +41,9 @@ class Address:
         parts = _split(url)
         loopback = is_loopback(parts.hostname or "")
         if token is not None:
-            _check_token(token)
+            # Line breaks could forge headers; a wrong file may contain anything.
+            if not token or not _is_plain(token):
+                raise SettingsError("The token is empty or contains characters that no token has. Copy all of it.")
             if parts.scheme == "http" and not loopback and not insecure:
                 raise SettingsError(
                     f"The token would be sent to {parts.netloc} over plain http, where others can read it. Use the "
@@ -83,15 +85,14 @@ def _problem(url: str, parts: SplitResult) -> str | None:
         return "contains a user name; pass the token separately"
     if parts.query or parts.fragment:
         return "contains a ? or #"
-    if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
+    if not _is_plain(url):
         return "contains spaces or non-ASCII characters"
     return None
 
 
-def _check_token(token: str) -> None:
-    """Refuse line breaks, which could forge headers, and the content of a wrong file."""
-    if not token or not token.isascii() or any(character <= " " or character == "\x7f" for character in token):
-        raise SettingsError("The token is empty or contains characters that no token has. Copy all of it.")
+def _is_plain(text: str) -> bool:
+    """True for printable ASCII characters without spaces."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 # Timeout of requests for which the server reads a table.

@@ -166,14 +166,8 @@ class TableCache:
 
 def make_split(columns: Columns, split: TableSplit) -> Split:
     """Return the rows of each part of the split."""
-    return split_rows(
-        columns.labels,
-        test_size=split.test_size,
-        seed=split.seed,
-        holdout=split.holdout,
-        stratify=split.stratify,
-        classes=columns.classes,
-    )
+    options = split.model_dump(include={"test_size", "seed", "holdout", "stratify"})
+    return split_rows(columns.labels, **options, classes=columns.classes)
 
 
 def _layout_key(fingerprint: str, split: TableSplit) -> str:

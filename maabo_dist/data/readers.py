@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
+from maabo_dist._util.files import check_table_file
 from maabo_dist._util.text import format_count, format_list, format_names
 from maabo_dist.errors import DatasetError
 
@@ -70,7 +71,7 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
     [4.0, nan]
     """
     path = Path(path)
-    _check_readable(path)
+    check_table_file(path)
     kind = extension(path)
     if kind in SEPARATORS:
         return _read_delimited(path, _find_separator(_header_line(path), kind), na_values)
@@ -87,23 +88,6 @@ def extension(path: Path) -> str:
     raise DatasetError(
         f"{path} has no extension that says what it is. Known are {' '.join(_KNOWN)}; rename or convert it."
     )
-
-
-def _check_readable(path: Path) -> None:
-    """Raise a DatasetError if the file cannot be opened or is empty."""
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except FileNotFoundError:
-        raise DatasetError(f"There is no file {path}. Check the path.") from None
-    except IsADirectoryError:
-        raise DatasetError(f"{path} is a directory. Give one file.") from None
-    except PermissionError:
-        raise DatasetError(f"{path} may not be read by this user. Change its permissions.") from None
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{str(path)!r} cannot be opened: {error}.") from error
-    if empty:
-        raise DatasetError(f"{path} is empty. Give a file with a header and rows.")
 
 
 def _to_frame(path: Path, table: Any) -> pd.DataFrame:
@@ -130,7 +114,6 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _read_binary(path: Path, kind: str) -> pd.DataFrame:
-
     with _wrap_read_errors(path, "Parquet" if kind in PARQUET else "Feather"):
         if kind in PARQUET:
             with parquet.ParquetFile(path) as file:
@@ -166,7 +149,6 @@ def _mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame
 
 
 def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> pd.DataFrame:
-
     try:
         table = _parse(path, separator, na_values, {})
         dates = {field.name: pa.string() for field in table.schema if pa.types.is_temporal(field.type)}
@@ -182,7 +164,6 @@ def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> p
 
 
 def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[str, Any]) -> Any:
-
     return arrow_csv.read_csv(
         str(path),
         read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
@@ -282,7 +263,7 @@ def outline(path: Path) -> Outline:
     It must be known before the file is read, since a small Parquet file may unpack to any size: it stores repeated
     values once.
     """
-    _check_readable(path)
+    check_table_file(path)
     kind = extension(path)
     if kind in SEPARATORS:
         header = _header_line(path)
@@ -291,7 +272,6 @@ def outline(path: Path) -> Outline:
 
 
 def _outline_parquet(path: Path) -> Outline:
-
     with _wrap_read_errors(path, "Parquet"), parquet.ParquetFile(path) as file:
         metadata = file.metadata
         width = sum(_width(metadata.schema.column(index)) for index in range(metadata.num_columns))

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from maabo_dist.contract.result import ResultDocument, StopReason
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import MaaboError
@@ -66,18 +67,6 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSummary:
-    """The fields of a rule that experiments report."""
-
-    id: str
-    label: str
-    n: int
-    gini: float
-    text: str
-    features: frozenset[str]  # the columns in its conditions
-
-
-@dataclass(frozen=True, slots=True)
 class TunedTree:
     """The single tree whose depth and leaf size were both chosen on the validation rows."""
 
@@ -95,33 +84,29 @@ class Outcome:
     leaves: int
     score: float | None  # the best macro F1 on the validation rows
     seconds: float
-    rules: tuple[RuleSummary, ...]
+    rules: tuple[RuleRecord, ...]
     tree: TunedTree | None = None
 
     @classmethod
     def from_document(cls, document: ResultDocument) -> "Outcome":
         """Read the outcome from a result document."""
-        rules = []
-        for rule in document.rules:
-            features = frozenset(condition.feature for condition in rule.conditions)
-            rules.append(RuleSummary(rule.id, rule.label, rule.n, rule.gini, rule.text, features))
         search, leaves = document.search, document.funnel.leaves
-        return cls(document.digest, search.trees, leaves, search.best_score, search.seconds, tuple(rules))
+        return cls(document.digest, search.trees, leaves, search.best_score, search.seconds, document.rules)
 
     @property
     def noisy_rules(self) -> int:
         """The number of rules with a noise column."""
-        return sum(any(map(is_noise, rule.features)) for rule in self.rules)
+        return sum(any(map(is_noise, rule_columns(rule))) for rule in self.rules)
 
     @property
     def columns(self) -> int:
         """The number of columns of each rule, summed over the rules."""
-        return sum(len(rule.features) for rule in self.rules)
+        return sum(len(rule_columns(rule)) for rule in self.rules)
 
     @property
     def noise_columns(self) -> int:
         """The number of noise columns of each rule, summed over the rules."""
-        return sum(is_noise(feature) for rule in self.rules for feature in rule.features)
+        return sum(is_noise(feature) for rule in self.rules for feature in rule_columns(rule))
 
 
 Result = tuple[Case, Outcome]
@@ -138,6 +123,11 @@ class Experiment:
     findings: Callable[[Sequence[Result]], Findings]
     tables: tuple[str, ...] = ("titanic",)  # the tables on which the paper runs it
     jobs: bool = True  # True if its cases can be jobs of a cluster
+
+
+def rule_columns(rule: RuleRecord) -> frozenset[str]:
+    """The columns in the conditions of a rule."""
+    return frozenset(condition.feature for condition in rule.conditions)
 
 
 def method(**changes: Any) -> MiningSettings:

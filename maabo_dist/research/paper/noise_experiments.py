@@ -267,10 +267,6 @@ FEATURES, SIZE, H = 7, 4, 0.5
 DAMPINGS = (0.1, 0.3, 0.5)  # values of b; the paper names 0.5 and mentions smaller ones
 
 
-def _app2_cases(tables: Sequence[PaperTable], seeds: int) -> list[Case]:  # noqa: ARG001 - the signature of all experiments
-    return []
-
-
 def _app2_findings(results: Sequence[Result]) -> output.Findings:  # noqa: ARG001 - the signature of all experiments
     counts = mismatch_counts(FEATURES, SIZE)
     values = {b: mismatch_values(FEATURES, SIZE, H, b).tolist() for b in DAMPINGS}
@@ -301,22 +297,17 @@ def _app2_comparison(counts: list[int], values: dict[float, list[float]]) -> out
     return output.Comparison(title, head, tuple(lines), (f"Σ a_m k_m = {sums}; it must be 1.",))
 
 
-EXP2 = Experiment("exp2", "Robustness against noise features", seeds=50, cases=_exp2_cases, findings=_exp2_findings)
+EXP2 = Experiment("exp2", "Robustness against noise features", 50, _exp2_cases, _exp2_findings)
 APP1 = Experiment(
-    "app1",
-    "Robustness of a decision tree against noise features",
-    seeds=100,
-    cases=_app1_cases,
-    findings=_app1_findings,
-    jobs=False,
+    "app1", "Robustness of a decision tree against noise features", 100, _app1_cases, _app1_findings, jobs=False
 )
-APP3 = Experiment("app3", "Calculation cost", seeds=50, cases=_app3_cases, findings=_app3_findings)
 APP2 = Experiment(
     "app2",
     "Numerical example of the MAA function",
-    seeds=1,
-    cases=_app2_cases,
-    findings=_app2_findings,
+    1,
+    lambda _tables, _seeds: [],
+    _app2_findings,
     tables=(),
     jobs=False,
 )
+APP3 = Experiment("app3", "Calculation cost", 50, _app3_cases, _app3_findings)

@@ -5,16 +5,17 @@ from math import comb
 from statistics import median
 
 from maabo_dist._util.text import format_count
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.research.paper import output, printed
 from maabo_dist.research.paper.cases import (
     Case,
     Experiment,
     Outcome,
     Result,
-    RuleSummary,
     TableKey,
     group_outcomes,
     method,
+    rule_columns,
 )
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import MiningSettings
@@ -225,22 +226,20 @@ def _count_found(rule: printed.PrintedRule, outcomes: Sequence[Outcome]) -> str:
     return f"{count} of {len(outcomes)}" if len(outcomes) > 1 else ("yes" if count else "no")
 
 
-def _is_same(rule: printed.PrintedRule, ours: RuleSummary) -> bool:
+def _is_same(rule: printed.PrintedRule, ours: RuleRecord) -> bool:
     """Compare class, size, Gini index and columns: directions follow from the class, thresholds are not printed."""
     sizes = (rule.n, f"{rule.gini:.2f}") == (ours.n, f"{ours.gini:.2f}")
     # The class of survival, of a high price or of high progression
     upper = ours.label.lower() in {"1", "high"} or " > " in ours.label
-    return sizes and rule.features == {name.lower() for name in ours.features} and rule.upper == upper
+    return sizes and rule.features == {name.lower() for name in rule_columns(ours)} and rule.upper == upper
 
 
-EXP1 = Experiment(
-    "exp1", "Effectiveness of MAABO-MT on extracting rules", seeds=50, cases=_exp1_cases, findings=_exp1_findings
-)
+EXP1 = Experiment("exp1", "Effectiveness of MAABO-MT on extracting rules", 50, _exp1_cases, _exp1_findings)
 EXP3 = Experiment(
     "exp3",
     "Details of rules extracted by MAABO-MT and GS-MRM",
-    seeds=50,
-    cases=_exp3_cases,
-    findings=_exp3_findings,
+    50,
+    _exp3_cases,
+    _exp3_findings,
     tables=("titanic", "boston", "diabetes"),
 )
