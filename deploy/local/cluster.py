@@ -130,9 +130,11 @@ class _Cluster:
     def __init__(
         self, plan: Plan, directory: DataDirectory, lock: int, printer: StatusPrinter, ready_file: ReadyFile
     ) -> None:
-        self._plan, self._directory, self._lock = plan, directory, lock
-        self._printer, self._ready_file = printer, ready_file
-        self._supervisor = Supervisor(plan.components, self._start_process, self._check_health, printer.problem)
+        def start_process(component: Component) -> Process:
+            return Process(component, directory.log(component.name), lock)
+
+        self._plan, self._directory, self._printer, self._ready_file = plan, directory, printer, ready_file
+        self._supervisor = Supervisor(plan.components, start_process, self._check_health, printer.problem)
         self._health: HealthChecks | None = None
         self._client_exited = False
         self._signals = 0  # Ctrl-C and similar: the first asks for an orderly stop, the second for an immediate one
@@ -204,9 +206,6 @@ class _Cluster:
 
     def _count_signal(self, _signal: int, _frame: object) -> None:
         self._signals += 1
-
-    def _start_process(self, component: Component) -> Process:
-        return Process(component, self._directory.log(component.name), self._lock)
 
     def _check_health(self, components: Sequence[tuple[Component, Process]]) -> set[str]:
         if self._health is None:

@@ -178,23 +178,23 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _choose_http_port(wanted: int | None) -> int:
+def _choose_http_port(port: int | None) -> int:
     """Return the default port if it is free, so that clients find the API without configuration."""
-    if wanted is None:
+    if port is None:
         with suppress(SettingsError):
             return _choose_port(LOOPBACK, HTTP_PORT, "--http-port")
-    return _choose_port(LOOPBACK, wanted, "--http-port")
+    return _choose_port(LOOPBACK, port, "--http-port")
 
 
-def _choose_port(host: str, wanted: int | None, option: str) -> int:
-    """Return the wanted port if it is free; without one, any free port."""
+def _choose_port(host: str, port: int | None, option: str) -> int:
+    """Return the port if it is free; without one, any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do, for ports used a moment ago
         try:
-            sock.bind((host, wanted or 0))
+            sock.bind((host, port or 0))
         except OSError as error:
-            address = host if wanted is None else f"{host}:{wanted}"
-            option = "--host" if wanted is None else option
+            address = host if port is None else f"{host}:{port}"
+            option = "--host" if port is None else option
             raise SettingsError(f"{option}: cannot listen on {address}: {error.strerror}.") from None
         return int(sock.getsockname()[1])

@@ -2,8 +2,8 @@
 
     magic (8 bytes) | header length (8 bytes, little-endian) | header (JSON, UTF-8) | array | padding | array …
 
-Every array starts on a 64-byte boundary. The header lists dtype, shape and offset of each array beside the caller's own
-description (`meta`). Reading checks all of it against the file's length before an array is made.
+Every array starts on a 64-byte boundary. The header lists dtype, shape and offset of each array, and the caller's own
+description (`meta`). Reading checks all of it against the length of the file before it maps an array.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def fingerprint(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> str:
-    """SHA-256 of the content: the same arrays and description give the same digest on every machine."""
+    """Return the SHA-256 of the content: the same arrays and description give the same digest on every machine."""
     digest = hashlib.sha256()
     digest.update(canonical_json({"kind": kind, "meta": meta}))
     for name in sorted(arrays):
@@ -41,12 +41,12 @@ def fingerprint(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> str:
 
 
 def canonical_json(value: object) -> bytes:
-    """One byte string per value: sorted keys, no spaces, no NaN."""
+    """Return one byte string per value: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, offsets = _header(kind, contiguous, meta)
     with atomic_write(path) as file:
@@ -60,16 +60,16 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
 def read(
     path: Path, kind: str, required: Iterable[str] = (), *, writable: bool = False, verify: bool = False
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Map the file's arrays, the `required` ones at least; returns them with the description.
+    """Map the arrays of the file, among them the `required` ones; return them with the description.
 
-    Read-only, unless `writable`: then a write changes this process's copy of the page, never the file. `verify` reads
-    all of it once, to see that it is what was written.
+    They are read-only unless `writable`; then a write changes only this process's copy. `verify` reads all of them once
+    and compares checksums.
     """
     header, start = _read_header(path, kind)
     length = path.stat().st_size
     arrays = {}
     for name, entry in header["arrays"].items():
-        dtype, shape, offset = _checked_entry(path, name, entry, start, length)
+        dtype, shape, offset = _check_entry(path, name, entry, start, length)
         if 0 in shape:  # an empty map is not allowed by the operating system
             arrays[name] = np.empty(shape, dtype)
             continue
@@ -92,7 +92,7 @@ def _dtype_name(array: npt.NDArray[Any]) -> str:
 
 
 def _header(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> tuple[bytes, dict[str, int]]:
-    """The header and each array's offset. Offsets depend on the header's length, so room is reserved first."""
+    """Return the header and the offset of each array. Offsets depend on the header's length: room is reserved first."""
     entries: dict[str, dict[str, Any]] = {
         name: {"dtype": _dtype_name(array), "shape": list(array.shape), "offset": 0, "crc": _checksum(array)}
         for name, array in arrays.items()
@@ -125,15 +125,15 @@ def _read_header(path: Path, kind: str) -> tuple[dict[str, Any], int]:
             header = json.loads(file.read(size))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(f"{path} is damaged: its header does not read ({error}). Make the file again.") from error
-    found = header.get("kind") if isinstance(header, dict) else None
-    if found != kind:
-        raise FormatError(f"{path} holds {found!r}, not {kind!r}.")
+    stored_kind = header.get("kind") if isinstance(header, dict) else None
+    if stored_kind != kind:
+        raise FormatError(f"{path} holds {stored_kind!r}, not {kind!r}.")
     if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("meta"), dict):
         raise FormatError(f"{path} is damaged: its header lacks the list of arrays or the description.")
     return header, 16 + size
 
 
-def _checked_entry(
+def _check_entry(
     path: Path, name: str, entry: Any, start: int, length: int
 ) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     try:

@@ -1,10 +1,10 @@
-"""The one way kernels are compiled: no GIL, cached on disk, IEEE arithmetic.
+"""`kernel`, the decorator of all kernels: compiled without the GIL, cached on disk, with IEEE arithmetic.
 
 `fastmath` stays off: without it LLVM neither reorders sums nor fuses multiply and add, so that a kernel gives the same
-bits on every machine, which "same seed, same rules" rests on.
+bits on every machine. "Same seed, same rules" depends on it.
 
-numba's cache watches only the file a kernel stands in. A kernel therefore calls only kernels of its own module;
-otherwise an upgrade of the callee would leave stale machine code behind in the caller's cache.
+numba's cache depends only on the file that defines a kernel. A kernel therefore calls only kernels of its own module;
+otherwise an upgrade of the callee would leave stale machine code in the caller's cache.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile `function` on first use; the machine code is cached beside its module, or in NUMBA_CACHE_DIR.
+    """Compile `function` on first use; the machine code is cached next to its module, or in NUMBA_CACHE_DIR.
 
     Where neither of these nor the user's cache directory can be written, it is compiled in every process.
     """

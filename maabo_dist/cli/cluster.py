@@ -9,17 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import click
 
 from maabo_dist._util.text import printable
 from maabo_dist.cli.options import Source, section_option
 from maabo_dist.console import INTERRUPTED, combine, print_note
-from maabo_dist.contract.job import JobCommand, JobRecord, JobState, short_id
+from maabo_dist.contract.job import JobRecord, JobState, short_id
 from maabo_dist.errors import MaaboError, SettingsError
 
 if TYPE_CHECKING:
+    from maabo_dist.cli.http_cluster import HttpCluster
+    from maabo_dist.cli.queue_cluster import QueueCluster
     from maabo_dist.client import Client
     from maabo_dist.data.columns import Columns
     from maabo_dist.settings import MiningSettings
@@ -143,7 +145,7 @@ def connect(address: ClusterAddress, note: Callable[[str], None] = print_note) -
         # The client takes 0.2 s to import, and is not installed without the extra `client`.
         from maabo_dist.cli.http_cluster import HttpCluster  # noqa: PLC0415
 
-        return HttpCluster.connect(client, note)
+        return HttpCluster(client, note)
     if address.has_token:
         raise SettingsError("A token is given without a server. Add --server, or set MAABO_SERVER.")
     return _connect_redis(address, note)
@@ -197,42 +199,8 @@ class Submission:
     send: Callable[[], list[JobRecord]]
 
 
-class Cluster(Protocol):
-    """A cluster, as the commands use it."""
-
-    @property
-    def address(self) -> str:
-        """The address, without secrets."""
-
-    def idle(self) -> bool:
-        """Return True if no scheduler is running."""
-
-    def find(self, prefix: str) -> JobRecord:
-        """Return the only job whose id starts with this prefix."""
-
-    def record(self, job: str) -> JobRecord:
-        """Return the current record of a job."""
-
-    def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
-        """Return the newest jobs first, and the number of older ones; None if they were not counted."""
-
-    def follow(self, job: str) -> Iterator[JobRecord]:
-        """Yield the record now, after every change, and when the job has ended."""
-
-    def send_command(self, job: str, command: JobCommand) -> JobRecord:
-        """Send a command, and return the record once it has taken effect or the job has ended otherwise."""
-
-    def document(self, job: str) -> str | None:
-        """Return the rules, final or so far, as the JSON of `maabo mine`; None if there are none yet."""
-
-    def final_document(self, job: str) -> str:
-        """Return the rules of a job that is done."""
-
-    def figures(self, job: str) -> dict[str, Any] | None:
-        """Return the data of the report's figures; None where it is not available."""
-
-    def prepare(self, source: Source, options: SubmitOptions) -> Submission:
-        """Check a job and prepare it for sending."""
+# A cluster, as the commands use it: both classes have the same methods.
+Cluster: TypeAlias = "HttpCluster | QueueCluster"
 
 
 def check_not_failed(record: JobRecord) -> None:

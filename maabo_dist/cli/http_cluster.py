@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from maabo_dist.cli.cluster import Submission, SubmitOptions, repeat_settings_of
 from maabo_dist.cli.options import Source
@@ -35,15 +35,12 @@ POLL_SECONDS = 0.2
 
 
 class HttpCluster:
-    """A cluster behind a server. `tenant` is the tenant of the token."""
+    """A cluster behind a server."""
 
-    def __init__(self, client: Client, tenant: str, note: Callable[[str], None]) -> None:
-        self.client, self.tenant, self.note = client, tenant, note
-
-    @classmethod
-    def connect(cls, client: Client, note: Callable[[str], None]) -> Self:
-        """Check that the server answers and accepts the token, before a table is read."""
-        return cls(client, client.quota().tenant, note)
+    def __init__(self, client: Client, note: Callable[[str], None]) -> None:
+        self.client, self.note = client, note
+        # The tenant of the token. The request also checks that the server accepts it, before a table is read.
+        self.tenant = client.quota().tenant
 
     @property
     def address(self) -> str:

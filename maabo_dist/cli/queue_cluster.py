@@ -31,7 +31,7 @@ class QueueCluster(QueueClient):
         records = [record for record in self.jobs() if state in {None, record.state}]
         return records[:limit], max(0, len(records) - limit)
 
-    def figures(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - part of the protocol
+    def figures(self, job: str) -> dict[str, Any] | None:  # noqa: ARG002 - as in HttpCluster
         """Return None: figure data is in the artifact store, which a client may not be able to reach."""
         return None
 

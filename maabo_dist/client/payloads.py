@@ -45,8 +45,8 @@ class JobStatus(Job):
     settings: dict[str, Any] | None = None
     table: dict[str, Any] | None = None
     correlation: str | None = None
+    # Number of leaves that each filter kept.
     funnel: dict[str, Any] | None = None
-    """Number of leaves that each filter kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ def job_document(
     known = {*TableSettings.model_fields, *MiningSettings.model_fields}
     for name in settings:
         if name not in known:
-            raise _unknown_setting(name, known)
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else "`maabo mine --help` lists all settings."
+            raise SettingsError(f"There is no setting {name!r}. {hint}", field=name)
     document = {
         "table": _explicit_values(TableSettings, settings),
         "settings": _explicit_values(MiningSettings, settings),
@@ -128,12 +130,6 @@ def merge_explanations(parts: list[Explanation]) -> Explanation:
 def _explicit_values(kind: type[SettingsModel], settings: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in settings.items() if name in kind.model_fields and value is not None}
     return kind.parse(given).model_dump(mode="json", exclude_unset=True)
-
-
-def _unknown_setting(name: str, known: set[str]) -> SettingsError:
-    near = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else " `maabo mine --help` lists all settings."
-    return SettingsError(f"There is no setting {name!r}.{hint}", field=name)
 
 
 def _check_priority(name: str) -> str:

@@ -11,12 +11,7 @@ import ssl
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from amqp.exceptions import (  # type: ignore[import-untyped]  # ships no types
-    AccessRefused,
-    AMQPError,
-    MessageNacked,
-    NotAllowed,
-)
+from amqp.exceptions import AccessRefused, AMQPError, MessageNacked, NotAllowed  # type: ignore[import-untyped]
 from celery import Celery
 from kombu.entity import Queue
 from kombu.exceptions import KombuError, OperationalError

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings, UnreachableError, check_url, redact_url, redis_errors
-from maabo_dist.cluster.store import ArtifactStore, StoreError
+from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
 from maabo_dist.contract.job import (
@@ -195,9 +195,9 @@ class QueueClient:
             columns.save(path)
             name = f"columns/{columns.fingerprint}"
             if "store_url" in self._settings.model_fields_set:
-                self._put(self._open_store(self._settings.store_url), name, path)
+                self._put(self._settings.store_url, name, path)
             elif not self._put_in_cluster_store(name, path):
-                self._put(self._open_store("redis://"), name, path)
+                self._put("redis://", name, path)
 
     def _put_in_cluster_store(self, name: str, path: Path) -> bool:
         """Return True if the cluster's own store has the table now. A directory is usable only on its own machine."""
@@ -205,7 +205,7 @@ class QueueClient:
         if cluster is None or (urlsplit(cluster.store).scheme in {"", "file"} and cluster.host != gethostname()):
             return False
         try:
-            self._put(self._open_store(cluster.store), name, path)
+            self._put(cluster.store, name, path)
         except (SettingsError, StoreError) as error:
             # A lack of permission is normal where the cluster runs as its own user.
             if not isinstance(error.__cause__, PermissionError):
@@ -213,15 +213,13 @@ class QueueClient:
             return False
         return True
 
-    def _put(self, store: ArtifactStore, name: str, path: Path) -> None:
+    def _put(self, store_url: str, name: str, path: Path) -> None:
+        store = open_store(self._settings.model_copy(update={"store_url": store_url}), self._redis)
         stored = store.has(name)
         # Also if it is stored: that renews its age, so that it is not deleted before the job refers to it.
         store.put(name, path)
         if stored:
             self._note("the table is already stored.")
-
-    def _open_store(self, url: str) -> ArtifactStore:
-        return open_store(self._settings.model_copy(update={"store_url": url}), self._redis)
 
     def _read_applied(self, job: str, command: JobCommand) -> JobRecord | None:
         record = self._read(job)

@@ -26,9 +26,9 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
     count = min(most, count_pairs(start, stop, features))
     if len(data) != count * PAIR_BYTES:
         raise FormatError(f"Packed pairs are {len(data)} bytes long, which are not {count} pairs.")
-    found = np.frombuffer(data, "<i4", 2 * count).reshape(count, 2).astype(np.int32)
+    pairs = np.frombuffer(data, "<i4", 2 * count).reshape(count, 2).astype(np.int32)
     strengths = np.frombuffer(data, "<f8", offset=8 * count).astype(np.float64)
-    first, second = found[:, 0], found[:, 1]
+    first, second = pairs[:, 0], pairs[:, 1]
     if not ((start <= first) & (first < stop) & (first < second) & (second < features)).all():
         raise FormatError(f"Packed pairs hold one that is not of the block of features {start} to {stop - 1}.")
     if not np.isfinite(strengths).all():
@@ -37,7 +37,7 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
     later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
     if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():
         raise FormatError("Packed pairs are not in order.")
-    return Pairs(found, strengths)
+    return Pairs(pairs, strengths)
 
 
 def pack_screen(screen: Screen) -> bytes:
@@ -49,12 +49,12 @@ def pack_screen(screen: Screen) -> bytes:
 def unpack_screen(data: bytes, features: int) -> Screen:
     """Unpack the screen of a table with this many features."""
     head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(2, "<u4")
-    count, pairs = int(head[0]), int(head[1])
-    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pairs:
+    count, pair_count = int(head[0]), int(head[1])
+    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pair_count:
         raise FormatError(f"A packed screen of {len(data)} bytes is not one of {features} features.")
     order = np.frombuffer(data, "<i4", count, HEAD_BYTES).astype(np.int32)
-    found = np.frombuffer(data, "<i4", offset=HEAD_BYTES + 4 * count).reshape(pairs, 2).astype(np.int32)
-    ascending = (found[:, 0] >= 0) & (found[:, 0] < found[:, 1]) & (found[:, 1] < features)
+    pairs = np.frombuffer(data, "<i4", offset=HEAD_BYTES + 4 * count).reshape(pair_count, 2).astype(np.int32)
+    ascending = (pairs[:, 0] >= 0) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < features)
     if not np.array_equal(np.sort(order), np.arange(features)) or not ascending.all():
         raise FormatError("A packed screen names features that the table does not have, or one of them twice.")
-    return Screen(order, found)
+    return Screen(order, pairs)

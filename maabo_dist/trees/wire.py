@@ -194,18 +194,18 @@ def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
 
 
 def read_frames(
-    path: Path, number: int, wanted: Callable[[range], bool], max_depth: int, classes: int
+    path: Path, number: int, select: Callable[[range], bool], max_depth: int, classes: int
 ) -> Generator[tuple[int, Forest], None, int]:
     """Yield the frames of a segment whose first tree has this number, each with the number of its first tree.
 
-    Frames with other trees than `wanted` are skipped. Returns the number of the tree after the last one.
+    Frames whose numbers of trees `select` rejects are skipped. Returns the number of the tree after the last one.
     """
     with path.open("rb") as file:
         if file.read(len(_SEGMENT_MAGIC)) != _SEGMENT_MAGIC:
             raise FormatError(f"{path.name} is not a segment of trees that this version reads.")
         while head := file.read(_FRAME.size):
             count, size, length = _parse_frame(head)
-            if wanted(range(number, number + count)):
+            if select(range(number, number + count)):
                 packed = _read_exactly(file, 4 * count * size)
                 subsets = np.frombuffer(packed, "<i4").reshape(count, size).astype(np.int32)
                 trees = _read_exactly(file, length)

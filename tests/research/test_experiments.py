@@ -14,7 +14,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.research.paper import EXPERIMENTS, printed
-from maabo_dist.research.paper.cases import best_leaf_size, case_table, run_cases, run_group
+from maabo_dist.research.paper.cases import best_leaf_size, case_table, rule_columns, run_cases, run_group
 from maabo_dist.research.paper.rule_experiments import exp1_arms
 from maabo_dist.research.paper.tables import choose_tables, is_noise, named_table, table_from_file, with_noise
 from tests.research.paper_tables import boston_like, titanic_like, write
@@ -82,7 +82,7 @@ def test_noise_in_rules_is_counted(diabetes):
 
     (outcome,) = run_group(diabetes, [replace(case, settings=loose)])
 
-    noisy = [[name for name in rule.features if is_noise(name)] for rule in outcome.rules]
+    noisy = [[name for name in rule_columns(rule) if is_noise(name)] for rule in outcome.rules]
     assert outcome.noisy_rules == sum(map(bool, noisy)) > 0
     assert outcome.noise_columns == sum(map(len, noisy)) < outcome.columns
 

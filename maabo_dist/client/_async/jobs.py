@@ -110,15 +110,15 @@ class AsyncRemoteJob:
 
     async def cancel(self) -> JobStatus:
         """End the job. This takes effect within seconds."""
-        return await self._command("cancel")
+        return await self._update(Request("POST", f"{self._path}/cancel"))
 
     async def pause(self) -> JobStatus:
         """Pause the job. This takes effect within seconds."""
-        return await self._command("pause")
+        return await self._update(Request("POST", f"{self._path}/pause"))
 
     async def resume(self) -> JobStatus:
         """Resume the job after a pause."""
-        return await self._command("resume")
+        return await self._update(Request("POST", f"{self._path}/resume"))
 
     async def delete(self) -> None:
         """Delete the job, which must have ended, and its result."""
@@ -191,9 +191,6 @@ class AsyncRemoteJob:
         """
         other_id = other if isinstance(other, str) else other.id
         return await self._transport.fetch(dict[str, Any], get(f"{self._path}/diff/{quote_id(other_id)}"))
-
-    async def _command(self, name: str) -> JobStatus:
-        return await self._update(Request("POST", f"{self._path}/{name}"))
 
     async def _update(self, request: Request) -> JobStatus:
         self.last_status = await self._transport.fetch(JobStatus, request)

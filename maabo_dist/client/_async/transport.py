@@ -71,10 +71,14 @@ class AsyncTransport:
                 return
             cursor = {"cursor": page.next}
 
-    async def open(self, request: Request, timeout: float) -> httpx.Response:
-        """Return a response whose content is still to come."""
-        arguments = request.httpx_arguments(timeout)
-        return await self._http.send(self._http.build_request(**arguments), stream=True)
+    async def open_events(self, path: str, last_id: str | None, deadline: Deadline) -> httpx.Response:
+        """Return a response whose content, the events after the last one received, is still to come."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = min(MAX_SILENCE, deadline.remaining)
+        arguments = Request("GET", path, headers=headers).httpx_arguments(timeout)
+        response = await self._http.send(self._http.build_request(**arguments), stream=True)
+        response.stream = TimedStream(response, deadline)
+        return response
 
     async def _attempt(self, request: Request) -> httpx.Response | httpx.RequestError:
         arguments = request.httpx_arguments(self._timeout)
@@ -100,7 +104,8 @@ class AsyncEventStream:
         """Yield the events of one connection until it ends, for whatever reason."""
         self._failures += 1
         try:
-            async with aclosing(await self._open()) as response:
+            connection = await self._transport.open_events(self._path, self._last_id, self._deadline)
+            async with aclosing(connection) as response:
                 self.supported = response.status_code not in NO_EVENTS
                 if response.status_code == 200:
                     async with aclosing(EventSource(response).aiter_sse()) as messages:
@@ -115,10 +120,3 @@ class AsyncEventStream:
         except httpx.RequestError:
             pass  # the caller asks for the status next, and that request reports a server that is gone
         self.supported = self.supported and self._failures < MAX_FAILURES
-
-    async def _open(self) -> httpx.Response:
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
-        request = Request("GET", self._path, headers=headers)
-        response = await self._transport.open(request, min(MAX_SILENCE, self._deadline.remaining))
-        response.stream = TimedStream(response, self._deadline)
-        return response

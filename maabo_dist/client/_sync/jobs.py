@@ -110,15 +110,15 @@ class RemoteJob:
 
     def cancel(self) -> JobStatus:
         """End the job. This takes effect within seconds."""
-        return self._command("cancel")
+        return self._update(Request("POST", f"{self._path}/cancel"))
 
     def pause(self) -> JobStatus:
         """Pause the job. This takes effect within seconds."""
-        return self._command("pause")
+        return self._update(Request("POST", f"{self._path}/pause"))
 
     def resume(self) -> JobStatus:
         """Resume the job after a pause."""
-        return self._command("resume")
+        return self._update(Request("POST", f"{self._path}/resume"))
 
     def delete(self) -> None:
         """Delete the job, which must have ended, and its result."""
@@ -191,9 +191,6 @@ class RemoteJob:
         """
         other_id = other if isinstance(other, str) else other.id
         return self._transport.fetch(dict[str, Any], get(f"{self._path}/diff/{quote_id(other_id)}"))
-
-    def _command(self, name: str) -> JobStatus:
-        return self._update(Request("POST", f"{self._path}/{name}"))
 
     def _update(self, request: Request) -> JobStatus:
         self.last_status = self._transport.fetch(JobStatus, request)

@@ -70,10 +70,14 @@ class Transport:
                 return
             cursor = {"cursor": page.next}
 
-    def open(self, request: Request, timeout: float) -> httpx.Response:
-        """Return a response whose content is still to come."""
-        arguments = request.httpx_arguments(timeout)
-        return self._http.send(self._http.build_request(**arguments), stream=True)
+    def open_events(self, path: str, last_id: str | None, deadline: Deadline) -> httpx.Response:
+        """Return a response whose content, the events after the last one received, is still to come."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = min(MAX_SILENCE, deadline.remaining)
+        arguments = Request("GET", path, headers=headers).httpx_arguments(timeout)
+        response = self._http.send(self._http.build_request(**arguments), stream=True)
+        response.stream = TimedStream(response, deadline)
+        return response
 
     def _attempt(self, request: Request) -> httpx.Response | httpx.RequestError:
         arguments = request.httpx_arguments(self._timeout)
@@ -99,7 +103,8 @@ class EventStream:
         """Yield the events of one connection until it ends, for whatever reason."""
         self._failures += 1
         try:
-            with closing(self._open()) as response:
+            connection = self._transport.open_events(self._path, self._last_id, self._deadline)
+            with closing(connection) as response:
                 self.supported = response.status_code not in NO_EVENTS
                 if response.status_code == 200:
                     with closing(EventSource(response).iter_sse()) as messages:
@@ -114,10 +119,3 @@ class EventStream:
         except httpx.RequestError:
             pass  # the caller asks for the status next, and that request reports a server that is gone
         self.supported = self.supported and self._failures < MAX_FAILURES
-
-    def _open(self) -> httpx.Response:
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
-        request = Request("GET", self._path, headers=headers)
-        response = self._transport.open(request, min(MAX_SILENCE, self._deadline.remaining))
-        response.stream = TimedStream(response, self._deadline)
-        return response

@@ -109,12 +109,9 @@ def _exp2_findings(results: Sequence[Result]) -> output.Findings:
         for noise in _EXP2_TABLE
     ]
     seeds = format_count(len(groups["maabo", NOISES[0]]), "seed")
-    comparison = output.Comparison(
-        f"Experiment 2, {table}: {NOISE_TREES} trees, with added noise columns, {seeds}",
-        ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise"),
-        tuple(lines),
-        (_EXP2_NOTE,),
-    )
+    title = f"Experiment 2, {table}: {NOISE_TREES} trees, with added noise columns, {seeds}"
+    head = ("arm", "noise", "rules, ours", "rules, paper", "noise content", "rules with noise")
+    comparison = output.Comparison(title, head, tuple(lines), (_EXP2_NOTE,))
     return output.Findings({"exp2": [noise_row(*result) for result in results]}, (comparison,), panels)
 
 
@@ -157,12 +154,9 @@ def _app1_findings(results: Sequence[Result]) -> output.Findings:
         )
         for noise in _APP1_TABLE
     ]
-    comparison = output.Comparison(
-        f"Appendix 1, {table}: a single tree, with added noise columns, {format_count(len(groups[0]), 'seed')}",
-        ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise"),
-        tuple(lines),
-        (_APP1_NOTE,),
-    )
+    title = f"Appendix 1, {table}: a single tree, with added noise columns, {format_count(len(groups[0]), 'seed')}"
+    head = ("noise", "depth, ours", "depth, paper", "macro F1", "noise content", "trees with noise")
+    comparison = output.Comparison(title, head, tuple(lines), (_APP1_NOTE,))
     return output.Findings({"app1": [_app1_row(*result) for result in results]}, (comparison,), panels)
 
 
@@ -238,12 +232,9 @@ def _app3_findings(results: Sequence[Result]) -> output.Findings:
         for noise in (1, 10, 20)
     ]
     seeds = format_count(len(groups["all", NOISES[0]]), "seed")
-    comparison = output.Comparison(
-        f"Appendix 3, {table}: {NOISE_TREES} trees, N_U = ⌊D/5⌋, {seeds}",
-        ("candidates", "noise", "time", "of N_E → ∞", "… paper", "rules", "noise content", "rules with noise"),
-        tuple(lines),
-        (_APP3_NOTE,),
-    )
+    title = f"Appendix 3, {table}: {NOISE_TREES} trees, N_U = ⌊D/5⌋, {seeds}"
+    head = ("candidates", "noise", "time", "of N_E → ∞", "… paper", "rules", "noise content", "rules with noise")
+    comparison = output.Comparison(title, head, tuple(lines), (_APP3_NOTE,))
     return output.Findings({"app3": [_app3_row(*result) for result in results]}, (comparison,), panels)
 
 

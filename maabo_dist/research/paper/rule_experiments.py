@@ -186,12 +186,9 @@ def _sizes(groups: TableOutcomes) -> output.Comparison:
         trees = str(outcomes[0].trees)
         lines.append((_TITLES[table], ARMS[arm], trees, leaves, str(paper[0]), rules, str(paper[1])))
     seeds = format_count(max(map(len, groups.values())), "seed")
-    return output.Comparison(
-        "Experiment 3: leaf nodes and extracted rules",
-        ("dataset", "arm", "trees", "leaves, ours", "leaves, paper", "rules, ours", "rules, paper"),
-        tuple(lines),
-        (f"B and C: the median over {seeds} of the search, with the smallest and the largest value.",),
-    )
+    head = ("dataset", "arm", "trees", "leaves, ours", "leaves, paper", "rules, ours", "rules, paper")
+    note = f"B and C: the median over {seeds} of the search, with the smallest and the largest value."
+    return output.Comparison("Experiment 3: leaf nodes and extracted rules", head, tuple(lines), (note,))
 
 
 def _range(values: Sequence[int]) -> str:
@@ -213,12 +210,8 @@ def _rules(groups: TableOutcomes) -> output.Comparison:
         for rule in printed.RULES
         if (rule.table, rule.arm) in groups
     ]
-    return output.Comparison(
-        "Experiment 3: the printed rules among ours",
-        ("rule", "as the paper prints it", "n", "Gini", "found", "by all trees"),
-        tuple(lines),
-        (_EXP3_NOTE,),
-    )
+    head = ("rule", "as the paper prints it", "n", "Gini", "found", "by all trees")
+    return output.Comparison("Experiment 3: the printed rules among ours", head, tuple(lines), (_EXP3_NOTE,))
 
 
 def _count_found(rule: printed.PrintedRule, outcomes: Sequence[Outcome]) -> str:
@@ -236,10 +229,5 @@ def _is_same(rule: printed.PrintedRule, ours: RuleRecord) -> bool:
 
 EXP1 = Experiment("exp1", "Effectiveness of MAABO-MT on extracting rules", 50, _exp1_cases, _exp1_findings)
 EXP3 = Experiment(
-    "exp3",
-    "Details of rules extracted by MAABO-MT and GS-MRM",
-    50,
-    _exp3_cases,
-    _exp3_findings,
-    tables=("titanic", "boston", "diabetes"),
+    "exp3", "Details of rules extracted by MAABO-MT and GS-MRM", 50, _exp3_cases, _exp3_findings, tuple(_TITLES)
 )

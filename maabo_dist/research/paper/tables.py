@@ -79,8 +79,8 @@ def named_table(name: str) -> PaperTable:
     return _paper_table(name, frame.reset_index(drop=True), str(settings.target))
 
 
-def choose_tables(wanted: Sequence[str], files: Iterable[Path], names: Sequence[str]) -> list[PaperTable]:
-    """Return the tables to run an experiment on the tables `wanted` with, in the paper's order.
+def choose_tables(experiment_tables: Sequence[str], files: Iterable[Path], names: Sequence[str]) -> list[PaperTable]:
+    """Return the tables to run an experiment with, in the paper's order; the paper runs it on `experiment_tables`.
 
     They are those of the files and names. With files for an experiment on several tables, the bundled one is added.
     Nothing is fetched unless neither files nor names are given.
@@ -91,9 +91,9 @@ def choose_tables(wanted: Sequence[str], files: Iterable[Path], names: Sequence[
             raise SettingsError(f"--data: two of the files are the table {table.name}. Give one of them.")
         tables[table.name] = table
     if not names:
-        names = list(wanted) if not tables else ["diabetes"] if len(wanted) > 1 else []
+        names = list(experiment_tables) if not tables else ["diabetes"] if len(experiment_tables) > 1 else []
     tables |= {name: named_table(name) for name in names if name not in tables and name in WITHOUT_FILE}
-    if len(wanted) == 1 and len(tables) != 1:
+    if len(experiment_tables) == 1 and len(tables) != 1:
         raise SettingsError(f"This experiment runs on one table, but got {len(tables)}: {', '.join(tables)}. Give one.")
     return [tables[name] for name in _PAPER if name in tables]
 
