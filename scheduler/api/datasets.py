@@ -14,7 +14,7 @@ from maabo_dist.contract.api import Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
 from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
-from scheduler.ledger.datasets import DatasetRow
+from scheduler.ledger.tenants import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 

@@ -30,7 +30,7 @@ from maabo_dist.settings import TableSettings
 from scheduler.api import reader_process
 from scheduler.api.problems import NotFoundError, UnavailableError
 from scheduler.api.settings import ApiSettings
-from scheduler.ledger.datasets import DatasetRow
+from scheduler.ledger.tenants import DatasetRow
 
 logger = StructuredLogger("maabo.api.readers")
 

@@ -1,35 +1,50 @@
-"""`SearchHandler` and `ScreenHandler`: send the tasks of a job, handle the answers, and write both to the ledger."""
+"""`SearchHandler`, `ScreenHandler` and `RulesHandler` send the tasks of a job, and handle and record the answers."""
 
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from maabo_dist._util.network import backoff_delay
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, Answer
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobState
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, RulesMessage, ScreenAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.screens.wire import pack_screen, unpack_pairs
-from maabo_dist.trees.wire import unpack_forest
+from maabo_dist.trees.wire import Frame, unpack_forest, write_segment
 from scheduler import metrics
 from scheduler.core.dispatch import TaskQueue
-from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
+from scheduler.core.job import HeldJob, JobEnd, RulesRequest, ScreeningJob, SearchingJob
 from scheduler.core.machines import BlockTask, Task, TaskKey
+from scheduler.core.outbox import MAX_PATIENCE
+from scheduler.ledger.jobs import Segment
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
-from scheduler.messaging.publishers import TaskPublisher
+from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.resources import Resources
 
-logger = StructuredLogger("maabo.scheduler")
+logger, rules_logger = StructuredLogger("maabo.scheduler"), StructuredLogger("maabo.scheduler.rules")
 
 # Delay before a task is sent again that a worker could not begin. Random: at a fixed interval, the same worker may be
 # the first in the queue each time.
 RETRY_SECONDS = (0.5, 1.5)
+
+# Failures of the final rules after which a job has failed.
+MAX_RULES_FAILURES = 4
+# A generous estimate for mining, to detect overdue answers.
+SECONDS_PER_TREE = 5e-5
+# Rules so far are mined again after this multiple of the time that it took.
+REST_FACTOR = 10
+EARLY_STOPS = {StopReason.TIME, StopReason.PATIENCE}
 
 AnyJob = TypeVar("AnyJob", bound=HeldJob)
 
@@ -92,8 +107,15 @@ class TaskHandler(ABC, Generic[AnyJob]):
         job.stuck_since = job.stuck_since or now
         if now - job.stuck_since > self._resources.settings.stuck_seconds:
             return JobEnd.failure(f"No worker could begin: {reason}")
+        store, fingerprint = self._resources.store, job.spec.dataset.fingerprint
+        name = f"columns/{fingerprint}"
         try:
-            if restore_table(self._resources, job.spec.dataset.fingerprint):
+            if not store.has(name):
+                with TemporaryDirectory(prefix="maabo-") as directory:
+                    path = Path(directory) / "table"
+                    # The table is still mapped here, even if its file is gone.
+                    self._resources.cache.columns(fingerprint).save(path)
+                    store.put(name, path)
                 logger.warning("table was missing in the store; stored again", **job.log_fields)
         except (StoreError, OSError) as error:  # other jobs must not wait for this one's table
             logger.warning("table missing in the store", **job.log_fields, reason=error)
@@ -103,12 +125,8 @@ class TaskHandler(ABC, Generic[AnyJob]):
 class SearchHandler(TaskHandler[SearchingJob]):
     """Handles `maabo.evaluate` tasks."""
 
-    def handle(
-        self, job: SearchingJob | ScreeningJob, answer: EvaluationAnswer, body: bytes, now: float
-    ) -> JobEnd | None:
+    def handle(self, job: SearchingJob, answer: EvaluationAnswer, body: bytes, now: float) -> JobEnd | None:
         """Accept or reject an answer; `advance` writes it. Return the end of the job, if it ends."""
-        if isinstance(job, ScreeningJob):
-            raise FormatError("It is an answer to a search that has not begun.")
         key = TaskKey(answer.batch, answer.start, answer.stop)
         self._queue.note_taken(job.outbox.sent_at(key))
         if answer.kind == "done":
@@ -195,18 +213,6 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         self._ledger.screens.write_blocks(job.lease, now, rows)
 
 
-def restore_table(resources: Resources, fingerprint: str) -> bool:
-    """Store a table again if the store has lost it. It is still mapped here, even if its file is gone."""
-    name = f"columns/{fingerprint}"
-    if resources.store.has(name):
-        return False
-    with TemporaryDirectory(prefix="maabo-") as directory:
-        path = Path(directory) / "table"
-        resources.cache.columns(fingerprint).save(path)
-        resources.store.put(name, path)
-    return True
-
-
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
     """Return the answer and its body: trees, pairs or a result document. Raise FormatError if it is invalid."""
     body = fields.get(BODY, b"")
@@ -221,3 +227,119 @@ def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
         except ValueError as error:
             raise FormatError(f"The result document is invalid: {error}.") from None
     return answer, body
+
+
+class RulesHandler:
+    """Handles `maabo.rules` tasks."""
+
+    def __init__(self, resources: Resources, publisher: TaskPublisher, status: StatusPublisher) -> None:
+        self._resources, self._publisher, self._status = resources, publisher, status
+        self._ledger, self._metrics = resources.ledger, resources.metrics
+
+    def send_if_due(self, job: SearchingJob, now: float) -> None:
+        """Request the rules of a search that is over, or rules so far if they are due."""
+        if job.machine.finished:
+            if job.request is None or not job.request.final:
+                job.state = JobState.MINING
+                self._ledger.search.write(job.lease, now, {"state": job.state.value})
+                self._send(job, now, final=True)
+            return
+        job.next_partial = job.next_partial or now + self._resources.settings.partial_seconds
+        exported = job.segments[-1].until if job.segments else 0
+        if job.request is None and now >= job.next_partial and job.machine.observed > exported:
+            job.next_partial = now + self._resources.settings.partial_seconds
+            self._send(job, now, final=False)
+
+    def resend_unanswered(self, job: SearchingJob, now: float) -> None:
+        """Drop a request whose answer is overdue; `send_if_due` sends it again."""
+        request = job.request
+        if request is None:
+            return
+        allowance = 5 + request.trees * SECONDS_PER_TREE
+        if request.taken_at is None:
+            waiting = self._resources.broker.waiting([names.RULES_QUEUE])[0]
+            request.taken_at = now if waiting == 0 else None
+        elif now - request.taken_at > backoff_delay(allowance, job.rules_timeouts, MAX_PATIENCE * allowance):
+            rules_logger.warning("no answer; sending again", **job.log_fields, task="rules", final=request.final)
+            self._metrics.count(metrics.RESENT, "silent")
+            job.rules_timeouts += 1
+            job.request = None
+
+    def handle(self, job: SearchingJob, answer: RulesAnswer, document: bytes, now: float) -> JobEnd | None:
+        """Publish the rules, or note that they are to be mined again. Return the end of the job, if it ends."""
+        if answer.kind != "done":
+            self._note_failure(job, answer, now)
+            failed = job.rules_failures >= MAX_RULES_FAILURES
+            return JobEnd.failure(f"The rules could not be mined: {answer.reason}") if failed else None
+        if answer.final != job.machine.finished:  # the search was not over then, or is not now
+            self._metrics.count(metrics.DROPPED, "rules")
+            return None
+        if job.request is not None and answer.attempt == job.request.number:
+            job.request = None
+        if not answer.final:
+            job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
+        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
+        job.rules, job.rules_timeouts, job.rules_seconds = answer.rules, 0, answer.seconds
+        self._status.publish_document(job.lease.job, document)
+        if not answer.final:
+            return None
+        reason = job.machine.run.reason
+        columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
+        return JobEnd(JobState.DONE, columns | {"reason": reason if reason in EARLY_STOPS else None})
+
+    def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
+        if answer.kind == "lost":
+            self._metrics.count(metrics.LOST, "rules")
+        if job.request is None or answer.attempt != job.request.number:
+            return
+        job.request = None
+        job.next_partial = now + self._resources.settings.partial_seconds
+        rules_logger.warning(f"task {answer.kind}", **job.log_fields, task="rules", reason=answer.reason)
+        self._metrics.count(metrics.RESENT, answer.kind)
+        if answer.kind == "unavailable":
+            # If the store has lost trees, all of them are stored again with the next request: the ledger has them.
+            if not all(self._resources.store.has(f"trees/{segment.digest}") for segment in job.segments):
+                rules_logger.warning("trees missing in the store; storing them again", **job.log_fields)
+                job.segments.clear()
+        elif answer.final:
+            job.rules_failures += 1
+
+    def _send(self, job: SearchingJob, now: float, *, final: bool) -> None:
+        self._store_trees(job, now)
+        job.requests += 1
+        run = job.machine.run
+        # Without what does not concern a worker; its span is a child of the job's.
+        spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
+        message = RulesMessage(
+            spec=spec,
+            attempt=job.requests,
+            final=final,
+            segments=tuple(segment.digest for segment in job.segments),
+            seconds=job.run_seconds(now),
+            stopped=run.reason if final else StopReason.RUNNING,
+            failures=tuple(job.failures.values()),
+        )
+        self._publisher.publish([message])
+        self._metrics.count(metrics.TASKS_SENT, "rules")
+        job.request = RulesRequest(job.requests, final, run.trees)
+
+    def _store_trees(self, job: SearchingJob, now: float) -> None:
+        """Store the trees of all batches observed since the last segment as one more segment."""
+        first, until = (job.segments[-1].until if job.segments else 0), job.machine.observed
+        if until == first:
+            return
+        scratch = Path(self._resources.settings.cache_dir)
+        scratch.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=scratch, prefix=".segment-") as directory:
+            path = Path(directory) / "segment"
+            digest = write_segment(path, self._frames(job, first, until))
+            self._resources.store.put(f"trees/{digest}", path)
+        job.segments.append(Segment(digest, until))
+        self._ledger.search.write_segments(job.lease, now, job.segments)
+        rules_logger.debug("trees stored", **job.log_fields, segment=digest[:12], batches=until)
+
+    def _frames(self, job: SearchingJob, first: int, until: int) -> Iterator[Frame]:
+        subsets = {row.number: row.subsets for row in self._ledger.search.batches(job.lease.job, first, until)}
+        for row in self._ledger.search.results(job.lease.job, first, until):
+            batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
+            yield batch[row.start : row.stop], row.trees

@@ -16,7 +16,6 @@ from maabo_dist.errors import MaaboError
 from scheduler import metrics
 from scheduler.broker import BrokerError
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
-from scheduler.core.preparation import log_opened
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.publishers import StatusPublisher
@@ -54,14 +53,19 @@ class HeldJobs:
         name = job.lease.job
         self.by_id[name] = job
         if name not in self._spans:  # else the span of its screen continues
-            facts: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
-            self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **facts)
+            attributes: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
+            self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **attributes)
         job.trace = self._spans[name].traceparent
         columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
         self._ledger.search.write(job.lease, now, columns)
         if job.row.started is None:
             self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
-        log_opened(job)
+        if isinstance(job, ScreeningJob):
+            facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
+            logger.info("job screens pairs", **job.log_fields, **facts)
+        else:
+            facts = {"trees": job.trees, "of": job.plan.trees}
+            logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)
         self._status.publish([job.record(now)])
 
     def drop(self, job: str) -> None:

@@ -276,10 +276,8 @@ class SearchingJob(HeldJob):
 
     def is_over_time(self, now: float) -> bool:
         """True if the time budget is spent and the search was not stopped yet."""
-        limit = self.spec.settings.time_limit
-        return (
-            limit is not None and not self.stopping and self.machine.run.may_propose and self.run_seconds(now) >= limit
-        )
+        limit, may_propose = self.spec.settings.time_limit, self.machine.run.may_propose
+        return limit is not None and not self.stopping and may_propose and self.run_seconds(now) >= limit
 
     def give_up(self, key: TaskKey, reason: str) -> bool:
         """Continue without a subset; False if it was answered in the meantime."""

@@ -41,12 +41,11 @@ from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.broker import BrokerError
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
-from scheduler.core.handlers import ScreenHandler, SearchHandler, read_answer
+from scheduler.core.handlers import RulesHandler, ScreenHandler, SearchHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.preparation import Preparations, open_job, prepare_job
-from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.intake import Entry, Intake
@@ -248,6 +247,8 @@ class Scheduler:
             for _, fields in entries:
                 try:
                     answer, body = read_answer(fields)
+                    if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
+                        raise FormatError("It is an answer to a search that has not begun.")
                     end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
                 except FormatError as error:
                     logger.warning("answer refused", **job.log_fields, reason=error)

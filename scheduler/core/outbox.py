@@ -106,11 +106,12 @@ class Outbox(Generic[Key]):
 
     def resend_unanswered(self, now: float, allowance: Callable[[Key], float]) -> list[Key]:
         """Make tasks unsent again that a worker took longer ago than `allowance` seconds; it doubles each time."""
-        unanswered = [
-            key
-            for key, sent in self.sent.items()
-            if sent.taken_at is not None and now - sent.taken_at > self._patience(key, allowance(key))
-        ]
+        unanswered = []
+        for key, sent in self.sent.items():
+            first = allowance(key)
+            patience = backoff_delay(first, self._timeouts.get(key, 0), MAX_PATIENCE * first)
+            if sent.taken_at is not None and now - sent.taken_at > patience:
+                unanswered.append(key)
         for key in unanswered:
             self.put_back(key, self.remove_sent(key).attempt)
             self._timeouts[key] = self._timeouts.get(key, 0) + 1
@@ -120,6 +121,3 @@ class Outbox(Generic[Key]):
         """Forget the timeouts of tasks that will not be sent again."""
         for key in [key for key in self._timeouts if is_done(key)]:
             del self._timeouts[key]
-
-    def _patience(self, key: Key, first: float) -> float:
-        return backoff_delay(first, self._timeouts.get(key, 0), MAX_PATIENCE * first)

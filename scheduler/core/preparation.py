@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
-from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
@@ -44,14 +43,19 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
 
 def prepare_job(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> PreparedTable:
     """Prepare the table of a job; raise an error if the search is larger than the tenant's quota."""
+    row = _read_row(ledger, lease)
+    prepared = prepare(row.spec, cache, screen_seconds)
+    limit = ledger.quotas.get(row.spec.tenant).trees
+    if limit is not None and prepared.study.plan.trees > limit:
+        raise QuotaError("trees", limit, prepared.study.plan.trees)
+    return prepared
+
+
+def _read_row(ledger: Ledger, lease: Lease) -> JobRow:
     row = ledger.jobs.get(lease.job)
     if row is None:
         raise FormatError(f"The ledger has no job {lease.job}.")
-    prepared = prepare(row.spec, cache, screen_seconds)
-    limit = ledger.quotas.get(row.spec.tenant).trees
-    if limit is not None and prepared.study.plan.trees is not None and prepared.study.plan.trees > limit:
-        raise QuotaError("trees", limit, prepared.study.plan.trees)
-    return prepared
+    return row
 
 
 class Preparations:
@@ -93,9 +97,6 @@ class Preparations:
         self._thread.close()
 
 
-logger = StructuredLogger("maabo.scheduler")
-
-
 def open_job(
     ledger: Ledger,
     lease: Lease,
@@ -105,9 +106,7 @@ def open_job(
     task_seconds: float = 1.0,
 ) -> SearchingJob | ScreeningJob:
     """Restore a job. `tick` is called repeatedly meanwhile; a new screen is cut into blocks of `task_seconds`."""
-    row = ledger.jobs.get(lease.job)
-    if row is None:
-        raise FormatError(f"The ledger has no job {lease.job}.")
+    row = _read_row(ledger, lease)
     screen = prepared.screen
     if prepared.study.plan.screened and screen is None:
         stored = ledger.screens.screen(lease.job)
@@ -183,13 +182,3 @@ def _new_batches(machine: JobMachine, written: dict[int, bytes]) -> list[BatchRo
                 f"Batch {batch.number} in the ledger is not what this version proposes. Submit the job again."
             )
     return [batch for batch in batches if batch.number not in written]
-
-
-def log_opened(job: SearchingJob | ScreeningJob) -> None:
-    """Log how far the job is."""
-    if isinstance(job, ScreeningJob):
-        facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
-        logger.info("job screens pairs", **job.log_fields, **facts)
-    else:
-        facts = {"trees": job.trees, "of": job.plan.trees}
-        logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)

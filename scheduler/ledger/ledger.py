@@ -6,13 +6,12 @@ from sqlalchemy import select
 
 from maabo_dist.cluster.store import figures_name
 from scheduler.ledger.database import Database
-from scheduler.ledger.datasets import Datasets
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
 from scheduler.ledger.schema import datasets, jobs
 from scheduler.ledger.search import Screens, SearchState
 from scheduler.ledger.submissions import Submissions
-from scheduler.ledger.tenants import Quotas, Tokens
+from scheduler.ledger.tenants import Datasets, Quotas, Tokens
 
 
 class Ledger:

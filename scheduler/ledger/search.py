@@ -4,18 +4,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
+from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import ColumnElement, Table, delete, insert, select
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger.database import LedgerTopic, upsert
+from scheduler.ledger.database import Database, LedgerTopic, upsert
 from scheduler.ledger.jobs import Segment, delete_search
 from scheduler.ledger.leases import Lease, fenced
 from scheduler.ledger.schema import batches, blocks, results, screens, tasks
 
 END = 2**31 - 1
-# For queries whose rows may not all fit into memory.
-_STREAMED = {"yield_per": 50}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,32 @@ class BatchRow:
 
     number: int
     subsets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """A block of a screen: pairs whose first feature is one of start … stop − 1."""
+
+    start: int
+    stop: int
+    # The last attempt sent; None before the first.
+    attempt: int | None = None
+    # The answer, packed; None before it arrives.
+    pairs: bytes | None = None
+    seconds: float = 0.0
+
+
+Row = TypeVar("Row", TaskRow, ResultRow, BatchRow, BlockRow)
+
+
+def _stream(
+    database: Database, row: type[Row], table: Table, job: str, *conditions: ColumnElement[bool], order: list[Any]
+) -> Iterator[Row]:
+    """The rows of a job, a few at a time: they may not all fit into memory."""
+    query = select(*(table.c[name] for name in row.__slots__)).where(table.c.job == job, *conditions).order_by(*order)
+    with database.read() as connection:
+        for values in connection.execute(query, execution_options={"yield_per": 50}):
+            yield row(*values)
 
 
 _UPSERT_TASK = upsert(tasks, "attempt", "issued")
@@ -90,45 +115,18 @@ class SearchState(LedgerTopic):
 
     def batches(self, job: str, first: int = 0, until: int = END) -> Iterator[BatchRow]:
         """Batches first … until − 1 of a job, in order."""
-        query = (
-            select(batches.c.number, batches.c.subsets)
-            .where(batches.c.job == job, batches.c.number >= first, batches.c.number < until)
-            .order_by(batches.c.number)
-        )
-        with self._database.read() as connection:
-            for row in connection.execute(query, execution_options=_STREAMED):
-                yield BatchRow(*row)
+        numbers = (batches.c.number >= first, batches.c.number < until)
+        return _stream(self._database, BatchRow, batches, job, *numbers, order=[batches.c.number])
 
     def results(self, job: str, first: int = 0, until: int = END) -> Iterator[ResultRow]:
         """The answers to batches first … until − 1, in the order of their subsets."""
-        query = (
-            select(*(results.c[name] for name in ResultRow.__slots__))
-            .where(results.c.job == job, results.c.batch >= first, results.c.batch < until)
-            .order_by(results.c.batch, results.c.start)
-        )
-        with self._database.read() as connection:
-            for row in connection.execute(query, execution_options=_STREAMED):
-                yield ResultRow(*row)
+        numbers = (results.c.batch >= first, results.c.batch < until)
+        return _stream(self._database, ResultRow, results, job, *numbers, order=[results.c.batch, results.c.start])
 
     def tasks(self, job: str) -> list[TaskRow]:
         """Tasks as they were last sent, the newest first."""
-        query = select(*(tasks.c[name] for name in TaskRow.__slots__)).where(tasks.c.job == job)
-        with self._database.read() as connection:
-            rows = connection.execute(query.order_by(tasks.c.issued.desc(), tasks.c.batch, tasks.c.start))
-            return [TaskRow(*row) for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRow:
-    """A block of a screen: pairs whose first feature is one of start … stop − 1."""
-
-    start: int
-    stop: int
-    # The last attempt sent; None before the first.
-    attempt: int | None = None
-    # The answer, packed; None before it arrives.
-    pairs: bytes | None = None
-    seconds: float = 0.0
+        newest_first = [tasks.c.issued.desc(), tasks.c.batch, tasks.c.start]
+        return list(_stream(self._database, TaskRow, tasks, job, order=newest_first))
 
 
 _UPSERT_BLOCK = upsert(blocks, "attempt", "pairs", "seconds")
@@ -156,9 +154,7 @@ class Screens(LedgerTopic):
 
     def blocks(self, job: str) -> list[BlockRow]:
         """The blocks of an unfinished screen, in order."""
-        query = select(*(blocks.c[name] for name in BlockRow.__slots__)).where(blocks.c.job == job)
-        with self._database.read() as connection:
-            return [BlockRow(*row) for row in connection.execute(query.order_by(blocks.c.start))]
+        return list(_stream(self._database, BlockRow, blocks, job, order=[blocks.c.start]))
 
     def screen(self, job: str) -> bytes | None:
         """The complete screen, or None."""

@@ -48,34 +48,31 @@ class Submissions(LedgerTopic):
         *,
         key: str | None = None,
         body: str = "",
-        work: str | None = None,
         fresh: bool = False,
         trees: int | None = None,
     ) -> Submission:
         """Queue a job, or find the one that was submitted before.
 
         `key` is an idempotency key and `body` the SHA-256 of the request: the same key and body return the same job,
-        the same key with another body is refused. `work` identifies jobs of equal results (default: `spec.work`): a
-        job of equal work that has not failed and was not cancelled is reused unless `fresh`. `trees` is the number of
-        trees that the job would grow, for the quota.
+        the same key with another body is refused. A job of equal work that has not failed and was not cancelled is
+        reused unless `fresh`. `trees` is the number of trees that the job would grow, for the quota.
         """
-        work = work or spec.work
         for _ in range(ATTEMPTS - 1):
             with suppress(DuplicateError):  # the same request at the same moment, through another process
-                return self._submit(spec, now, key, body, work, fresh=fresh, trees=trees)
-        return self._submit(spec, now, key, body, work, fresh=fresh, trees=trees)
+                return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
+        return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
 
     def _submit(
-        self, spec: JobSpec, now: float, key: str | None, body: str, work: str, *, fresh: bool, trees: int | None
+        self, spec: JobSpec, now: float, key: str | None, body: str, *, fresh: bool, trees: int | None
     ) -> Submission:
         with self._database.write() as connection:
             lock(connection, f"tenant {spec.tenant}")
             if key is not None and (job := _find_by_key(connection, spec.tenant, key, body)) is not None:
                 return Submission(job, created=False)
-            job = _find_equal(connection, spec, None if fresh else work)
+            job = _find_equal(connection, spec, fresh=fresh)
             if job is None:
                 _check_quota(connection, spec.tenant, trees)
-                connection.execute(insert(jobs).values(new_row(spec, now) | {"work": work}))
+                connection.execute(insert(jobs).values(new_row(spec, now)))
             if key is not None:
                 connection.execute(insert(keys).values(tenant=spec.tenant, key=key, body=body, job=job or spec.id))
         return Submission(job or spec.id, created=job is None)
@@ -94,13 +91,13 @@ def _find_by_key(connection: Connection, tenant: str, key: str, body: str) -> st
     return None if row is None else str(row.job)
 
 
-def _find_equal(connection: Connection, spec: JobSpec, work: str | None) -> str | None:
-    """The job of the same id, or a usable one of the same work."""
+def _find_equal(connection: Connection, spec: JobSpec, *, fresh: bool) -> str | None:
+    """The job of the same id or, unless `fresh`, a usable one of the same work."""
     of_tenant = select(jobs.c.id).where(jobs.c.tenant == spec.tenant)
     job = connection.execute(of_tenant.where(jobs.c.id == spec.id)).scalar()
-    if job is None and work is not None:
+    if job is None and not fresh:
         usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
-        newest = of_tenant.where(jobs.c.work == work, usable).order_by(jobs.c.created.desc(), jobs.c.id.desc())
+        newest = of_tenant.where(jobs.c.work == spec.work, usable).order_by(jobs.c.created.desc(), jobs.c.id.desc())
         job = connection.execute(newest.limit(1)).scalar()
     return None if job is None else str(job)
 
