@@ -17,7 +17,7 @@ settings.load_profile("repeatable")
 
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "nobody.pem")
 
-SHARING = {"cli", "deploy", "plots", "report", "scheduler", "service", "workers"}
+SHARING = {"api", "cli", "deploy", "plots", "report", "scheduler", "workers"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,15 +1,19 @@
 """An ordinary worker, but that it takes its time over each block of a screen: so a job that screens a small table can
 be met while it does. `celery -A tests.faults.ordinary_app worker`.
+
+While the file HOLD exists, workers keep every block but the first few, and write into the log which process has one.
 """
 
 import os
 import time
+from pathlib import Path
 
 from maabo_dist.cluster.settings import ClusterSettings
 from workers.app import make_app
 from workers.tasks import ScreenTask
 
-SECONDS = 0.08
+SECONDS, MAX_SECONDS, FIRST_BLOCKS = 0.08, 30.0, 4
+HOLD = Path(os.environ["HOLD"])
 
 
 class SlowScreenTask(ScreenTask):
@@ -17,6 +21,11 @@ class SlowScreenTask(ScreenTask):
 
     def screen(self, table, task):
         time.sleep(SECONDS)
+        if task.number > FIRST_BLOCKS and HOLD.exists():
+            print(f"process {os.getpid()} holds a block of job {task.job}", flush=True)
+            end = time.monotonic() + MAX_SECONDS
+            while HOLD.exists() and time.monotonic() < end:
+                time.sleep(0.02)
         return super().screen(table, task)
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import time
 
 import pytest
 
@@ -31,15 +30,14 @@ def submit(world, **more):
 
 
 @pytest.fixture(autouse=True)
-def _at_full_speed_afterwards(world):
+def _no_block_is_held_afterwards(world):
     yield
-    world.proxy.delay(0.0)
+    world.hold.unlink(missing_ok=True)
 
 
 def half_screened(world, least=3):
-    """A job of whose blocks some are answered and others are not. Messages are slow until it is done, else it would be
-    over before anyone has looked."""
-    world.proxy.delay(0.02, 0.05)
+    """A job of whose blocks some are answered and others are not: workers hold them until `done` waits for its end."""
+    world.hold.touch()
     job = submit(world)
 
     def look():
@@ -52,7 +50,7 @@ def half_screened(world, least=3):
 
 
 def done(world, job, seconds=30):
-    world.proxy.delay(0.0)
+    world.hold.unlink(missing_ok=True)
     row = world.done(job, SCREENED_MINING, name=PLANTED, seconds=seconds)
     assert row.rules > 20
     return row
@@ -71,20 +69,18 @@ def test_a_screen_made_by_workers_changes_no_rule_and_its_progress_is_seen(world
 
 
 def test_a_worker_child_killed_in_the_middle_of_a_screen_changes_no_rule(world):
-    for _ in range(5):  # now and then the last blocks are on their way back, and nobody has one
-        before = len(world.first_scheduler.log)
-        job = half_screened(world)
-        children = world.first_worker.children
-        for child in children:
-            os.kill(child, signal.SIGSTOP)
-        time.sleep(1)  # each is given a block, however slow messages are
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-        done(world, job)
-        assert world.first_worker.alive
-        if re.search("task lost .*task=screen", world.first_scheduler.log[before:]):
-            return
-    pytest.fail("no block was ever lost")
+    before = len(world.first_scheduler.log)
+    job = half_screened(world)
+    children = world.first_worker.children
+    for child in children:
+        held = f"process {child} holds a block of job {job}"
+        servers.wait_for(lambda held=held: held in world.first_worker.log, 30, what="a block for each process")
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+
+    done(world, job)
+    assert world.first_worker.alive
+    assert re.search("task lost .*task=screen", world.first_scheduler.log[before:])
 
 
 @pytest.mark.soak

@@ -86,6 +86,7 @@ class World(Client):
         self.ledger = Ledger(self.settings.ledger_url)
         self.client = open_redis(self.settings)
         self.processes, self.started = [], 0
+        self.hold = self.directory / "hold"  # while it exists, ordinary workers keep the blocks of screens
 
     def close(self):
         for process in self.processes:
@@ -107,6 +108,7 @@ class World(Client):
         """One more worker main with two processes, with settings that differ from the others'; of a source tree."""
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", "-n", f"{uuid4().hex}@here"]
         command += ["--without-mingle", "--without-gossip"]
+        environment = {"HOLD": str(self.hold)} | (environment or {})
         process = self._start([*command, *(options or ("-c", "2"))], "worker", environment, settings, root)
         process.ordinary = app == ORDINARY and not settings and not options and root == servers.ROOT
         return process.ready(" ready.") if wait else process

@@ -13,8 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from maabo_dist.cluster.store import FileStore
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec, JobState
+from maabo_dist.mining import run as mining_run
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.pool import TreePool
+from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, failed_forest
@@ -54,6 +56,26 @@ def grow(subsets, bad=NOBODY):
 def tree_of(subset, is_bad):
     alone = np.array([subset], np.int32)
     return failed_forest(alone, MINING.max_depth, 2) if is_bad else depth_search(study().table, alone, MINING.max_depth)
+
+
+class RecordingProposer(SubsetProposer):
+    """Keeps every score that it observes, by subset."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.scores = {}
+
+    def observe(self, subsets, scores):
+        super().observe(subsets, scores)
+        self.scores |= zip(map(tuple, subsets.tolist()), scores.tolist(), strict=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scores_are_recorded():
+    """In every search of this module: in those of the tests and in those that are restored from the ledger."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mining_run, "SubsetProposer", RecordingProposer)
+        yield
 
 
 def a_machine():
@@ -113,9 +135,10 @@ def undisturbed(bad=NOBODY, stop_after=None):
 
 
 def outcome(machine):
-    """All that a search leaves behind, as plain values."""
+    """All that a search leaves behind, as plain values: every subset with its score, and every leaf."""
     proposer, leaves = machine.run.proposer, machine.run.pool.leaves.distinct()
-    arrays = [proposer.proposed.rows, leaves.logic, leaves.bounds, leaves.counts, leaves.tree, leaves.score]
+    scores = np.array([proposer.scores.get(tuple(row), np.nan) for row in proposer.proposed.rows.tolist()])
+    arrays = [proposer.proposed.rows, scores, leaves.logic, leaves.bounds, leaves.counts, leaves.tree, leaves.score]
     high = sorted(proposer.guide.high(proposer.proposed).tolist())
     pending = sorted(proposer.proposed.pending), len(proposer.guide), high
     found = machine.run.reason, machine.run.best_score, machine.run.trees
