@@ -15,7 +15,7 @@ import numpy as np
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.mining.local import mine
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import pack_forest, unpack_forest

@@ -40,7 +40,7 @@ from maabo_dist.errors import FormatError, MaaboError
 from maabo_dist.mining.result import conclude
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import FigureData, make_figures
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
 from maabo_dist.screens.wire import pack_pairs

@@ -18,7 +18,7 @@ from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.research.synthetic.generation import match_frame
 from maabo_dist.research.synthetic.scoring import MinedRule
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.training import depth_search

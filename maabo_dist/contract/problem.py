@@ -34,6 +34,9 @@ KINDS: dict[str, tuple[int, str]] = {
     "internal": (500, "Internal error"),
 }
 
+# What to do about an invalid value, by pydantic's type of the error.
+_REMEDIES = {"missing": "Add this field.", "extra_forbidden": "Remove this field, or correct its name."}
+
 
 class Problem(BaseModel):
     """A problem document. `type` is stable and for programs; the other fields are for users."""
@@ -90,20 +93,21 @@ def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
         message = str(one["msg"]).removeprefix("Value error, ")
         lines.append(f"{_path(one['loc']) or 'document'}: {message} (got {_value(one)}).")
     first = problems[0]
-    return DocumentError("\n".join(dict.fromkeys(lines)), field=_path(first["loc"]), remedy=_remedy(first))
+    return DocumentError(
+        "\n".join(dict.fromkeys(lines)),
+        field=_path(first["loc"]),
+        remedy=_REMEDIES.get(first["type"], "Give a valid value."),
+    )
 
 
 def redact_secrets(value: Any) -> Any:
     """Return the document with … for every value named `secret`."""
     if isinstance(value, Mapping):
-        return {key: REDACTED if _is_secret(key, item) else redact_secrets(item) for key, item in value.items()}
+        secrets = {"secret": REDACTED} if value.get("secret") is not None else {}
+        return {key: redact_secrets(item) for key, item in value.items()} | secrets
     if isinstance(value, list | tuple):
         return [redact_secrets(item) for item in value]
     return value
-
-
-def _is_secret(key: object, value: object) -> bool:
-    return key == "secret" and value is not None
 
 
 def _path(location: Iterable[int | str]) -> str | None:
@@ -119,13 +123,3 @@ def _value(problem: Mapping[str, Any]) -> str:
     if problem["loc"][:1] == ("callback",):
         return REDACTED
     return repr(redact_secrets(problem["input"]))[:200]
-
-
-def _remedy(problem: Mapping[str, Any]) -> str:
-    match problem["type"]:
-        case "missing":
-            return "Add this field."
-        case "extra_forbidden":
-            return "Remove this field, or correct its name."
-        case _:
-            return "Give a valid value."

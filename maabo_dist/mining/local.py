@@ -11,7 +11,7 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.pairs import Screen, compute_screen
 from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings

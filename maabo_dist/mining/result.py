@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo, StopReason
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
-from maabo_dist.rules.pool import TreePool
 from maabo_dist.rules.pruning import prune, with_condition_tests
-from maabo_dist.rules.publishing import TreeRecords, publish, rules_digest, select_leaves
+from maabo_dist.rules.publishing import TreePool, TreeRecords, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import distinct_leaves

@@ -16,8 +16,7 @@ import numpy as np
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
 from maabo_dist.rules.noise import leaves_without_probes
-from maabo_dist.rules.pool import TreePool, max_score
-from maabo_dist.rules.publishing import select_leaves
+from maabo_dist.rules.publishing import TreePool, max_score, select_leaves
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.search.schedule import batch_schedule

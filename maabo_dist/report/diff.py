@@ -14,14 +14,14 @@ from typing import Any
 
 from maabo_dist.contract.conditions import Literal
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.contract.rules import Part, RuleRecord
+from maabo_dist.contract.rules import RuleRecord
 
 # Below this, no rule is named as similar.
 MIN_SIMILARITY = 0.5
 
 _EVIDENCE = ("n", "gini", "unique")
-_SUPPORT = ("n", "precision", "lift")
-_PARTS: tuple[Part, ...] = ("train", "validation", "holdout")
+_SUPPORT = {"n", "precision", "lift"}
+_PARTS = ("train", "validation", "holdout")
 
 
 def diff_documents(one: ResultDocument, other: ResultDocument) -> dict[str, Any]:
@@ -124,9 +124,5 @@ def _entry(rule: RuleRecord) -> dict[str, Any]:
 
 
 def _evidence(rule: RuleRecord) -> dict[str, Any]:
-    return {name: getattr(rule, name) for name in _EVIDENCE} | {part: _numbers(rule, part) for part in _PARTS}
-
-
-def _numbers(rule: RuleRecord, part: Part) -> dict[str, Any] | None:
-    support = rule.supports.get(part)
-    return None if support is None else {name: getattr(support, name) for name in _SUPPORT}
+    supports = {part: support.model_dump(include=_SUPPORT) for part, support in rule.supports.items()}
+    return {name: getattr(rule, name) for name in _EVIDENCE} | dict.fromkeys(_PARTS) | supports

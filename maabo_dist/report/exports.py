@@ -7,7 +7,7 @@ carry the exact thresholds, so that they pick the very rows that the rule covers
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
@@ -49,11 +49,14 @@ def to_markdown(document: ResultDocument) -> str:
 
 def to_sql(document: ResultDocument, table: str = "data") -> str:
     """One SELECT a rule, in SQL that every common database reads."""
-    return "".join(
-        f"-- {_caption(rule, document.dataset)}\n"
-        f"SELECT {_sql_text(rule.id)} AS rule, * FROM {_sql_name(table)}\nWHERE {_sql_where(rule.premise)};\n"
-        for rule in document.rules
-    )
+    text = ""
+    for rule in document.rules:
+        where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
+        text += (
+            f"-- {_caption(rule, document.dataset)}\n"
+            f"SELECT {_sql_text(rule.id)} AS rule, * FROM {_sql_name(table)}\nWHERE {where};\n"
+        )
+    return text
 
 
 def to_pandas(document: ResultDocument) -> str:
@@ -63,19 +66,20 @@ def to_pandas(document: ResultDocument) -> str:
     )
 
 
+_WRITERS: dict[str, Callable[[ResultDocument], str]] = {
+    "json": ResultDocument.to_text,
+    "csv": to_csv,
+    "markdown": to_markdown,
+    "pandas": to_pandas,
+}
+
+
 def export_rules(document: ResultDocument, form: str, table: str = "data") -> str:
     """Return the rules as json, csv, markdown, sql or pandas; `table` is the name of the table in SQL."""
-    match form:
-        case "json":
-            return document.to_text()
-        case "csv":
-            return to_csv(document)
-        case "markdown":
-            return to_markdown(document)
-        case "sql":
-            return to_sql(document, table)
-        case "pandas":
-            return to_pandas(document)
+    if form == "sql":
+        return to_sql(document, table)
+    if form in _WRITERS:
+        return _WRITERS[form](document)
     raise SettingsError(f"There is no export format {form!r}. Use json, csv, markdown, sql or pandas.")
 
 
@@ -158,10 +162,6 @@ def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _sql_where(conditions: tuple[Condition, ...]) -> str:
-    return "\n  AND ".join(map(_sql_condition, conditions)) or "1 = 1"
-
-
 def _sql_condition(condition: Condition) -> str:
     """NULL satisfies no comparison; conditions that include missing cells add IS NULL."""
     name = _sql_name(condition.feature)
@@ -199,10 +199,10 @@ def _pandas_mask(condition: Condition) -> str:
 
 def _pandas_level_mask(cells: str, condition: Condition) -> str:
     """`isin` finds levels that a DataFrame holds as booleans or numbers, and never a missing cell."""
-    found = f"{cells}.isin({_spellings(str(condition.value))!r})"
+    mask = f"{cells}.isin({_spellings(str(condition.value))!r})"
     if condition.op is Op.IS:
-        return f"{found} | {cells}.isna()" if condition.or_missing else found
-    return f"~{found}" if condition.or_missing else f"~{found} & {cells}.notna()"
+        return f"{mask} | {cells}.isna()" if condition.or_missing else mask
+    return f"~{mask}" if condition.or_missing else f"~{mask} & {cells}.notna()"
 
 
 def _spellings(level: str) -> list[object]:

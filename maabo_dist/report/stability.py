@@ -7,7 +7,7 @@ A rule comes back where a repeat publishes one with the same `RuleKey`: the same
 their thresholds are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median_low
 
 from maabo_dist.contract.conditions import ConditionRecord, RuleKey
@@ -100,7 +100,9 @@ def with_repeats(
     rules = tuple(
         rule.model_copy(update={"stability": _stability(returned.get(rule.key, []), done)}) for rule in document.rules
     )
-    notes = (*document.notes, *_notes(done, settings.repeats))
+    notes = document.notes
+    if done < settings.repeats:
+        notes += (f"Only {done:,} of {settings.repeats:,} repeats were done; stability is based on these.",)
     return document.model_copy(update={"rules": rules, "repeats": record, "notes": notes})
 
 
@@ -153,16 +155,15 @@ def _consensus_rule(
 ) -> ConsensusRecord:
     """Build a consensus rule from those that came back; `own` is the table's own, if it has it."""
     conditions = _typical_conditions(returned)
-    record = ConsensusRecord(
+    predicted = predicted_text(returned[0], document.dataset)
+    return ConsensusRecord(
         rule=None if own is None else own.id,
-        text="",
+        text=statement_text([record.condition for record in conditions], predicted),
         conditions=conditions,
         label=returned[0].label,
         rows=median_low(map(_table_rows, returned)),
         stability=_stability(returned, repeats),
     )
-    text = statement_text(record.premise, predicted_text(record, document.dataset))
-    return record.model_copy(update={"text": text})
 
 
 def _typical_conditions(returned: Sequence[RuleRecord]) -> tuple[ConditionRecord, ...]:
@@ -174,8 +175,3 @@ def _typical_conditions(returned: Sequence[RuleRecord]) -> tuple[ConditionRecord
             same.sort(key=lambda each: each.value if isinstance(each.value, float) else 0.0)
         conditions.append(same[(len(same) - 1) // 2].model_copy(update={"test": None}))
     return tuple(conditions)
-
-
-def _notes(done: int, asked: int) -> Iterator[str]:
-    if done < asked:
-        yield f"Only {done:,} of {asked:,} repeats were done; stability is based on these."

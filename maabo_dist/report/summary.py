@@ -76,6 +76,18 @@ def best_score_text(search: SearchInfo) -> str:
     return "–" if search.best_score is None else f"{search.best_score:.3f}"
 
 
+def outcome_texts(document: ResultDocument) -> dict[str, str]:
+    """What was dropped, the estimate of noise and the outcome of the repeats, as far as there are any."""
+    texts = {}
+    if document.dropping:
+        texts["dropped"] = dropping_text(document.dropping, document.settings["significance"])
+    if document.noise:
+        texts["noise"] = noise_text(document.noise)
+    if document.repeats:
+        texts["repeats"] = repeats_text(document.repeats)
+    return texts
+
+
 def dropping_text(dropping: DroppingInfo, level: float) -> str:
     """What was dropped for lack of support."""
     conditions = format_count(dropping.conditions, "unsupported condition")

@@ -18,19 +18,7 @@ from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
 from maabo_dist.contract.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
-from maabo_dist.report.summary import (
-    dropping_text,
-    funnel_texts,
-    no_rules_reason,
-    noise_text,
-    q_text,
-    repeats_text,
-    returns_text,
-    rows_text,
-    search_text,
-    space_text,
-    two_decimals,
-)
+from maabo_dist.report import summary
 
 # Width of a report that is written to a file or a pipe.
 PIPE_WIDTH = 100
@@ -107,20 +95,16 @@ def _header(document: ResultDocument) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    facts.add_row("rows", rows_text(dataset))
-    facts.add_row("space", space_text(document.space, settings["probes"]))
-    facts.add_row("search", search_text(document))
-    if document.dropping:
-        facts.add_row("dropped", dropping_text(document.dropping, settings["significance"]))
-    if document.noise:
-        facts.add_row("noise", noise_text(document.noise))
-    if document.repeats:
-        facts.add_row("repeats", repeats_text(document.repeats))
+    facts.add_row("rows", summary.rows_text(dataset))
+    facts.add_row("space", summary.space_text(document.space, settings["probes"]))
+    facts.add_row("search", summary.search_text(document))
+    for name, text in summary.outcome_texts(document).items():
+        facts.add_row(name, text)
     yield _padded(facts)
 
 
 def _funnel(document: ResultDocument) -> RenderableType:
-    *steps, rules = funnel_texts(document.funnel)
+    *steps, rules = summary.funnel_texts(document.funnel)
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 
@@ -129,7 +113,7 @@ def _rules(document: ResultDocument) -> Iterator[RenderableType]:
         yield _rules_table(document)
         yield from _further(len(document.rules) - MAX_RULES, "csv or json")
     else:
-        yield Padding(Text.assemble(("No rules. ", "bold"), no_rules_reason(document)), (1, 2))
+        yield Padding(Text.assemble(("No rules. ", "bold"), summary.no_rules_reason(document)), (1, 2))
     if document.repeats and document.repeats.consensus:
         yield _consensus_table(document.repeats, document.dataset)
         yield from _further(len(document.repeats.consensus) - MAX_CONSENSUS, "json")
@@ -140,8 +124,8 @@ def _further(count: int, formats: str) -> Iterator[RenderableType]:
         yield _padded(Text(f"… and {count:,} more; --format {formats} has them all.", style="dim"))
 
 
-def _empty_table(title: str | None = None) -> Table:
-    """A table with the columns of the id and the rule."""
+def _empty_table(*headings: str, title: str | None = None) -> Table:
+    """A table with the columns of the id and the rule, and further columns of numbers."""
     table = Table(
         box=SIMPLE_HEAD,
         header_style="dim",
@@ -152,34 +136,29 @@ def _empty_table(title: str | None = None) -> Table:
     )
     table.add_column("", style="bold cyan", no_wrap=True)
     table.add_column("rule")
+    for heading in headings:
+        table.add_column(heading, justify="left" if "→" in heading else "right", no_wrap=True)
     return table
 
 
 def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     """The rules that most repeats found, the simplest first."""
-    table = _empty_table("Consensus rules")
-    for heading in ("rows", "comes\nback", "precision\nunseen"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _empty_table("rows", "comes\nback", "precision\nunseen", title="Consensus rules")
     for rule in repeats.consensus[:MAX_CONSENSUS]:
         table.add_row(
             rule.rule or "–",
             _Statement(condition_texts(rule.premise) or [ALWAYS], predicted_text(rule, dataset), []),
             f"{rule.rows:,}",
-            returns_text(rule.stability),
-            two_decimals(rule.stability.precision),
+            summary.returns_text(rule.stability),
+            summary.two_decimals(rule.stability.precision),
         )
     return table
 
 
 def _rules_table(document: ResultDocument) -> Table:
-    tested = bool(document.dataset.parts.holdout)
-    table = _empty_table()
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("Gini", justify="right", no_wrap=True)
-    table.add_column("precision\ntrain → valid." + ("\n→ held out" if tested else ""), no_wrap=True)
-    table.add_column("lift\nvalid.", justify="right", no_wrap=True)
-    if document.repeats:
-        table.add_column("comes\nback", justify="right", no_wrap=True)
+    precision = "precision\ntrain → valid." + ("\n→ held out" if document.dataset.parts.holdout else "")
+    stability = ["comes\nback"] if document.repeats else []
+    table = _empty_table("n", "Gini", precision, "lift\nvalid.", *stability)
     for rule in document.rules[:MAX_RULES]:
         table.add_row(*_cells(rule, document))
     return table
@@ -192,20 +171,22 @@ def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[RenderableTyp
     yield f"{rule.n:,}"
     yield f"{rule.gini:.3f}"
     yield _precisions(rule)
-    yield two_decimals(rule.validation.lift)
+    yield summary.two_decimals(rule.validation.lift)
     if document.repeats and rule.stability:
         stable = (rule.stability.share or 0.0) >= document.repeats.threshold
-        yield Text(returns_text(rule.stability), style="bold" if stable else "dim")
+        yield Text(summary.returns_text(rule.stability), style="bold" if stable else "dim")
 
 
 def _precisions(rule: RuleRecord) -> Text:
     """`0.97 → 0.93 → 0.91` and, below, the interval and the q-value of the last one."""
     supports, holdout = rule.supports.values(), rule.holdout
-    text = Text(" → ", style="dim").join(Text(two_decimals(part.precision), style="not dim") for part in supports)
+    text = Text(" → ", style="dim").join(
+        Text(summary.two_decimals(part.precision), style="not dim") for part in supports
+    )
     if holdout and holdout.precision_low is not None and holdout.q is not None:
-        interval = f"{two_decimals(holdout.precision_low)}–{two_decimals(holdout.precision_high)}"
+        interval = f"{summary.two_decimals(holdout.precision_low)}–{summary.two_decimals(holdout.precision_high)}"
         # Highlight a rule that chance explains equally well.
-        text.append(f"\n{interval}, q {q_text(holdout.q)}", style="yellow" if holdout.q > 0.05 else "dim")
+        text.append(f"\n{interval}, q {summary.q_text(holdout.q)}", style="yellow" if holdout.q > 0.05 else "dim")
     return text
 
 

@@ -55,7 +55,8 @@ def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.b
         return NoiseInfo(probes=count, rules=len(selected), with_probe=with_probe, share=None, low=None, high=None)
     ones, twos = int((used == 1).sum()), int((used == 2).sum())
     features = len(probes) - count
-    ratio, unused = features / count, (features - _features_used(published)) / count
+    features_used = len(np.unique(published.logic[published.logic != NO_LITERAL] >> 1))
+    ratio, unused = features / count, (features - features_used) / count
     numbers = (
         ones * ratio,
         smallest_plausible_count(max(0.0, ones - unused * twos), unused),
@@ -92,7 +93,3 @@ def _crossing(excess: Callable[[float], float]) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)
     return low
-
-
-def _features_used(leaves: Leaves) -> int:
-    return len(np.unique(leaves.logic[leaves.logic != NO_LITERAL] >> 1))

@@ -74,7 +74,9 @@ def prune(leaves: Leaves, study: Study) -> Pruned:
     matters = np.append(feature_q <= level, False)[_features(leaves.logic)]
     kept = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
     counts = np.zeros_like(leaves.counts)
-    _count_classes((leaves.logic, leaves.bounds, kept), _training_rows(study), counts)
+    _count_classes(
+        (leaves.logic, leaves.bounds, kept), _rows(study, study.table.train_codes, study.split.train), counts
+    )
     gini = leaf_gini(counts, limits.weights)
     same_class = heaviest_classes(counts, study.table.shares) == labels
     source = np.flatnonzero((kept > 0) & same_class & limits.accepts(counts, gini))
@@ -144,8 +146,8 @@ def _p_values(logic: npt.NDArray[np.int32], bounds: Floats, labels: Ints, masks:
     """
     cuts = np.append(np.maximum(1, np.diff(study.columns.offsets) - 1), 1).astype(np.float64)
     rules = (logic, bounds, masks)
-    training = _fisher(rules, labels, _training_rows(study))
-    validation = _fisher(rules, labels, _validation_rows(study))
+    training = _fisher(rules, labels, _rows(study, study.table.train_codes, study.split.train))
+    validation = _fisher(rules, labels, _rows(study, study.table.validation_codes, study.split.validation))
     return np.stack([np.minimum(1.0, cuts[_features(logic)] * training), validation])
 
 
@@ -205,14 +207,9 @@ def _bit_matrix(masks: Ints, width: int) -> npt.NDArray[np.bool_]:
     return matrix
 
 
-def _training_rows(study: Study) -> tuple[Any, ...]:
-    table = study.table
-    return table.train_codes, study.columns.labels[study.split.train].astype(np.int64), table.values, table.offsets
-
-
-def _validation_rows(study: Study) -> tuple[Any, ...]:
-    table, labels = study.table, study.columns.labels[study.split.validation].astype(np.int64)
-    return table.validation_codes, labels, table.values, table.offsets
+def _rows(study: Study, codes: npt.NDArray[Any], rows: Ints) -> tuple[Any, ...]:
+    """A part of the rows, by their codes in the training table, as the kernels take it."""
+    return codes, study.columns.labels[rows].astype(np.int64), study.table.values, study.table.offsets
 
 
 def _without_dropped(leaves: Leaves, kept: Ints) -> tuple[npt.NDArray[np.int32], Floats]:

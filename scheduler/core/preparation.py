@@ -13,7 +13,7 @@ from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import MAX_PAIRS, Screen, compute_screen
 from maabo_dist.screens.wire import unpack_pairs, unpack_screen

@@ -10,7 +10,7 @@ import pytest
 
 from maabo_dist.mining.result import conclude
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, failed_forest

@@ -20,8 +20,7 @@ from maabo_dist.report.figures import figures_of, make_figures
 from maabo_dist.report.figures import overview as covering
 from maabo_dist.report.figures import overview as search
 from maabo_dist.report.figures.rule_details import MAX_CLASSES, ClassGroups
-from maabo_dist.rules.pool import TreePool
-from maabo_dist.rules.publishing import TreeRecords
+from maabo_dist.rules.publishing import TreePool, TreeRecords
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study, split_for
 from maabo_dist.trees.training import depth_search

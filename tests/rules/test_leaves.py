@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maabo_dist.rules.leaves import LeafFilter, Leaves, literal_width, reliable_leaves, weighted_gini
-from maabo_dist.rules.pool import LeafPool
+from maabo_dist.rules.publishing import LeafPool
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.trees.forest import Forest
@@ -125,7 +125,7 @@ def test_a_pure_leaf_has_a_gini_index_of_exactly_zero():
 
 
 def test_a_pool_fed_in_pieces_holds_the_best_of_each_logic_set(monkeypatch):
-    monkeypatch.setattr("maabo_dist.rules.pool.SLACK", 5)
+    monkeypatch.setattr("maabo_dist.rules.publishing.SLACK", 5)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         for by_bounds in (False, True):

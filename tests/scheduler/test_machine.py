@@ -15,7 +15,7 @@ from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.mining import run as mining_run
 from maabo_dist.mining.run import SearchRun
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study

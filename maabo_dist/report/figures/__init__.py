@@ -38,7 +38,7 @@ def make_figures(result: MiningResult, study: Study, *, random: MiningResult | N
     columns, split, table = study.columns, study.split, study.table
     rules = result.rules[:MAX_RULES]
     groups = ClassGroups.of(table.totals)
-    covering = Covering.of(columns, split, rules)
+    covering = Covering(columns, split, rules)
     trees = draw_trees(table, columns, settings, rules, records, groups)
     histograms, histograms_of_rules = draw_histograms(columns, split, rules, groups)
     return {
@@ -52,7 +52,7 @@ def make_figures(result: MiningResult, study: Study, *, random: MiningResult | N
             for rule, indexes, tree in zip(rules, histograms_of_rules, trees, strict=True)
         ],
         "coverage": covering.sample(settings.seed),
-        "similarity": covering.similarity(rules),
+        "similarity": covering.similarity(),
         "use": feature_use(columns, records, settings.alpha),
         "history": search_history(result.rules, records),
         "random": None if random is None else search_history(random.rules, _records(random)),

@@ -25,26 +25,22 @@ _SAMPLE = 200
 class Covering:
     """The rows of a table, part by part, and the rules that cover them."""
 
-    def __init__(self, columns: Columns, split: Split, covered: npt.NDArray[np.bool_]) -> None:
-        self._classes, self._train = len(columns.classes), len(split.train)
-        rows = _rows(split)
+    def __init__(self, columns: Columns, split: Split, rules: Sequence[Rule]) -> None:
+        self._classes, self._train, self._rules = len(columns.classes), len(split.train), rules
+        parts = [getattr(split, part) for part in PARTS]
+        rows = np.concatenate(parts)
         self._labels = columns.labels[rows].astype(np.int64)
-        self._part = np.repeat(np.arange(len(PARTS)), [len(getattr(split, part)) for part in PARTS])
-        self._covered = covered
+        self._part = np.repeat(np.arange(len(PARTS)), [len(part) for part in parts])
+        self._covered = covered_rows(columns, rows, *logic_arrays(rules))
 
-    @classmethod
-    def of(cls, columns: Columns, split: Split, rules: Sequence[Rule]) -> "Covering":
-        """Evaluate the rules on all rows."""
-        return cls(columns, split, covered_rows(columns, _rows(split), *logic_arrays(rules)))
-
-    def similarity(self, rules: Sequence[Rule]) -> dict[str, Any]:
+    def similarity(self) -> dict[str, Any]:
         """Return Simpson coefficients in percent by conditions (`logic`) and by training rows (`rows`), base64 bytes.
 
         `order` lists the rules for each so that similar ones are next to each other.
         """
         squares = {
-            "logic": _similarities(by_logic(logic_arrays(rules)[0]), len(rules)),
-            "rows": _similarities(by_rows(self._covered[:, : self._train]), len(rules)),
+            "logic": _similarities(by_logic(logic_arrays(self._rules)[0]), len(self._rules)),
+            "rows": _similarities(by_rows(self._covered[:, : self._train]), len(self._rules)),
         }
         orders = {by: chain_by_similarity(square) for by, square in squares.items()}
         return {by: _encode(square) for by, square in squares.items()} | {"order": orders}
@@ -84,10 +80,6 @@ class Covering:
         starts = np.cumsum(sizes) - sizes
         taken = [order[start : start + count] for start, count in zip(starts, counts, strict=True)]
         return np.sort(np.concatenate(taken))
-
-
-def _rows(split: Split) -> npt.NDArray[np.int64]:
-    return np.concatenate([getattr(split, part) for part in PARTS])
 
 
 def chain_by_similarity(square: npt.NDArray[np.uint8]) -> list[int]:

@@ -6,19 +6,8 @@ from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import ConsensusRecord
 from maabo_dist.contract.wording import large_number, predicted_text, statement_text
-from maabo_dist.report.html.markup import Html, base_rates, element, funnel, joined
-from maabo_dist.report.summary import (
-    best_score_text,
-    dropping_text,
-    noise_text,
-    repeats_text,
-    returns_text,
-    share_text,
-    subset_size_text,
-)
-
-# A label, a value and a remark.
-Fact = tuple[str, str, str]
+from maabo_dist.report import summary
+from maabo_dist.report.html.markup import Html, base_rates, element, funnel
 
 
 def title_text(document: ResultDocument) -> str:
@@ -33,16 +22,19 @@ def header(document: ResultDocument) -> Html:
         "header",
         element("p", document.dataset.name, class_="dataset"),
         element("h1", title_text(document)),
-        element("dl", *map(_fact, _facts(document)), class_="facts"),
+        element("dl", *_facts(document), class_="facts"),
         element(
             "div",
             element(
-                "section", element("h2", "Base rates"), _note("Of the training rows."), base_rates(document.dataset)
+                "section",
+                element("h2", "Base rates"),
+                element("p", "Of the training rows.", class_="hint"),
+                base_rates(document.dataset),
             ),
             element(
                 "section",
                 element("h2", "From leaves to rules"),
-                _note("Leaves that passed each filter, on a logarithmic scale."),
+                element("p", "Leaves that passed each filter, on a logarithmic scale.", class_="hint"),
                 funnel(document),
             ),
             class_="overview",
@@ -60,24 +52,23 @@ def header(document: ResultDocument) -> Html:
     )
 
 
-def _fact(fact: Fact) -> Html:
-    label, value, more = fact
-    return element("div", element("dt", label), element("dd", element("b", value), " ", element("span", more)))
-
-
-def _facts(document: ResultDocument) -> Iterator[Fact]:
+def _facts(document: ResultDocument) -> Iterator[Html]:
     dataset, space, search, settings = document.dataset, document.space, document.search, document.settings
     parts = dataset.parts
     holdout = f" · {parts.holdout:,} held out" if parts.holdout else ""
-    yield "Rows", f"{dataset.rows:,}", f"{parts.train:,} training · {parts.validation:,} validation{holdout}"
     probes = f", {settings['probes']:,} of them probes" if settings["probes"] else ""
-    yield "Features", f"{space.features:,}", f"D{probes}; D′ = {subset_size_text(space)} per tree"
-    yield "Space", large_number(space.size), "feature subsets, |Ω|"
-    share = share_text(search.trees, space.size)
-    yield "Trees", f"{search.trees:,}", f"{share} of the space in {search.seconds:.1f} s, {search.strategy}"
-    yield "Best F1", best_score_text(search), "macro, on validation rows"
-    yield "Seed", str(settings["seed"]), f"maabo {document.version}"
-    yield "Digest", document.digest[:12], "of the rules: equal rules, equal digest"
+    share = summary.share_text(search.trees, space.size)
+    facts = [
+        ("Rows", f"{dataset.rows:,}", f"{parts.train:,} training · {parts.validation:,} validation{holdout}"),
+        ("Features", f"{space.features:,}", f"D{probes}; D′ = {summary.subset_size_text(space)} per tree"),
+        ("Space", large_number(space.size), "feature subsets, |Ω|"),
+        ("Trees", f"{search.trees:,}", f"{share} of the space in {search.seconds:.1f} s, {search.strategy}"),
+        ("Best F1", summary.best_score_text(search), "macro, on validation rows"),
+        ("Seed", str(settings["seed"]), f"maabo {document.version}"),
+        ("Digest", document.digest[:12], "of the rules: equal rules, equal digest"),
+    ]
+    for label, value, remark in facts:
+        yield element("div", element("dt", label), element("dd", element("b", value), " ", element("span", remark)))
 
 
 def _notes(document: ResultDocument) -> Html:
@@ -90,21 +81,13 @@ def _list(lines: Iterable[str], **attributes: str) -> Html:
 
 
 def _findings(document: ResultDocument) -> Iterator[str]:
-    if document.dropping:
-        yield f"Dropped: {dropping_text(document.dropping, document.settings['significance'])}."
-    if document.noise:
-        yield f"Noise: {noise_text(document.noise)}."
-    if document.repeats:
-        yield f"Repeats: {repeats_text(document.repeats)}."
+    for name, text in summary.outcome_texts(document).items():
+        yield f"{name.capitalize()}: {text}."
     if not document.dataset.parts.holdout:
         yield (
             "No rows were held out. Training rows made the rules and validation rows chose the trees, so both "
             "overstate how good the rules are. Mine with --holdout before you rely on a rule."
         )
-
-
-def _note(text: str) -> Html:
-    return element("p", joined([text]), class_="hint")
 
 
 _FIGURES = {
@@ -183,7 +166,7 @@ def _consensus_row(rule: ConsensusRecord, dataset: DatasetInfo) -> Html:
         element("th", rule.rule or "–", scope="row"),
         element("td", statement_text(rule.premise, predicted_text(rule, dataset))),
         element("td", f"{rule.rows:,}", class_="number"),
-        element("td", returns_text(rule.stability), class_="number"),
+        element("td", summary.returns_text(rule.stability), class_="number"),
     )
 
 

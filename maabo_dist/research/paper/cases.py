@@ -29,7 +29,7 @@ from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.report.document import result_document
 from maabo_dist.research.paper.output import Findings
 from maabo_dist.research.paper.tables import PaperTable, is_noise, with_noise
-from maabo_dist.rules.pool import TreePool
+from maabo_dist.rules.publishing import TreePool
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study, split_for
 from maabo_dist.trees.growth import LEAF
