@@ -14,19 +14,11 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from maabo_dist._util.text import format_count
-from maabo_dist.contract.result import ResultDocument
-from maabo_dist.contract.rules import ConsensusRecord
-from maabo_dist.data.columns import Columns
 from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
-from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import Progress
-from maabo_dist.report.figures import FigureData, figures_of
-from maabo_dist.report.notebook import MinedRule, rules_html
+from maabo_dist.report.notebook import MinedRule, ResultViews
 from maabo_dist.report.stability import mine_with_repeats
-from maabo_dist.report.summary import no_rules_reason, search_text
 from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
-from maabo_dist.rules.rule import rule_text
 from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings, document_field
 
 Settings = TypeVar("Settings", bound=SettingsModel)
@@ -40,7 +32,7 @@ def _document_settings() -> str:
     return "\n".join(entries).replace("class_weight :", "class_weighting :")
 
 
-class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
+class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Mine reliable, dissimilar if–then rules, and classify by them.
 
     DataFrames keep their column names, and may hold text, booleans, categories and missing values. The parameters are
@@ -126,9 +118,21 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         n_jobs: int | None = None,
         progress: Callable[[Progress], bool | None] | None = None,
     ) -> None:
-        parameters = dict(locals())
-        for name in self._get_param_names():  # scikit-learn expects an attribute for each
-            setattr(self, name, parameters[name])
+        # scikit-learn expects an attribute for each parameter, with the value as it was given.
+        self.subset_size, self.max_depth, self.trees, self.initial = subset_size, max_depth, trees, initial
+        self.alpha, self.h, self.b = alpha, h, b
+        self.top_features, self.candidates = top_features, candidates
+        self.min_samples, self.gini = min_samples, gini
+        self.similarity, self.similarity_by = similarity, similarity_by
+        self.preset, self.seeded, self.neighbours, self.completions = preset, seeded, neighbours, completions
+        self.literals, self.significance, self.probes = literals, significance, probes
+        self.strategy, self.batch, self.in_flight = strategy, batch, in_flight
+        self.patience, self.time_limit = patience, time_limit
+        self.seed, self.split_seed, self.test_size, self.holdout = seed, split_seed, test_size, holdout
+        self.stratify, self.class_weighting, self.min_samples_leaf = stratify, class_weighting, min_samples_leaf
+        self.impute, self.missing_indicator, self.max_levels = impute, missing_indicator, max_levels
+        self.repeats, self.consensus = repeats, consensus
+        self.n_jobs, self.progress = n_jobs, progress
 
     __doc__ = cleandoc(__doc__ or "").replace("\nn_jobs :", f"\n{_document_settings()}\nn_jobs :", 1)
 
@@ -178,112 +182,9 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.notes_ = (*table.notes, *document.notes)
         self._document = document.model_copy(update={"notes": self.notes_})
         self._encoder = table.encoder
-        self._columns: Columns | None = columns
-        self._figures: FigureData | None = None
+        self._columns = columns
+        self._figures = None
         return self
-
-    def document(self) -> ResultDocument:
-        """Return the result document, which `maabo mine --format json` writes.
-
-        Returns
-        -------
-        ResultDocument
-            The rules and the evidence for them; `to_json()` gives plain JSON values.
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
-        >>> miner.document().rules[0].id
-        'R1'
-        """
-        check_is_fitted(self)
-        return self._document
-
-    def figures(self) -> FigureData:
-        """Return the data of the figures that `maabo_dist.plots` and the report draw.
-
-        They are made from the table when they are first asked for, and kept. A miner that was pickled or copied no
-        longer has the table.
-
-        Returns
-        -------
-        dict
-            Plain JSON values: histograms, trees, covered rows, similarities and the score history.
-
-        Raises
-        ------
-        SettingsError
-            If the miner was pickled or copied before `figures` was called.
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
-        >>> len(miner.figures()["rules"]) == len(miner.rules_)
-        True
-        """
-        check_is_fitted(self)
-        if self._figures is None:
-            if self._columns is None:
-                raise SettingsError(
-                    "A miner that was pickled or copied has no table to draw from. Call figures() before that."
-                )
-            self._figures, self._columns = figures_of(self.result_, self._columns), None
-        return self._figures
-
-    def get_rules(self) -> pd.DataFrame:
-        """Return one row per rule, in the order of selection, with the evidence for each.
-
-        Returns
-        -------
-        DataFrame
-            Columns `id`, `rule`, `class`, `n` and `gini`, then precision, recall and lift on the training rows, the
-            performance on validation and held-out rows, the stability if there were repeats, and the source.
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
-        >>> miner.get_rules()[["id", "class", "n", "precision"]].head(2)
-           id  class   n  precision
-        0  R1      2  35        1.0
-        1  R2      1  34        1.0
-        """
-        check_is_fitted(self)
-        rows = [self._summary(number) for number in range(len(self.rules_))]
-        return pd.DataFrame(rows, columns=None if rows else ["id", "rule", "class", "n", "gini"])
-
-    def get_consensus(self) -> pd.DataFrame:
-        """Return one row per consensus rule of the repeats, the simplest first.
-
-        Returns
-        -------
-        DataFrame
-            Columns `id` (None for rules that `get_rules` does not have), `rule`, `class`, `rows`, `stability` and
-            `precision`. Empty without repeats.
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20, repeats=4).fit(X, y)
-        >>> miner.get_consensus()[["class", "stability"]].head(2)
-           class  stability
-        0      1       0.75
-        1      2       1.00
-        """
-        check_is_fitted(self)
-        columns = ["id", "rule", "class", "rows", "stability", "precision"]
-        consensus = self.repeats_.consensus if self.repeats_ else ()
-        return pd.DataFrame(map(self._consensus_row, consensus), columns=columns)
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Mark the rules that cover each row.
@@ -333,37 +234,6 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.array([rule.id for rule in self.rules_], dtype=object)
-
-    def explain(self, X: Any) -> pd.DataFrame:
-        """List the rules that cover each row.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_samples, n_features)
-            Rows with the columns that `fit` saw.
-
-        Returns
-        -------
-        DataFrame
-            One row for each pair of a row of `X` and a rule that covers it, with columns `row`, `id`, `rule`, `class`,
-            `precision` and `n`. Rows that no rule covers do not appear.
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
-        >>> miner.explain(X.head(1))[["row", "id", "class"]].head(2)
-           row  id  class
-        0    0  R3      0
-        1    0  R5      0
-        """
-        covered = self._covered(X)
-        summaries = [self._summary(number) for number in range(len(self.rules_))]
-        pairs = zip(*np.nonzero(covered.T), strict=True)
-        records = [{"row": int(row), **summaries[number]} for row, number in pairs]
-        return pd.DataFrame(records, columns=["row", "id", "rule", "class", "precision", "n"])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Estimate class probabilities: the mean class shares of the rules that cover a row.
@@ -433,24 +303,11 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _repr_html_inner(self) -> str:
         """HTML for notebooks: the rules once fitted; before that, scikit-learn's diagram."""
-        if not hasattr(self, "rules_"):
-            return str(estimator_html_repr(self))
-        title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
-        return rules_html(self.rules_, title, no_rules_reason(self._document))
+        return self._rules_html() if hasattr(self, "rules_") else str(estimator_html_repr(self))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
         return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
-
-    def _consensus_row(self, rule: ConsensusRecord) -> dict[str, Any]:
-        return {
-            "id": rule.rule,
-            "rule": rule.text,
-            "class": self.classes_[self.result_.classes.index(rule.label)],
-            "rows": rule.rows,
-            "stability": rule.stability.share,
-            "precision": rule.stability.precision,
-        }
 
     def _settings(self, model: type[Settings], **more: object) -> Settings:
         """The settings of this model, from the parameters of the same names."""
@@ -480,26 +337,6 @@ class RuleMiner(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         return covered_values(self._encoder.encode(frame), *logic_arrays(self.rules_))
-
-    def _summary(self, number: int) -> dict[str, Any]:
-        rule, result = self.rules_[number], self.result_
-        row = {
-            "id": rule.id,
-            "rule": rule_text(rule, result.classes, result.target),
-            "class": self.classes_[rule.label],
-            "n": rule.n,
-            "gini": rule.gini,
-            "precision": rule.train.precision,
-            "recall": rule.train.recall,
-            "lift": rule.train.lift,
-            "validation_n": rule.validation.n,
-            "validation_precision": rule.validation.precision,
-        }
-        if rule.holdout is not None:
-            row |= {f"holdout_{name}": getattr(rule.holdout, name) for name in ("n", "precision", "p", "q")}
-        if (stability := self.stability_[number]) is not None:
-            row["stability"] = stability.share
-        return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 
 def _check_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:

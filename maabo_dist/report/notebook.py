@@ -1,15 +1,28 @@
-"""Rules in a notebook: a small HTML table with its styles in attributes, for light and dark pages.
+"""The result of a fitted miner in a notebook: DataFrames, the document, figure data, and a small HTML table.
 
-Text and lines have the colour of the page (`currentColor`); names from data are escaped, and there is no script.
+The table has its styles in attributes, for light and dark pages: text and lines have the colour of the page
+(`currentColor`). Names from data are escaped, and there is no script.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from maabo_dist._util.text import format_count
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord
 from maabo_dist.contract.wording import ALWAYS, class_text, condition_texts
+from maabo_dist.data.columns import Columns
+from maabo_dist.errors import SettingsError
+from maabo_dist.mining.result import MiningResult
+from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.html.markup import Html, element, joined
-from maabo_dist.report.summary import two_decimals
+from maabo_dist.report.summary import no_rules_reason, search_text, two_decimals
 from maabo_dist.rules.rule import Rule, rule_text
 
 # Rules shown in the table.
@@ -45,6 +58,184 @@ class MinedRule(Rule):
 
     def _repr_html_(self) -> str:
         return rules_table([self])
+
+
+class ResultViews:
+    """The result of a fitted miner as a document, as figure data, as DataFrames and as HTML."""
+
+    classes_: npt.NDArray[Any]
+    rules_: tuple[MinedRule, ...]
+    result_: MiningResult
+    repeats_: RepeatsRecord | None
+    stability_: list[StabilityRecord | None]
+    _document: ResultDocument
+    _columns: Columns | None
+    _figures: FigureData | None
+
+    def document(self) -> ResultDocument:
+        """Return the result document, which `maabo mine --format json` writes.
+
+        Returns
+        -------
+        ResultDocument
+            The rules and the evidence for them; `to_json()` gives plain JSON values.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.document().rules[0].id
+        'R1'
+        """
+        check_is_fitted(self)
+        return self._document
+
+    def figures(self) -> FigureData:
+        """Return the data of the figures that `maabo_dist.plots` and the report draw.
+
+        They are made from the table when they are first asked for, and kept. A miner that was pickled or copied no
+        longer has the table.
+
+        Returns
+        -------
+        dict
+            Plain JSON values: histograms, trees, covered rows, similarities and the score history.
+
+        Raises
+        ------
+        SettingsError
+            If the miner was pickled or copied before `figures` was called.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> len(miner.figures()["rules"]) == len(miner.rules_)
+        True
+        """
+        check_is_fitted(self)
+        if self._figures is None:
+            if self._columns is None:
+                raise SettingsError(
+                    "A miner that was pickled or copied has no table to draw from. Call figures() before that."
+                )
+            self._figures, self._columns = figures_of(self.result_, self._columns), None
+        return self._figures
+
+    def get_rules(self) -> pd.DataFrame:
+        """Return one row per rule, in the order of selection, with the evidence for each.
+
+        Returns
+        -------
+        DataFrame
+            Columns `id`, `rule`, `class`, `n` and `gini`, then precision, recall and lift on the training rows, the
+            performance on validation and held-out rows, the stability if there were repeats, and the source.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.get_rules()[["id", "class", "n", "precision"]].head(2)
+           id  class   n  precision
+        0  R1      2  35        1.0
+        1  R2      1  34        1.0
+        """
+        check_is_fitted(self)
+        rows = [self._summary(number) for number in range(len(self.rules_))]
+        return pd.DataFrame(rows, columns=None if rows else ["id", "rule", "class", "n", "gini"])
+
+    def get_consensus(self) -> pd.DataFrame:
+        """Return one row per consensus rule of the repeats, the simplest first.
+
+        Returns
+        -------
+        DataFrame
+            Columns `id` (None for rules that `get_rules` does not have), `rule`, `class`, `rows`, `stability` and
+            `precision`. Empty without repeats.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20, repeats=4).fit(X, y)
+        >>> miner.get_consensus()[["class", "stability"]].head(2)
+           class  stability
+        0      1       0.75
+        1      2       1.00
+        """
+        check_is_fitted(self)
+        columns = ["id", "rule", "class", "rows", "stability", "precision"]
+        rows = []
+        for rule in self.repeats_.consensus if self.repeats_ else ():
+            label = self.classes_[self.result_.classes.index(rule.label)]
+            rows.append((rule.rule, rule.text, label, rule.rows, rule.stability.share, rule.stability.precision))
+        return pd.DataFrame(rows, columns=columns)
+
+    def explain(self, X: Any) -> pd.DataFrame:
+        """List the rules that cover each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Rows with the columns that `fit` saw.
+
+        Returns
+        -------
+        DataFrame
+            One row for each pair of a row of `X` and a rule that covers it, with columns `row`, `id`, `rule`, `class`,
+            `precision` and `n`. Rows that no rule covers do not appear.
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.explain(X.head(1))[["row", "id", "class"]].head(2)
+           row  id  class
+        0    0  R3      0
+        1    0  R5      0
+        """
+        covered = self._covered(X)
+        summaries = [self._summary(number) for number in range(len(self.rules_))]
+        pairs = zip(*np.nonzero(covered.T), strict=True)
+        records = [{"row": int(row), **summaries[number]} for row, number in pairs]
+        return pd.DataFrame(records, columns=["row", "id", "rule", "class", "precision", "n"])
+
+    def _covered(self, X: Any) -> npt.NDArray[np.bool_]:
+        """(rules, rows): True where a rule covers a row."""
+        raise NotImplementedError
+
+    def _rules_html(self) -> str:
+        title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
+        return rules_html(self.rules_, title, no_rules_reason(self._document))
+
+    def _summary(self, number: int) -> dict[str, Any]:
+        rule = self.rules_[number]
+        row = {
+            "id": rule.id,
+            "rule": rule.text,
+            "class": self.classes_[rule.label],
+            "n": rule.n,
+            "gini": rule.gini,
+            "precision": rule.train.precision,
+            "recall": rule.train.recall,
+            "lift": rule.train.lift,
+            "validation_n": rule.validation.n,
+            "validation_precision": rule.validation.precision,
+        }
+        if rule.holdout is not None:
+            row |= {f"holdout_{name}": getattr(rule.holdout, name) for name in ("n", "precision", "p", "q")}
+        if (stability := self.stability_[number]) is not None:
+            row["stability"] = stability.share
+        return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 
 def rules_html(rules: Sequence[MinedRule], title: str, otherwise: str) -> str:
