@@ -122,9 +122,11 @@ def test_a_request_that_was_never_sent_is_repeated():
 
 
 def test_deleting_what_an_earlier_attempt_deleted_is_no_error():
-    found, _ = job_of(httpx.ReadError, problem("not-found"))
+    found, server = job_of(httpx.ReadError, problem("not-found"))
 
     found.delete()
+
+    assert [request.method for request in server.requests] == ["GET", "DELETE", "DELETE"]
 
 
 def test_a_quota_is_not_waited_for():

@@ -182,7 +182,7 @@ def test_the_components_of_a_killed_supervisor_end(tmp_path):
         processes = cluster.descendants()
         cluster.process.kill()
 
-        servers.wait_for(lambda: all_gone(processes), 20, what="the end of all components")
+        assert servers.wait_for(lambda: all_gone(processes), 20, what="the end of all components")
 
 
 def test_flower_on_all_addresses_without_a_password_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""What a client of a cluster does, and what a test expects of a job: of it, `done` is the whole.
+"""What a client of a cluster does, and what a test expects of a job: `check_done` checks all of it.
 
 A job is done within so many seconds, its digest is that of `mine` in this process, and who looks it up in Redis sees
 the same.
@@ -74,7 +74,7 @@ class Client:
             lambda: (found := self.row(job)) is not None and found.state.ended and found, seconds, what="the end"
         )
 
-    def done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=30):
+    def check_done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=30):
         """The end that every job must come to; gives its row."""
         row = self.ended(job, seconds)
         assert (row.state, row.reason) == (JobState.DONE, None)

@@ -67,9 +67,9 @@ class FarWorld(Client):
         ask(self.settings, "submit", job, document=full)
         return job
 
-    def done(self, job, mining=None, **more):
+    def check_done(self, job, mining=None, **more):
         """As everywhere; and one row for each subset, none for any twice."""
-        row = super().done(job, mining, **more)
+        row = super().check_done(job, mining, **more)
         subsets = remembered_subsets(self.settings.ledger_url, job)
         assert len(subsets) == len(set(subsets)) == row.trees == (mining or MINING)["trees"]
         return row

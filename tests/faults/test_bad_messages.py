@@ -78,7 +78,7 @@ def test_a_pickle_is_refused_unread(world, celery, tmp_path):
     job = world.submit()
 
     wait_for_log(world.first_worker, "ContentDisallowed", before)
-    world.done(job)
+    world.check_done(job)
     assert not path.exists()
 
 
@@ -88,7 +88,7 @@ def test_an_unknown_task_is_refused(world, celery):
     job = world.submit()
 
     wait_for_log(world.first_worker, "Received unregistered task of type 'os.system'", before)
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_item_in_the_queue_that_is_no_message_costs_a_worker_and_no_more(worl
     servers.wait_for(lambda: not world.first_worker.alive or b"{" in item, 20, what="the end of the worker")
     world.revive()  # as a supervisor does
 
-    world.done(world.submit())
+    world.check_done(world.submit())
 
 
 @pytest.mark.parametrize("version", [1, 3])
@@ -117,7 +117,7 @@ def test_a_task_of_another_version_is_refused(world, celery, version):
     celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=version), queue=names.EVALUATE_QUEUE)
 
     wait_for_log(world.first_scheduler, f"contract version {version}", before)
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.soak
@@ -128,7 +128,7 @@ def test_an_oversized_task_is_refused(world, celery):
     celery.send_task(names.EVALUATE, kwargs=message, queue=names.EVALUATE_QUEUE, argsrepr="", kwargsrepr="")
 
     wait_for_log(world.first_scheduler, "at most", before)
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.parametrize("damage", [lambda body: b"", lambda body: body[: len(body) // 2]])
@@ -142,7 +142,7 @@ def test_a_truncated_answer_is_refused(world, damage):
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
-    world.done(job)
+    world.check_done(job)
 
 
 def test_a_truncated_document_is_refused(world):
@@ -154,7 +154,7 @@ def test_a_truncated_document_is_refused(world):
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_worker_of_another_version_refuses_and_the_others_do_the_work(world):
     mining = MINING | {"trees": 500}
     job, before = world.submit(mining), len(world.first_scheduler.log)
 
-    row = world.done(job, mining, seconds=60)
+    row = world.check_done(job, mining, seconds=60)
     log = world.first_scheduler.log[before:]
     assert "task unavailable" in log
     assert "contract version 2; this program supports version 3" in log

@@ -69,6 +69,6 @@ def test_a_job_waits_for_workers_and_then_has_several(world):
     for worker in [world.worker(wait=False) for _ in range(2)]:
         worker.ready(" ready.")
 
-    world.done(job)
+    world.check_done(job)
     assert max(waiting) < 2 * MINING["in_flight"], "what nobody took was sent over and over"
     servers.wait_for(lambda: not world.client.exists(world.stream(job)), 10, what="no stream")

@@ -86,7 +86,7 @@ def sent_again(far, before):
 
 
 def test_a_job_over_three_hosts_has_the_digest_of_one(far):
-    far.done(far.submit(FEW), FEW)
+    far.check_done(far.submit(FEW), FEW)
 
     assert all(far.took_part(name) for name in WORKERS)
 
@@ -94,7 +94,7 @@ def test_a_job_over_three_hosts_has_the_digest_of_one(far):
 def test_packets_that_are_lost_come_twice_or_overtake_each_other_change_no_rule(far):
     far.network.change(**FOUL)
 
-    far.done(far.submit(FEW), FEW, seconds=60)
+    far.check_done(far.submit(FEW), FEW, seconds=60)
     assert all(far.network.counts[what] for what in ("loss", "twice", "late"))
 
 
@@ -106,17 +106,19 @@ def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
     sent_again(far, before)
     far.hosts["worker-1"].link("up")
 
-    far.done(job)
+    far.check_done(job)
 
 
 @pytest.mark.soak
 def test_a_host_that_comes_back_works_again(far):
     far.network.cut(far.hosts["worker-2"])
-    far.done(far.submit(FEW), FEW, seconds=60)
+    far.check_done(far.submit(FEW), FEW, seconds=60)
     before = len(far.processes["worker-2"].log)
     far.network.mend()
 
-    servers.wait_for(lambda: far.done(far.submit(FEW), FEW) and far.took_part("worker-2", before), 60, what="its work")
+    servers.wait_for(
+        lambda: far.check_done(far.submit(FEW), FEW) and far.took_part("worker-2", before), 60, what="its work"
+    )
 
 
 @pytest.mark.soak
@@ -129,7 +131,7 @@ def test_a_host_that_is_cut_off_for_a_while_changes_no_rule(far, name, seconds):
     time.sleep(seconds)
     far.network.mend()
 
-    far.done(job, seconds=60)
+    far.check_done(job, seconds=60)
 
 
 @pytest.mark.soak
@@ -143,7 +145,7 @@ def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, second
     time.sleep(seconds)
     far.network.mend()
 
-    far.done(job, seconds=60)
+    far.check_done(job, seconds=60)
 
 
 @pytest.mark.soak
@@ -161,7 +163,7 @@ def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, second
 def test_a_bad_network_changes_no_rule(far, weather):
     far.network.change(**weather)
 
-    far.done(far.submit(FEW), FEW, seconds=180)
+    far.check_done(far.submit(FEW), FEW, seconds=180)
 
 
 @pytest.mark.soak
@@ -181,11 +183,11 @@ def test_a_scheduler_host_that_is_cut_off_past_its_lease_is_succeeded_and_fenced
     )
     far.network.mend()
 
-    far.done(job, seconds=60)
+    far.check_done(job, seconds=60)
     assert second != first
     servers.wait_for(lambda: "outage over" in far.processes[first].log, 60, what="its return")
     far.network.cut(far.hosts[second])
-    far.done(far.submit(FEW), FEW, seconds=60)
+    far.check_done(far.submit(FEW), FEW, seconds=60)
 
 
 def holder(far, job):

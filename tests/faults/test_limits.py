@@ -28,7 +28,7 @@ def test_a_redis_without_memory_holds_a_job_up_and_no_more(world):
     with suppress(subprocess.TimeoutExpired):  # a worker that cannot acknowledge may end
         world.first_worker.exit_code(8)
     world.revive()  # as a supervisor does
-    world.done(job)
+    world.check_done(job)
     assert "outage; trying again" in world.first_scheduler.log
 
 
@@ -45,7 +45,7 @@ def test_a_full_disk_under_the_ledger_holds_a_job_up_and_no_more(world, tmp_path
         servers.wait_for(lambda: "database or disk is full" in scheduler.log, 20, what="a full disk that is said")
         filler.unlink()
 
-        own.done(job)
+        own.check_done(job)
         own.ledger.close()
         assert scheduler.alive
         scheduler.end()
@@ -78,7 +78,7 @@ def test_a_ledger_from_a_backup_goes_on_from_there(world, tmp_path):
     world.ledger = type(world.ledger)(world.settings.ledger_url)
     world.scheduler()
 
-    world.done(job)
+    world.check_done(job)
 
 
 def _ledger_path(world):

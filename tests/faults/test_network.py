@@ -28,7 +28,7 @@ def test_cut_connections_change_no_rule(world, between):
         between.cut()
         time.sleep(0.3)
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.soak
@@ -37,7 +37,7 @@ def test_connections_that_fall_silent_are_given_up_in_time(world, between):
     world.under_way(job)
     between.strand()
 
-    world.done(job, seconds=25 + 10)
+    world.check_done(job, seconds=25 + 10)
     assert world.first_worker.alive
 
 
@@ -49,7 +49,7 @@ def test_a_network_that_stands_still_for_a_while_changes_no_rule(world, between)
     time.sleep(4)
     between.thaw()
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.soak
@@ -60,7 +60,7 @@ def test_a_network_that_stands_still_for_longer_than_every_time_out_changes_no_r
     time.sleep(20)
     between.thaw()
 
-    world.done(job, seconds=60)
+    world.check_done(job, seconds=60)
 
 
 @pytest.mark.soak
@@ -70,14 +70,14 @@ def test_a_slow_network_changes_no_rule(world, between, delay):
     between.delay(*delay)
     job = world.submit(mining)
 
-    world.done(job, mining, seconds=60)
+    world.check_done(job, mining, seconds=60)
 
 
 def test_messages_that_come_twice_are_counted_once(world, between):
     between.duplicate_commands(b"XADD", b"LPUSH")
     job = world.submit()
 
-    row = world.done(job)
+    row = world.check_done(job)
     assert min(between.seen[b"XADD"], between.seen[b"LPUSH"]) > 50
     assert (row.trees, json.loads(world.document(job))["search"]["trees"]) == (MINING["trees"], MINING["trees"])
 
@@ -93,7 +93,7 @@ def test_a_lost_reply_changes_no_rule(world, between, command):
     between.lose_reply(command, times=5)
     servers.wait_for(lambda: between.seen[command] == before + 5, 30, what="lost replies")
 
-    assert world.done(job).trees == MINING["trees"]
+    assert world.check_done(job).trees == MINING["trees"]
 
 
 def test_a_late_answer_is_dropped_when_another_came_first(world):
@@ -108,7 +108,7 @@ def test_a_late_answer_is_dropped_when_another_came_first(world):
         os.kill(other, signal.SIGCONT)
         resent = _resent_before_the_end(world, job, before)
         os.kill(late, signal.SIGCONT)
-        assert world.done(job).trees == MINING["trees"]
+        assert world.check_done(job).trees == MINING["trees"]
         if resent:
             return
     pytest.fail("nothing was ever sent again")

@@ -88,7 +88,7 @@ def poisoned(tmp_path_factory):
 def test_a_subset_that_cannot_be_had_is_isolated_and_named(poisoned, deed, reason):
     poisoned.poison(deed)
 
-    is_isolated_and_named(poisoned, reason)
+    check_isolated_and_named(poisoned, reason)
 
 
 def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
@@ -101,7 +101,7 @@ def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
 
     servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a loss that is heard")
     assert "no answer" not in poisoned.first_scheduler.log[before:]
-    assert poisoned.done(job, MINING).failed == 0
+    assert poisoned.check_done(job, MINING).failed == 0
 
 
 @pytest.mark.soak
@@ -110,13 +110,13 @@ def test_a_subset_that_never_ends_is_isolated_and_named(poisoned):
     poisoned.first_worker = poisoned.worker_of_poison(task_limit=0.8)
     poisoned.poison("never end")
 
-    is_isolated_and_named(poisoned, "TimeLimitExceeded")
+    check_isolated_and_named(poisoned, "TimeLimitExceeded")
 
 
-def is_isolated_and_named(poisoned, reason):
+def check_isolated_and_named(poisoned, reason):
     poison, digest = poison_and_digest()
     job = poisoned.submit(MINING)
-    row = poisoned.done(job, digest=digest, seconds=60)
+    row = poisoned.check_done(job, digest=digest, seconds=60)
     names = ", ".join(table().features[index].name for index in poison)
     named = [note for note in json.loads(poisoned.document(job))["notes"] if "could not be had" in note]
 

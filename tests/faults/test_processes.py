@@ -17,7 +17,7 @@ def test_a_killed_worker_child_changes_no_rule(world):
     for child in world.first_worker.children:
         os.kill(child, signal.SIGKILL)
 
-    world.done(job)
+    world.check_done(job)
     assert world.first_worker.alive
 
 
@@ -27,7 +27,7 @@ def test_a_killed_worker_main_changes_no_rule(world):
     world.first_worker.signal(signal.SIGKILL)
     world.worker()
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
 
     assert world.first_worker.exit_code(20) == 0
     world.worker()
-    world.done(job)
+    world.check_done(job)
 
 
 def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
@@ -49,7 +49,7 @@ def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
     assert world.first_scheduler.exit_code(15) == 0
     assert "jobs given back jobs=1" in world.first_scheduler.log
     world.scheduler()
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_a_killed_scheduler_is_succeeded_by_another(world):
     world.first_scheduler.signal(signal.SIGKILL)
     world.scheduler()
 
-    assert world.done(job, seconds=LEASE + 30).fence > fence
+    assert world.check_done(job, seconds=LEASE + 30).fence > fence
 
 
 def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(world):
@@ -70,9 +70,9 @@ def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(wo
     servers.wait_for(lambda: world.row(job).fence > fence, LEASE + 10, what="another holder of the job")
     world.first_scheduler.signal(signal.SIGCONT)
 
-    world.done(job)
+    world.check_done(job)
     servers.wait_for(lambda: "taken over by another scheduler" in world.first_scheduler.log, 10, what="a fence")
     second.signal(signal.SIGTERM)
     second.exit_code(15)
     other = MINING | {"seed": 2, "trees": 500}
-    world.done(world.submit(other), other)
+    world.check_done(world.submit(other), other)

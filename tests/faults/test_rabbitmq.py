@@ -62,7 +62,7 @@ def celery(world):
 def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world):
     job = world.submit(SHORT)
 
-    world.done(job, SHORT, seconds=60)
+    world.check_done(job, SHORT, seconds=60)
     assert not world.client.exists(world.settings.key(names.EVALUATE_QUEUE))
     shown = scrape(world.ledger, world.client, world.settings, 0.0).decode()
     assert 'maabo_up{part="broker"} 1.0' in shown
@@ -82,7 +82,7 @@ def test_a_worker_main_that_is_killed_over_rabbitmq_changes_no_rule(world):
     world.first_worker.signal(signal.SIGKILL)
     world.worker()
 
-    world.done(job, seconds=60)
+    world.check_done(job, seconds=60)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_rabbitmq_that_is_killed_and_comes_back_changes_no_rule(world):
     world.rabbit.kill()
     world.rabbit.start()
 
-    world.done(job, seconds=90)
+    world.check_done(job, seconds=90)
     assert world.first_worker.alive
     assert world.first_scheduler.alive
 
@@ -113,7 +113,7 @@ def test_without_rabbitmq_a_scheduler_still_hears_what_is_wanted(world, fault):
         world.rabbit.signal(signal.SIGCONT) if fault == "frozen" else world.rabbit.start()
 
     assert row.state is JobState.CANCELLED
-    world.done(other, SHORT | {"seed": 9}, seconds=90)
+    world.check_done(other, SHORT | {"seed": 9}, seconds=90)
 
 
 @pytest.mark.soak
@@ -138,7 +138,7 @@ def test_what_does_not_belong_into_a_queue_is_refused_and_the_job_goes_on(world,
     wait_for_log(world.first_worker, "Received and deleted unknown message", before)
     wait_for_log(world.first_worker, "not JSON", before)
     wait_for_log(world.first_scheduler, "contract version 1", heard)
-    world.done(job)
+    world.check_done(job)
     assert (path.exists(), world.first_worker.alive) == (False, True)
 
 
@@ -157,7 +157,7 @@ def test_tasks_that_are_delivered_twice_change_no_rule(world):
             channel.basic_ack(message.delivery_tag)
     world.first_worker.signal(signal.SIGCONT)
 
-    world.done(job, seconds=60)
+    world.check_done(job, seconds=60)
 
 
 @pytest.mark.soak
@@ -168,7 +168,7 @@ def test_a_virtual_host_of_quorum_queues_gives_the_same_rules(world, new_world):
     other.revive()
     job = other.submit()
 
-    other.done(job, seconds=90)
+    other.check_done(job, seconds=90)
     assert "quorum" in world.rabbit.control("list_queues", "-p", "replicated", "name", "type")
 
 
@@ -187,8 +187,8 @@ def test_a_service_queues_a_job_and_is_called_back_by_rabbitmq(world, tmp_path):
     try:
         order = [sys.executable, "service.py", "order-7", table().fingerprint, json.dumps(SHORT)]
         answers = [json.loads(subprocess.run(order, capture_output=True, check=True, **start).stdout) for _ in range(2)]
-        world.done(job, SHORT)
-        row = world.done(answers[0], SHORT)
+        world.check_done(job, SHORT)
+        row = world.check_done(answers[0], SHORT)
         output = (tmp_path / "service.log").read_text
         servers.wait_for(lambda: "called back: " in output(), 30, what="a call")
     finally:

@@ -25,7 +25,7 @@ def test_a_killed_redis_changes_no_rule(world, appendonly):
     time.sleep(0.5)
     world.redis.start(appendonly=appendonly)
 
-    world.done(job)
+    world.check_done(job)
     assert alive(world)
 
 
@@ -34,7 +34,7 @@ def test_an_emptied_redis_changes_no_rule(world):
     world.under_way(job)
     world.client.flushall()
 
-    world.done(job)
+    world.check_done(job)
     assert alive(world)
 
 
@@ -46,7 +46,7 @@ def test_a_redis_frozen_for_longer_than_the_lease_changes_no_rule(world):
     time.sleep(LEASE + 1)
     world.redis.signal(signal.SIGCONT)
 
-    world.done(job)
+    world.check_done(job)
     assert alive(world)
 
 
@@ -60,7 +60,7 @@ def test_a_redis_that_is_gone_for_longer_than_every_retry_changes_no_rule(world,
     assert alive(world)
     world.redis.start() if way == "killed" else world.redis.signal(signal.SIGCONT)
 
-    world.done(job, seconds=60)
+    world.check_done(job, seconds=60)
     assert alive(world)
 
 
@@ -73,4 +73,4 @@ def test_a_job_that_ends_while_redis_is_gone_is_seen_to_have_ended(world):
         world.proxy.cut()
         time.sleep(0.15)
 
-    world.done(job)
+    world.check_done(job)

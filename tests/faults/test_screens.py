@@ -36,7 +36,7 @@ def _no_block_is_held_afterwards(world):
 
 
 def half_screened(world, least=3):
-    """A job of whose blocks some are answered and others are not: workers hold them until `done` waits for its end."""
+    """A job of whose blocks some are answered and others are not: workers hold them until `check_done`."""
     world.hold.touch()
     job = submit(world)
 
@@ -49,9 +49,9 @@ def half_screened(world, least=3):
     return job
 
 
-def done(world, job, seconds=30):
+def check_done(world, job, seconds=30):
     world.hold.unlink(missing_ok=True)
-    row = world.done(job, SCREENED_MINING, name=PLANTED, seconds=seconds)
+    row = world.check_done(job, SCREENED_MINING, name=PLANTED, seconds=seconds)
     assert row.rules > 20
     return row
 
@@ -62,7 +62,7 @@ def test_a_screen_made_by_workers_changes_no_rule_and_its_progress_is_seen(world
         lambda: (seen := world.record(job)) and seen.pairs_screened and seen, 10, what="a record of the screen"
     )
 
-    row = done(world, job)
+    row = check_done(world, job)
     assert (record.state, record.pairs, record.trees) == (JobState.RUNNING, 200 * 199 // 2, 0)
     assert 0 < record.pairs_screened < record.pairs
     assert (world.record(job).pairs_screened, row.trees) == (None, 120)
@@ -78,7 +78,7 @@ def test_a_worker_child_killed_in_the_middle_of_a_screen_changes_no_rule(world):
     for child in children:
         os.kill(child, signal.SIGKILL)
 
-    done(world, job)
+    check_done(world, job)
     assert world.first_worker.alive
     assert re.search("task lost .*task=screen", world.first_scheduler.log[before:])
 
@@ -88,7 +88,7 @@ def test_a_redis_emptied_in_the_middle_of_a_screen_changes_no_rule(world):
     job = half_screened(world)
     world.client.flushall()
 
-    done(world, job)
+    check_done(world, job)
 
 
 @pytest.mark.soak
@@ -98,7 +98,7 @@ def test_a_job_paused_in_the_middle_of_a_screen_goes_on_from_there(world):
     servers.wait_for(lambda: world.row(job).state is JobState.PAUSED, 10, what="a job that is paused")
     world.ask("resume", job)
 
-    done(world, job)
+    check_done(world, job)
 
 
 @pytest.mark.soak
@@ -131,7 +131,7 @@ def test_an_answer_that_is_no_block_s_is_refused(world):
     servers.wait_for(lambda: world.first_scheduler.log[before:].count("answer refused") >= 2, 15, what="two refusals")
     world.first_worker.signal(signal.SIGCONT)
 
-    done(world, job)
+    check_done(world, job)
 
 
 @pytest.mark.soak
@@ -145,7 +145,7 @@ def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
         servers.wait_for(lambda step=step: f"died: {step}, by signal 9" in dying.log, 30, what=f"a death {step}")
 
     for job in jobs:
-        done(world, job)
+        check_done(world, job)
 
 
 @pytest.mark.soak
@@ -156,7 +156,7 @@ def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_th
     kept = {block.start for block in world.ledger.screens.blocks(job) if block.pairs is not None}
     second = world.scheduler()
 
-    done(world, job)
+    check_done(world, job)
     assert len(kept) >= 3
     assert f"job screens pairs job={job} screened=0 " not in second.log
     assert f"job screens pairs job={job} screened=" in second.log

@@ -25,7 +25,7 @@ def test_a_scheduler_killed_at_any_step_evaluates_no_subset_into_two_rows(world,
         servers.wait_for(lambda step=step: f"died: {step}, by signal 9" in dying.log, 30, what=f"a death {step}")
         assert rows_that_overlap(world, job) == []
 
-    world.done(job)
+    world.check_done(job)
     assert dying.alive
 
 

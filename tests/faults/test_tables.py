@@ -43,7 +43,7 @@ def test_a_table_that_is_gone_from_store_and_cache_is_put_there_again(world):
     shutil.rmtree(cache_of(world))
     other_worker(world)
 
-    world.done(job)
+    world.check_done(job)
     assert stored_table(world).exists()
 
 
@@ -56,7 +56,7 @@ def test_a_table_damaged_in_the_store_is_put_there_again(world):
     shutil.rmtree(cache_of(world))
     other_worker(world)
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.soak
@@ -69,7 +69,7 @@ def test_a_table_damaged_in_the_cache_is_made_anew(world, kind):
         damage(path)
     other_worker(world)
 
-    world.done(job)
+    world.check_done(job)
 
 
 @pytest.mark.soak
@@ -80,7 +80,7 @@ def test_workers_that_fetch_a_table_at_once_share_it(world):
         worker.ready(" ready.")
     job = world.submit()
 
-    world.done(job)
+    world.check_done(job)
     assert len(list(cache_of(world).glob("*.columns"))) == 1
     assert not list(cache_of(world).glob("*.tmp"))
 
@@ -93,7 +93,7 @@ def test_trees_that_are_gone_from_the_store_are_put_there_again(world):
     for path in (*trees.glob("[!.]*"), *cache_of(world).glob("*.segment")):
         path.unlink(missing_ok=True)
 
-    world.done(job)
+    world.check_done(job)
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def test_a_cache_without_room_is_said_and_used_again_when_there_is_room(new_worl
         servers.wait_for(lambda: world.row(job) is not None, 10)
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
 
-        world.done(job)
+        world.check_done(job)
     assert failed.state is JobState.FAILED
     assert failed.reason.startswith("No worker could begin: ")
     assert "No space left" in failed.reason

@@ -63,9 +63,9 @@ class Cluster(World):
     def hurry(self):
         self.hold.unlink()
 
-    def done(self, job, mining=None, **more):
+    def check_done(self, job, mining=None, **more):
         """As everywhere; no subset is missing, given up or in two rows."""
-        row = super().done(job, mining, **more)
+        row = super().check_done(job, mining, **more)
         subsets = remembered_subsets(self.settings.ledger_url, job)
         assert len(subsets) == len(set(subsets)) == row.trees == (mining or MINING)["trees"]
         assert row.failed == 0
@@ -89,7 +89,7 @@ def test_workers_and_then_schedulers_are_upgraded_while_a_job_runs(cluster):
     cluster.retire(scheduler)
     cluster.hurry()
 
-    cluster.done(job)
+    cluster.check_done(job)
     assert "job resumed" in new_scheduler.log
     assert not refusals(scheduler, new_scheduler)
 
@@ -107,7 +107,7 @@ def test_schedulers_and_then_workers_are_upgraded_while_a_job_runs(cluster):
     cluster.goes_on(job)
     cluster.hurry()
 
-    cluster.done(job)
+    cluster.check_done(job)
     assert not refusals(scheduler, new_scheduler)
 
 
@@ -128,7 +128,7 @@ def test_a_job_lives_through_three_upgrades_and_nothing_is_refused(cluster):
         worker = new_worker
     cluster.hurry()
 
-    cluster.done(job, mining, seconds=90)
+    cluster.check_done(job, mining, seconds=90)
     assert not refusals(*schedulers)
 
 
@@ -142,7 +142,7 @@ def test_a_worker_that_is_put_back_after_one_upgrade_works_on(cluster):
     cluster.goes_on(job)
     cluster.hurry()
 
-    cluster.done(job)
+    cluster.check_done(job)
     assert not refusals(scheduler)
 
 
@@ -156,7 +156,7 @@ def test_a_worker_that_is_put_back_two_releases_refuses_clearly_and_the_job_goes
     servers.wait_for(lambda: refusals(scheduler), 20, what="a refusal")
     cluster.hurry()
 
-    cluster.done(job)
+    cluster.check_done(job)
     assert all(TOO_NEW in line for line in refusals(scheduler))
 
 
@@ -177,7 +177,7 @@ def test_an_upgrade_that_leaves_a_release_out_waits_for_one_that_both_know(clust
     cluster.start(("worker", "next"))
     cluster.hurry()
 
-    cluster.done(job, seconds=60)
+    cluster.check_done(job, seconds=60)
 
 
 @pytest.mark.soak

@@ -1,6 +1,6 @@
 """A whole cluster of real processes in one directory: redis-server, `python -m scheduler`, `celery worker`.
 
-    world.submit() ─► world.under_way(job) ─► the fault ─► world.done(job)
+    world.submit() ─► world.under_way(job) ─► the fault ─► world.check_done(job)
 
 Processes reach Redis through a proxy (`world.proxy`), the test itself does not.
 """

@@ -154,7 +154,9 @@ def test_names_from_the_table_are_not_parsed_as_mathematics(name, hostile):
 
 @pytest.mark.parametrize("name", PLOTS_OF_ALL_RULES)
 def test_a_result_without_rules_can_be_plotted(name, barren):
-    draw(name, barren)
+    axes = draw(name, barren)
+
+    assert texts_of(axes[0].figure.figure)
 
 
 def test_arrows_point_from_training_to_held_out_rows(cancer):

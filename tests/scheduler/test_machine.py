@@ -433,9 +433,9 @@ class JobLife(RuleBasedStateMachine):
     What was ever sent may be answered at any time, any number of times: late twins and repetitions are just answers.
     """
 
-    def __init__(self, directory, prepared):
+    def __init__(self, directory, prepared, checked):
         super().__init__()
-        self.prepared, self.now = prepared, 1000.0
+        self.prepared, self.now, self.checked = prepared, 1000.0, checked
         self.ledger = Ledger(f"sqlite:///{directory}/{uuid4().hex}.db")
         self.submit()
 
@@ -591,6 +591,7 @@ class JobLife(RuleBasedStateMachine):
             self.crash()
             assert outcome(self.machine) == outcome(expected.machine)
             assert self.every_answer_was_written_once()
+            self.checked.append(self.lease.job)
         finally:
             self.ledger.close()
 
@@ -626,8 +627,12 @@ def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, num
     spec = JobSpec.parse({"id": "0" * 32, "dataset": {"fingerprint": columns().fingerprint}, "settings": MINING})
     prepared = prepare(spec, TableCache(tmp_path / "cache", store, limit=1 << 30), screen_seconds=1.0)
 
+    checked = []
+
     # Several short runs: after some examples hypothesis goes on with variations of those that it has.
     run_state_machine_as_test(
-        seed(number)(lambda: JobLife(tmp_path, prepared)),
+        seed(number)(lambda: JobLife(tmp_path, prepared, checked)),
         settings=settings(max_examples=10, stateful_step_count=60, suppress_health_check=list(HealthCheck)),
     )
+
+    assert len(set(checked)) >= 10

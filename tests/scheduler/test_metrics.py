@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import HEADER, results_stream, send_answer
+from maabo_dist.cluster.streams import HEADER, open_redis, results_stream, send_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.messages import EvaluationAnswer
@@ -161,12 +161,23 @@ def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, cli
     assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= EXPIRE_SECONDS
 
 
-def test_a_redis_that_is_gone_is_nothing_that_a_pulse_dies_of():
-    heartbeat = Heartbeat(ClusterSettings(redis_url="redis://127.0.0.1:1/0"))
+def test_a_heartbeat_survives_a_redis_that_is_gone(monkeypatch):
+    settings = ClusterSettings(redis_url="redis://127.0.0.1:1/0")
+    client = open_redis(settings, timeout=2.0, retries=0)
+    execute, commands = client.execute_command, []
+
+    def record(*arguments, **options):
+        commands.append(arguments[0])
+        return execute(*arguments, **options)
+
+    monkeypatch.setattr(client, "execute_command", record)
+    heartbeat = Heartbeat(settings, client)
 
     heartbeat.begin("one", 1)
     heartbeat.beat(1)
     heartbeat.end()
+
+    assert commands == ["SET", "SET", "DEL"]
 
 
 def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
