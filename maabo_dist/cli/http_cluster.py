@@ -12,17 +12,7 @@ from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import progress_display
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.payloads import MAX_NAME_LENGTH
-from maabo_dist.contract.job import (
-    DIGITS,
-    PAST_TENSE,
-    JobCommand,
-    JobRecord,
-    JobState,
-    is_applied,
-    match_one,
-    parse_prefix,
-    short_id,
-)
+from maabo_dist.contract.job import PAST_TENSE, JobCommand, JobRecord, JobState, is_applied, match_prefix, short_id
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -60,11 +50,11 @@ class HttpCluster:
 
     def find(self, prefix: str) -> JobRecord:
         """Return the only job whose id starts with this prefix; short prefixes search all jobs."""
-        digits = parse_prefix(prefix)
-        if len(digits) == DIGITS:
-            return self.record(digits)
-        ids = sorted({job.id for job in self.client.jobs() if job.id.startswith(digits)})
-        return self.record(match_one(digits, ids))
+
+        def list_ids(digits: str) -> Iterator[str]:
+            return (job.id for job in self.client.jobs() if job.id.startswith(digits))
+
+        return self.record(match_prefix(prefix, list_ids))
 
     def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
         """Return the newest jobs. The others are not counted, which would take a request for every 200."""

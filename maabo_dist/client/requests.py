@@ -139,9 +139,10 @@ class Request:
         }
 
 
-def get(path: str, params: Mapping[str, str] | None = None, *, slow: bool = False) -> Request:
-    """Return a GET request."""
-    return Request("GET", path, params or {}, idempotent=True, slow=slow)
+def get(path: str, params: Mapping[str, str | int | None] | None = None, *, slow: bool = False) -> Request:
+    """Return a GET request, without the parameters that are None."""
+    present = {name: value for name, value in (params or {}).items() if value is not None}
+    return Request("GET", path, present, idempotent=True, slow=slow)
 
 
 def quote_id(text: str) -> str:

@@ -16,7 +16,6 @@ from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import open_redis, send_request
 from maabo_dist.contract import names
 from maabo_dist.contract.job import (
-    DIGITS,
     PAST_TENSE,
     ClusterRecord,
     JobCommand,
@@ -24,8 +23,7 @@ from maabo_dist.contract.job import (
     JobSpec,
     NoSuchJobError,
     is_applied,
-    match_one,
-    parse_prefix,
+    match_prefix,
     short_id,
 )
 from maabo_dist.contract.messages import Request
@@ -137,14 +135,13 @@ class QueueClient:
 
     def find(self, prefix: str) -> JobRecord:
         """Return the only job whose id starts with this prefix."""
-        digits = parse_prefix(prefix)
-        if len(digits) == DIGITS:
-            return self.record(digits)
         key = self._settings.key(names.JOB_LIST)
-        with redis_errors(self._settings.redis_url):
-            # A scan may return an id twice.
-            ids = {name.decode() for name, _ in self._redis.zscan_iter(key, match=f"{digits}*", count=1000)}
-        return self.record(match_one(digits, sorted(ids)))
+
+        def list_ids(digits: str) -> list[str]:
+            with redis_errors(self._settings.redis_url):
+                return [name.decode() for name, _ in self._redis.zscan_iter(key, match=f"{digits}*", count=1000)]
+
+        return self.record(match_prefix(prefix, list_ids))
 
     def jobs(self) -> list[JobRecord]:
         """Return all jobs that have a record, newest first."""

@@ -7,7 +7,6 @@ When it is off, OpenTelemetry is not imported, spans do nothing, and an incoming
 
 import re
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Literal, Self
 
 from maabo_dist.errors import SettingsError
@@ -34,9 +33,7 @@ class Span:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _traceback: object) -> None:
         if error is not None:
             self.annotate(error=repr(error))
         self.end()

@@ -6,7 +6,7 @@ ledger is authoritative: a record may be a second old, and one that Redis lost i
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
@@ -46,24 +46,22 @@ def short_id(job: str) -> str:
     return job[:SHORT_DIGITS]
 
 
-def parse_prefix(text: str) -> str:
-    """Check that a text can be the beginning of a job id, and return it in lower case."""
-    digits = text.strip().lower()
+def match_prefix(prefix: str, list_ids: Callable[[str], Iterable[str]]) -> str:
+    """Return the only job id that begins with the prefix; `list_ids` returns all that begin with some digits."""
+    digits = prefix.strip().lower()
     if not _PREFIX.fullmatch(digits):
         raise NoSuchJobError(
-            f"{text!r} is not a job id. Give the id that `maabo submit` printed, "
+            f"{prefix!r} is not a job id. Give the id that `maabo submit` printed, "
             f"or at least the first {MIN_DIGITS} of its {DIGITS} hexadecimal digits."
         )
-    return digits
-
-
-def match_one(prefix: str, ids: Sequence[str]) -> str:
-    """Return the only id that begins with the prefix, given all that do."""
+    if len(digits) == DIGITS:
+        return digits
+    ids = sorted(set(list_ids(digits)))
     if not ids:
-        raise NoSuchJobError(f"There is no job {prefix}. `maabo jobs` lists all jobs.")
+        raise NoSuchJobError(f"There is no job {digits}. `maabo jobs` lists all jobs.")
     if len(ids) > 1:
         examples = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
-        raise NoSuchJobError(f"{prefix} matches {len(ids)} jobs: {examples}. Give more digits.")
+        raise NoSuchJobError(f"{digits} matches {len(ids)} jobs: {examples}. Give more digits.")
     return ids[0]
 
 

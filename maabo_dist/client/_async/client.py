@@ -185,8 +185,7 @@ class AsyncClient:
             Only jobs of the dataset with this ID.
         """
         params = {"state": state, "dataset": dataset}
-        given = {name: value for name, value in params.items() if value is not None}
-        async with aclosing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", given)) as statuses:
+        async with aclosing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", params)) as statuses:
             async for status in statuses:
                 yield AsyncRemoteJob(self._transport, status)
 
@@ -238,8 +237,7 @@ class AsyncClient:
         tenant : str, optional
             Only tokens of this tenant.
         """
-        params = {} if tenant is None else {"tenant": tenant}
-        return await self._transport.fetch(list[Token], get("/v1/tokens", params))
+        return await self._transport.fetch(list[Token], get("/v1/tokens", {"tenant": tenant}))
 
     async def revoke_token(self, token: str) -> None:
         """Revoke a token. This needs the scope ``admin``.

@@ -59,17 +59,17 @@ class AsyncTransport:
         return parse_response(kind, response, self.server)
 
     async def fetch_pages(
-        self, kind: type[Page[Value]], path: str, params: Mapping[str, str]
+        self, kind: type[Page[Value]], path: str, params: Mapping[str, str | None]
     ) -> AsyncGenerator[Value, None]:
         """Yield the items of all pages; a page is requested when its first item is needed."""
-        cursor: dict[str, str] = {}
+        cursor = None
         while True:
-            page = await self.fetch(kind, get(path, {"limit": str(PAGE_SIZE), **params, **cursor}))
+            page = await self.fetch(kind, get(path, {"limit": PAGE_SIZE, **params, "cursor": cursor}))
             for item in page.items:
                 yield item
-            if page.next is None:
+            cursor = page.next
+            if cursor is None:
                 return
-            cursor = {"cursor": page.next}
 
     async def open_events(self, path: str, last_id: str | None, deadline: Deadline) -> httpx.Response:
         """Return a response whose content, the events after the last one received, is still to come."""

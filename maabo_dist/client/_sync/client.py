@@ -186,8 +186,7 @@ class Client:
             Only jobs of the dataset with this ID.
         """
         params = {"state": state, "dataset": dataset}
-        given = {name: value for name, value in params.items() if value is not None}
-        with closing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", given)) as statuses:
+        with closing(self._transport.fetch_pages(Page[JobStatus], "/v1/jobs", params)) as statuses:
             for status in statuses:
                 yield RemoteJob(self._transport, status)
 
@@ -239,8 +238,7 @@ class Client:
         tenant : str, optional
             Only tokens of this tenant.
         """
-        params = {} if tenant is None else {"tenant": tenant}
-        return self._transport.fetch(list[Token], get("/v1/tokens", params))
+        return self._transport.fetch(list[Token], get("/v1/tokens", {"tenant": tenant}))
 
     def revoke_token(self, token: str) -> None:
         """Revoke a token. This needs the scope ``admin``.
