@@ -37,8 +37,8 @@ from maabo_dist.console import (
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.api.settings import ApiSettings
+from scheduler.ledger import Ledger
 from scheduler.ledger.backup import BackupSummary, back_up, restore
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.tenants import make_token
 
 if TYPE_CHECKING:

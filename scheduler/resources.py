@@ -16,7 +16,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from scheduler.broker import Broker, open_broker
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from scheduler.metrics import Metrics
 
 

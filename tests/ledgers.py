@@ -10,7 +10,7 @@ from threading import Barrier
 from sqlalchemy import NullPool, create_engine, text
 
 from maabo_dist.contract.job import JobSpec, JobState
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 
 TABLE = "0123456789abcdef" * 4

@@ -13,7 +13,7 @@ from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.warm import warm
 from scheduler.core.preparation import open_job, prepare
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from tests import servers
 
 

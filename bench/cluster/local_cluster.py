@@ -12,8 +12,8 @@ from time import monotonic, sleep
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.data.columns import Columns
+from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
-from scheduler.ledger.ledger import Ledger
 from tests import cluster, servers
 
 TICK = os.sysconf("SC_CLK_TCK")

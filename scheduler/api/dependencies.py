@@ -17,7 +17,7 @@ from maabo_dist.errors import SettingsError
 from scheduler.api.problems import ForbiddenError, UnauthorizedError
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from scheduler.ledger.tenants import SCOPES, TokenRow
 from scheduler.resources import Resources
 

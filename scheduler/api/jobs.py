@@ -3,13 +3,12 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
@@ -30,9 +29,8 @@ from maabo_dist.contract.job import (
     dump_with_secrets,
 )
 from maabo_dist.contract.messages import Request as SchedulerRequest
-from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.result import FunnelCounts
 from maabo_dist.contract.wording import large_number
-from maabo_dist.errors import FormatError
 from maabo_dist.report.summary import explain_plan
 from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
@@ -219,32 +217,31 @@ def find_job(caller: Caller, job: str) -> JobRow:
 def job_details(api: ApiState, row: JobRow) -> JobDetails:
     """Return everything about a job except its rules."""
     (status,) = _job_statuses(api, [row])
-    result = None
-    with suppress(RedisError, FormatError):  # without Redis, or with a document of another version
-        result = find_result(api.resources, row)
+    funnel = None
+    with suppress(RedisError, ValidationError):  # without Redis, or with a document of another version
+        if (text := find_document(api.resources, row)) is not None:
+            funnel = _FunnelOfDocument.model_validate_json(text).funnel.to_json()
     return JobDetails(
         **status.model_dump(),
         table=row.spec.dataset.settings,
         settings=row.spec.settings,
         correlation=row.spec.correlation,
-        funnel=None if result is None else result.document.funnel.to_json(),
+        funnel=funnel,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result document of a job, as `maabo mine` writes it."""
+class _FunnelOfDocument(BaseModel):
+    """The part of a result document that `JobDetails` shows."""
 
-    document: ResultDocument
-    final: bool
+    funnel: FunnelCounts
 
 
-def find_result(resources: Resources, row: JobRow) -> Result | None:
-    """Return the final result from the ledger or the preliminary one from Redis; None if there is none yet."""
+def find_document(resources: Resources, row: JobRow) -> str | bytes | None:
+    """Return the final result document from the ledger or the preliminary one from Redis; None if there is none yet."""
     if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
-        return Result(ResultDocument.parse_text(text), final=True)
-    preliminary = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
-    return None if preliminary is None else Result(ResultDocument.parse_text(preliminary), final=False)
+        return text
+    preliminary: bytes | None = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
+    return preliminary
 
 
 def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Page, Tree
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.exports import to_csv, to_markdown, to_sql
 from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
-from scheduler.api.jobs import JobPath, Result, find_job, find_result
+from scheduler.api.jobs import JobPath, find_document, find_job
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
@@ -102,9 +103,9 @@ def get_rules(
     """Return the rules of a job, final or preliminary, as JSON, CSV, Markdown or SQL."""
     row = find_job(caller, job)
     chosen = format_ or choose_format(request.headers.get("accept"))
-    result = _get_result(caller, row)
-    headers = _headers(result, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
-    return _respond(lambda: _format_rules(result, chosen, table_name), MEDIA_TYPES[chosen], headers, known)
+    document = _get_document(caller, row)
+    headers = _headers(document, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
+    return _respond(lambda: _format_rules(document, chosen, table_name), MEDIA_TYPES[chosen], headers, known)
 
 
 @router.get("/{job}/trees", responses=_LIST)
@@ -145,14 +146,13 @@ def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
 def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanation:
     """Return the rules that match each of up to 1000 rows."""
     row = find_job(caller, job)
-    result = _get_result(caller, row)
-    table, document = row.spec.dataset.settings, result.document
+    table, document = row.spec.dataset.settings, _get_document(caller, row)
     rules, classes = document.rules, document.dataset.classes
     missing = frozenset(table.na_values if table else ())
     covered = match_cells([rule.premise for rule in rules], body.rows, missing)
     predictions = predicted_classes(covered, [[rule.counts[name] for name in classes] for rule in rules])
     return Explanation(
-        partial=not result.final,
+        partial=document.running,
         digest=document.digest,
         rules={
             rule.id: MatchingRule(text=rule.text, predicts=rule.label, n=rule.n, gini=rule.gini)
@@ -177,15 +177,15 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
 def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Response:
     """Return the report of a job: one HTML file that loads nothing else."""
     row = find_job(caller, job)
-    result = _get_result(caller, row)
-    headers = _headers(result, "html") | {
+    document = _get_document(caller, row)
+    headers = _headers(document, "html") | {
         "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
     }
 
     def page() -> str:
-        figures = load_figures(caller.api.resources.store, row.id) if result.final else None
-        return report_page(result.document, figures)
+        figures = None if document.running else load_figures(caller.api.resources.store, row.id)
+        return report_page(document, figures)
 
     return _respond(page, "text/html", headers, known)
 
@@ -194,7 +194,7 @@ def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Respons
 def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     """Return the data of the report's figures: histograms, trees, covered rows and the score history."""
     row = find_job(caller, job)
-    _get_result(caller, row)
+    _get_document(caller, row)
     figures = load_figures(caller.api.resources.store, row.id)
     if figures is None:
         raise NotFoundError(f"Job {job} has no figures yet.", remedy="They are available once the job is done.")
@@ -204,17 +204,17 @@ def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
 @router.get("/{job}/diff/{other}", responses=_RULES)
 def diff_jobs(job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
     """Compare the rules of two jobs: rules of only one, and rules with different thresholds or evidence."""
-    one, two = (_get_result(caller, find_job(caller, name)) for name in (job, other))
-    diff = diff_documents(one.document, two.document)
-    for side, name, result in (("one", job, one), ("other", other, two)):
-        diff[side] |= {"job": name, "partial": not result.final}
+    one, two = (_get_document(caller, find_job(caller, name)) for name in (job, other))
+    diff = diff_documents(one, two)
+    for side, name, document in (("one", job, one), ("other", other, two)):
+        diff[side] |= {"job": name, "partial": document.running}
     return diff
 
 
-def _get_result(caller: Caller, row: JobRow) -> Result:
-    result = find_result(caller.api.resources, row)
-    if result is not None:
-        return result
+def _get_document(caller: Caller, row: JobRow) -> ResultDocument:
+    text = find_document(caller.api.resources, row)
+    if text is not None:
+        return ResultDocument.parse_text(text)
     if row.state.ended:
         raise ConflictError(
             f"Job {row.id} is {row.state.value} and has no rules.", remedy="GET /v1/jobs/{id} returns the reason."
@@ -233,12 +233,12 @@ def _read_trees(caller: Caller, job: str, read: Callable[[TreeReader], list[Tree
     return row, trees
 
 
-def _headers(result: Result, variant: str) -> dict[str, str]:
+def _headers(document: ResultDocument, variant: str) -> dict[str, str]:
     """Final rules never change, but access to them can, so caches must revalidate."""
-    headers = {"X-Content-Type-Options": "nosniff", PARTIAL: "false" if result.final else "true"}
-    if not result.final:
+    headers = {"X-Content-Type-Options": "nosniff", PARTIAL: "true" if document.running else "false"}
+    if document.running:
         return headers | {"Cache-Control": "no-store"}
-    tag = sha256(f"{result.document.version} {result.document.digest} {variant}".encode()).hexdigest()[:32]
+    tag = sha256(f"{document.version} {document.digest} {variant}".encode()).hexdigest()[:32]
     return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
 
 
@@ -250,19 +250,19 @@ def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str
     return Response(content(), media_type=media_type, headers=headers)
 
 
-def _format_rules(result: Result, format_: RulesFormat, table_name: str) -> str:
+def _format_rules(document: ResultDocument, format_: RulesFormat, table_name: str) -> str:
     """Mark preliminary rules where the format allows it."""
     match format_:
         case RulesFormat.JSON:
-            return result.document.model_copy(update={"partial": not result.final}).to_text()
+            return document.model_copy(update={"partial": document.running}).to_text()
         case RulesFormat.CSV:
-            return to_csv(result.document)
+            return to_csv(document)
         case RulesFormat.MARKDOWN:
-            note = "" if result.final else "*Rules so far: the search is still running.*\n\n"
-            return note + to_markdown(result.document)
+            note = "*Rules so far: the search is still running.*\n\n" if document.running else ""
+            return note + to_markdown(document)
         case RulesFormat.SQL:
-            note = "" if result.final else "-- partial: rules so far, the search is still running\n"
-            return note + to_sql(result.document, table_name)
+            note = "-- partial: rules so far, the search is still running\n" if document.running else ""
+            return note + to_sql(document, table_name)
 
 
 def choose_format(accept: str | None) -> RulesFormat:

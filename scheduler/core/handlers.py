@@ -60,7 +60,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
         """Write tasks to the ledger, then publish them."""
         self._write_sent(job, tasks, now)
         for task in tasks:  # before publishing: if the broker fails, answers will show which tasks have arrived
-            job.mark_sent(task, now)
+            job.machine.mark_sent(task.key, task.attempt, now)
         self._queue.note_sent(len(tasks))
         self._publisher.publish([job.message(task) for task in tasks])
         self._metrics.count(metrics.TASKS_SENT, job.task, len(tasks))

@@ -1,6 +1,7 @@
 """`HeldJobs`: the jobs that this scheduler holds, from their start to their end, pause or loss."""
 
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -135,13 +136,19 @@ class HeldJobs:
 
     def measure(self, task_seconds: float) -> None:
         """Set the gauges of batches and tasks."""
-        jobs = self.by_id.values()
-        self._metrics.set(metrics.BATCHES_IN_FLIGHT, sum(job.batches_in_flight for job in jobs))
-        in_flight = [job.tasks_in_flight for job in jobs]
-        unsent = [job.tasks_unsent(task_seconds) for job in jobs]
+        in_flight, unsent, batches = Counter[str](), Counter[str](), 0
+        for job in self:
+            in_flight[job.task] += len(job.outbox.sent)
+            if isinstance(job, SearchingJob):
+                in_flight["rules"] += job.request is not None
+                unsent[job.task] += job.outbox.count_unsent(job.speed.task_size(task_seconds))
+                batches += job.machine.proposed - job.machine.observed
+            else:  # blocks are cut in advance
+                unsent[job.task] += len(job.outbox.unsent) + len(job.outbox.postponed)
+        self._metrics.set(metrics.BATCHES_IN_FLIGHT, batches)
         for metric, counts in ((metrics.TASKS_IN_FLIGHT, in_flight), (metrics.TASKS_UNSENT, unsent)):
             for task in metric.values:
-                self._metrics.set(metric, sum(count.get(task, 0) for count in counts), task)
+                self._metrics.set(metric, counts[task], task)
 
     @contextmanager
     def guard(self, lease: Lease) -> Iterator[None]:

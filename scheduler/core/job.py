@@ -123,20 +123,6 @@ class HeldJob(ABC):
         return self.speed.expected(self.outbox.in_flight)
 
     @property
-    def tasks_in_flight(self) -> dict[str, int]:
-        """The number of tasks in flight, by kind."""
-        return {self.task: len(self.outbox.sent)}
-
-    def tasks_unsent(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - the size may depend on it
-        """The number of tasks of about so many seconds that could be sent now, by kind."""
-        return {self.task: len(self.outbox.unsent) + len(self.outbox.postponed)}
-
-    @property
-    def batches_in_flight(self) -> int:
-        """The number of batches proposed and not observed."""
-        return 0
-
-    @property
     def trees(self) -> int:
         """The number of trees so far."""
         return self.row.trees
@@ -144,10 +130,6 @@ class HeldJob(ABC):
     @abstractmethod
     def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
         """Take the next task to send, of about so many seconds."""
-
-    def mark_sent(self, task: Any, now: float) -> None:
-        """Record that a task from `next_task` is in flight."""
-        self.outbox.mark_sent(task.key, task.attempt, now)
 
     @abstractmethod
     def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
@@ -243,20 +225,6 @@ class SearchingJob(HeldJob):
     next_partial: float = 0.0
 
     @property
-    def tasks_in_flight(self) -> dict[str, int]:
-        """The number of tasks in flight, by kind."""
-        return {"evaluate": len(self.outbox.sent), "rules": int(self.request is not None)}
-
-    def tasks_unsent(self, seconds: float) -> dict[str, int]:
-        """The number of tasks of about so many seconds that could be sent now."""
-        return {"evaluate": self.outbox.count_unsent(self.speed.task_size(seconds))}
-
-    @property
-    def batches_in_flight(self) -> int:
-        """The number of batches proposed and not observed."""
-        return self.machine.proposed - self.machine.observed
-
-    @property
     def trees(self) -> int:
         """The number of trees observed."""
         return self.machine.run.trees
@@ -264,10 +232,6 @@ class SearchingJob(HeldJob):
     def next_task(self, seconds: float, now: float) -> Task | None:
         """Take the next task to send, of about so many seconds."""
         return self.machine.next_task(self.speed.task_size(seconds), now)
-
-    def mark_sent(self, task: Task, now: float) -> None:
-        """Record that a task is in flight."""
-        self.machine.mark_sent(task.key, task.attempt, now)
 
     def allowance(self, size: int) -> float:
         """Seconds for an answer, with time for the first one, and for rules that the worker may be busy with."""

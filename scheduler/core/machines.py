@@ -280,6 +280,10 @@ class Screening:
         entry = self.outbox.take_next(now)
         return None if entry is None else BlockTask(*entry)
 
+    def mark_sent(self, block: Block, attempt: int, now: float) -> None:
+        """Record that a block is in flight."""
+        self.outbox.mark_sent(block, attempt, now)
+
     def adopt(self, block: Block, attempt: int, now: float) -> None:
         """Treat a block sent by an earlier scheduler as in flight."""
         if self.is_open(block):

@@ -22,9 +22,9 @@ from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
 from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob, Speed
 from scheduler.core.machines import JobMachine, Screening, TaskKey, cut_blocks
+from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.search import BatchRow, BlockRow
 from scheduler.ledger.tenants import QuotaError
 

@@ -1,1 +1,53 @@
-"""The ledger: the durable record of jobs, searches, leases and tenants."""
+"""`Ledger`: the durable record of jobs, searches, leases and tenants, on SQLite (in WAL mode) or PostgreSQL."""
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select
+
+from maabo_dist.cluster.store import figures_name
+from scheduler.ledger.database import Database
+from scheduler.ledger.jobs import Callbacks, Jobs
+from scheduler.ledger.leases import Leases
+from scheduler.ledger.schema import datasets, jobs
+from scheduler.ledger.search import Screens, SearchState
+from scheduler.ledger.submissions import Submissions
+from scheduler.ledger.tenants import Datasets, Quotas, Tokens
+
+
+class Ledger:
+    """Access by topic; every method of a topic is one transaction."""
+
+    def __init__(self, url: str) -> None:
+        self.database = database = Database(url)
+        self.jobs = Jobs(database)
+        self.leases = Leases(database)
+        self.search = SearchState(database)
+        self.screens = Screens(database)
+        self.callbacks = Callbacks(database)
+        self.submissions = Submissions(database)
+        self.datasets = Datasets(database)
+        self.tokens = Tokens(database)
+        self.quotas = Quotas(database)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def artifacts(self) -> set[str]:
+        """The names of all objects in the store that a job or an uploaded table refers to."""
+        with self.database.read() as connection:
+            return find_artifacts(connection)
+
+
+def find_artifacts(connection: Connection, ids: Sequence[str] | None = None) -> set[str]:
+    """The names of the objects in the store that jobs and their tables refer to; by default, those of the ledger."""
+    of_jobs, of_tables = select(jobs.c.id, jobs.c.spec, jobs.c.segments), select(datasets.c.digest)
+    if ids is not None:
+        of_jobs = of_jobs.where(jobs.c.id.in_(ids))
+        of_tables = of_tables.join(jobs, jobs.c.dataset == datasets.c.id).where(jobs.c.id.in_(ids))
+    rows = connection.execute(of_jobs).all()
+    uploads = {f"tables/{digest}" for digest in connection.execute(of_tables).scalars()}
+    tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
+    trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
+    return uploads | tables | trees | {figures_name(row.id) for row in rows}

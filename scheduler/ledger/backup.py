@@ -24,10 +24,9 @@ from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError, check_
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, InputError
 from maabo_dist.trees.wire import file_digest
-from scheduler.ledger import schema
+from scheduler.ledger import Ledger, find_artifacts, schema
 from scheduler.ledger.database import DuplicateError
 from scheduler.ledger.jobs import JOB_COLUMNS, read_job
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens
 
 SEARCH = (batches, results, screens, blocks)
@@ -112,7 +111,9 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
             path.write_text(json.dumps(head))
             archive.add(path, HEAD, filter=_anonymous)
             with ledger.database.snapshot() as connection:  # closed before the artifacts, which may take long
-                artifacts = _artifacts(connection, ids)
+                artifacts = find_artifacts(connection, ids)
+                if missing := [job for job in ids if figures_name(job) not in artifacts]:
+                    raise InputError(f"The ledger holds no job {missing[0]!r}; `maabo jobs` lists those it holds.")
                 for job, table in product(ids, TABLES):
                     with path.open("w", encoding="utf-8") as lines:
                         for line in dump_rows(connection, job, TABLES[table]):
@@ -143,21 +144,6 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
         except DuplicateError as error:
             raise InputError(f"A job of the backup was added to the ledger meanwhile: {error}") from error
     return BackupSummary(jobs, len(stored), rows)
-
-
-def _artifacts(connection: Connection, jobs: tuple[str, ...]) -> set[str]:
-    """The names in the store that jobs refer to; raise an error if a job does not exist."""
-    needed: set[str] = set()
-    for job in jobs:
-        rows = [json.loads(line) for line in dump_rows(connection, job, schema.jobs)]
-        if not rows:
-            raise InputError(f"The ledger holds no job {job!r}; `maabo jobs` lists those it holds.")
-        (row,) = rows
-        needed.add(f"columns/{json.loads(row['spec'])['dataset']['fingerprint']}")
-        needed |= {f"trees/{digest}" for digest, _ in json.loads(row["segments"])}
-        needed |= {f"tables/{json.loads(line)['digest']}" for line in dump_rows(connection, job, schema.datasets)}
-        needed.add(figures_name(job))
-    return needed
 
 
 def _add_artifact(archive: tarfile.TarFile, store: ArtifactStore, name: str, scratch: Path) -> bool:

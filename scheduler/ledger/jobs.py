@@ -14,6 +14,7 @@ from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
+UNENDED = jobs.c.finished.is_(None)
 # Lower runs first.
 RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 # Ids in one query.
@@ -166,20 +167,19 @@ class Jobs(LedgerTopic):
 
     def count_by_tenant(self, max_tenants: int) -> dict[tuple[str, str], int]:
         """Unfinished jobs by tenant and state, for the tenants with the most of them."""
-        unended, number = jobs.c.finished.is_(None), func.count()
-        largest = select(jobs.c.tenant).where(unended).group_by(jobs.c.tenant).order_by(number.desc(), jobs.c.tenant)
+        number = func.count()
+        largest = select(jobs.c.tenant).where(UNENDED).group_by(jobs.c.tenant).order_by(number.desc(), jobs.c.tenant)
         query = select(jobs.c.tenant, jobs.c.state, number.label("jobs")).group_by(jobs.c.tenant, jobs.c.state)
         with self._database.read() as connection:
             names = list(connection.execute(largest.limit(max_tenants)).scalars())
-            rows = connection.execute(query.where(unended, jobs.c.tenant.in_(names))).all()
+            rows = connection.execute(query.where(UNENDED, jobs.c.tenant.in_(names))).all()
         return {(row.tenant, row.state): row.jobs for row in rows}
 
     def oldest(self) -> OldestJobs:
         """The longest waits among unfinished jobs."""
-        unended = jobs.c.finished.is_(None)
-        queued = select(func.min(jobs.c.created)).where(unended, jobs.c.state == JobState.QUEUED)
-        held = select(func.min(jobs.c.lease_until)).where(unended, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
-        fence = select(func.max(jobs.c.fence)).where(unended)
+        queued = select(func.min(jobs.c.created)).where(UNENDED, jobs.c.state == JobState.QUEUED)
+        held = select(func.min(jobs.c.lease_until)).where(UNENDED, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
+        fence = select(func.max(jobs.c.fence)).where(UNENDED)
         with self._database.read() as connection:
             queued_at, lease_until, takeovers = (connection.execute(query).scalar() for query in (queued, held, fence))
         return OldestJobs(queued_at, lease_until, takeovers or 0)

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, Update, func, select, update
 
 from maabo_dist.contract.job import Priority
 from maabo_dist.errors import MaaboError
 from scheduler.ledger.database import Database, LedgerTopic
-from scheduler.ledger.jobs import OPEN, RANKS
+from scheduler.ledger.jobs import OPEN, RANKS, UNENDED
 from scheduler.ledger.schema import jobs, quotas
 
 NO_LIMIT = 2**31
@@ -88,8 +88,7 @@ class Leases(LedgerTopic):
         commands = {}
         with self._database.write() as connection:
             for lease in _in_order(leases):
-                mine = (jobs.c.id == lease.job, jobs.c.fence == lease.fence)
-                if connection.execute(update(jobs).where(*mine).values(lease_until=now + seconds)).rowcount == 1:
+                if connection.execute(_update_held(lease).values(lease_until=now + seconds)).rowcount == 1:
                     command = connection.execute(select(jobs.c.command).where(jobs.c.id == lease.job)).scalar()
                     commands[lease.job] = str(command)
         return commands
@@ -100,18 +99,21 @@ class Leases(LedgerTopic):
             return
         with self._database.write() as connection:
             for lease in _in_order(leases):
-                held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
-                connection.execute(held.values(owner=None, lease_until=0.0, updated=now))
+                connection.execute(_update_held(lease).values(owner=None, lease_until=0.0, updated=now))
 
 
 @contextmanager
 def fenced(database: Database, lease: Lease, now: float, **values: object) -> Iterator[Connection]:
     """A transaction that sets columns of a job and succeeds only while the lease is valid."""
     with database.write() as connection:
-        held = update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
-        if connection.execute(held.values(updated=now, **values)).rowcount != 1:
+        if connection.execute(_update_held(lease).values(updated=now, **values)).rowcount != 1:
             raise FencedError(lease.job)
         yield connection
+
+
+def _update_held(lease: Lease) -> Update:
+    """Updates the job only while the lease is valid."""
+    return update(jobs).where(jobs.c.id == lease.job, jobs.c.fence == lease.fence)
 
 
 def _choose_jobs(
@@ -121,7 +123,7 @@ def _choose_jobs(
 
     A tenant with as many running jobs as its quota allows has to wait.
     """
-    held_jobs = select(jobs.c.tenant).where(jobs.c.finished.is_(None), jobs.c.lease_until >= now)
+    held_jobs = select(jobs.c.tenant).where(UNENDED, jobs.c.lease_until >= now)
     held = Counter(connection.execute(held_jobs).scalars())
     limited = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
     limits: dict[str, int] = {row.tenant: row.running for row in limited}
@@ -152,15 +154,15 @@ def _choose_jobs(
 
 def _is_free(now: float) -> Condition:
     """True of open jobs that no scheduler holds."""
-    return jobs.c.finished.is_(None) & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
+    return UNENDED & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
 
 
 def _first_free_jobs(connection: Connection, free: Condition) -> list[Any]:
     """The first free job of every tenant who has one."""
     # All tenants with an open job, found by one index step each.
-    open_tenants = select(func.min(jobs.c.tenant).label("tenant")).where(jobs.c.finished.is_(None))
+    open_tenants = select(func.min(jobs.c.tenant).label("tenant")).where(UNENDED)
     tenants = open_tenants.cte("tenants", recursive=True)
-    after = select(func.min(jobs.c.tenant)).where(jobs.c.finished.is_(None), jobs.c.tenant > tenants.c.tenant)
+    after = select(func.min(jobs.c.tenant)).where(UNENDED, jobs.c.tenant > tenants.c.tenant)
     following = select(after.correlate(tenants).scalar_subquery()).where(tenants.c.tenant.is_not(None))
     tenants = tenants.union_all(following)
     first = (

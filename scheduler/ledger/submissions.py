@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, insert, select
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
-from scheduler.ledger.jobs import OPEN, new_row
+from scheduler.ledger.jobs import OPEN, UNENDED, new_row
 from scheduler.ledger.schema import jobs, keys
 from scheduler.ledger.tenants import QuotaError, read_quota
 
@@ -110,7 +110,7 @@ def _check_quota(connection: Connection, tenant: str, trees: int | None) -> None
     if quota.queued is None:
         return
     states = _WAITING if quota.running is None else {*_WAITING, *OPEN}
-    query = select(func.count()).where(jobs.c.tenant == tenant, jobs.c.finished.is_(None), jobs.c.state.in_(states))
+    query = select(func.count()).where(jobs.c.tenant == tenant, UNENDED, jobs.c.state.in_(states))
     limit, number = quota.queued + (quota.running or 0), connection.execute(query).scalar_one() + 1
     if number > limit:
         raise QuotaError("queued", limit, number)

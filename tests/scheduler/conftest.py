@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.engine import make_url
 
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from tests import servers
 from tests.ledgers import TABLES, connected, opened
 

@@ -15,7 +15,7 @@ from maabo_dist.cluster.streams import HEADER, open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import Request
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from tests import factories, servers
 from tests.cluster import cluster_settings, store_table, submit
 

@@ -8,9 +8,9 @@ from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.engine import make_url
 
 from maabo_dist.errors import FormatError, SettingsError
+from scheduler.ledger import Ledger
 from scheduler.ledger.database import NETWORK_TIMEOUT, LedgerError
 from scheduler.ledger.leases import fenced
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.search import ResultRow
 from tests import servers
 from tests.ledgers import a_job, connected, contents, held, numbers, opened, with_search

@@ -5,9 +5,8 @@ from sqlalchemy import text
 
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.ledger import schema
+from scheduler.ledger import Ledger, schema
 from scheduler.ledger.database import LedgerError
-from scheduler.ledger.ledger import Ledger
 from tests.ledgers import (
     CALLBACK,
     a_job,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.problem import problem_of
+from scheduler.ledger import Ledger
 from scheduler.ledger.database import DuplicateError
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.submissions import KeyReusedError
 from scheduler.ledger.tenants import DatasetRow, QuotaError, QuotaRow, TokenRow, make_token
 from tests.ledgers import TABLE, opened, side_by_side

@@ -11,7 +11,7 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 

@@ -24,8 +24,8 @@ from maabo_dist.trees.training import depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from scheduler.core.machines import MAX_SUBSET_FAILURES, JobMachine, TaskKey
 from scheduler.core.preparation import open_job, prepare
+from scheduler.ledger import Ledger
 from scheduler.ledger.leases import FencedError
-from scheduler.ledger.ledger import Ledger
 from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from tests import factories
 

@@ -14,7 +14,7 @@ import pytest
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract.job import JobSpec, JobState, Webhook
-from scheduler.ledger.ledger import Ledger
+from scheduler.ledger import Ledger
 from scheduler.messaging.webhooks import (
     ForbiddenAddressError,
     UndeliveredError,
