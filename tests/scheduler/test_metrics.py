@@ -294,7 +294,7 @@ def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
     held = world.scheduler.jobs.by_id[world.job]
     for _ in range(3):
         world.scheduler.turn()
-    in_flight, unsent = held.tasks_in_flight["evaluate"], held.tasks_unsent(1.0)["evaluate"]
+    in_flight, unsent = len(held.outbox.sent), held.outbox.count_unsent(held.speed.task_size(1.0))
     world.scheduler.jobs.measure(1.0)
     MetricsPublisher(resources, "here:1").publish(0.0)
 
