@@ -3,23 +3,16 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from maabo_dist.cli.cluster import ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
+import pandas as pd
+
+from maabo_dist.cli.cluster import Cluster, ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
 from maabo_dist.cli.options import Source
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.data.preparation import prepare
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import RepeatSettings, TableSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pandas as pd
-
-    from maabo_dist.cli.cluster import Cluster
-    from maabo_dist.data.preparation import PreparedTable
 
 MAX_JOBS = 16  # jobs that run at the same time: enough to keep workers busy, and few to leave behind after Ctrl-C
 
@@ -29,27 +22,17 @@ class CaseSource(Source):
     """A table in memory as the source of a job."""
 
     paper_table: PaperTable
-    title: str
 
-    @property
-    def name(self) -> str:
-        """The same for all cases on the table, so that a server stores it once."""
-        return self.title
-
-    def read(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
-        """The table with its noise columns."""
+    def read(self) -> tuple[Path | pd.DataFrame, TableSettings]:
+        """Return the table with its noise columns."""
         return self.paper_table.frame, self.paper_table.settings
-
-    def prepare(self) -> "tuple[PreparedTable, TableSettings]":
-        """The table, prepared for mining."""
-        return prepare(self.paper_table.frame, self.paper_table.settings), self.paper_table.settings
 
     @classmethod
     def from_case(cls, case: Case, tables: Mapping[str, PaperTable]) -> "CaseSource":
-        """The table of a case."""
+        """Return the table of a case. All cases on it have the same name, so that a server stores it once."""
         key = case.table
-        noise = f" + {key.noise} noise, seed {key.seed}" if key.noise else ""
-        return cls(None, None, {}, case.settings, RepeatSettings(), case_table(tables, key), f"{key.name}{noise}")
+        name = f"{key.name} + {key.noise} noise, seed {key.seed}" if key.noise else key.name
+        return cls(None, name, {}, case.settings, RepeatSettings(), case_table(tables, key))
 
 
 def run_jobs(
@@ -77,7 +60,7 @@ def run_jobs(
     return list(zip(cases, outcomes, strict=True))
 
 
-def _wait_for_oldest(cluster: "Cluster", running: deque[str]) -> Outcome:
+def _wait_for_oldest(cluster: Cluster, running: deque[str]) -> Outcome:
     """Return the outcome of the oldest job and remove it from the queue."""
     with leave_running(*running):
         for _ in cluster.follow(running[0]):

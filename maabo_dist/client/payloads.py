@@ -182,25 +182,21 @@ def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder:
 
 
 def _convert(path: Path, folder: Path) -> tuple[str, Path]:
-    compressed, kind = _file_kind(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    compressed = suffixes[-1:] == [".gz"] and suffixes[0] in _TEXT
+    kind = suffixes[0] if compressed else path.suffix.lower()
     if kind in _PARQUET:
         return PARQUET, path
     if kind in _FEATHER:
         return PARQUET, _feather_to_parquet(path, folder / "table.parquet")
+    if kind not in _TEXT:
+        raise DatasetError(
+            f"{path} has no known extension. "
+            "Use .csv or .tsv (also with .gz), .parquet or .feather; rename or convert it."
+        )
     if compressed:
         path = _decompress(path, folder / "decompressed.csv")
     return CSV, path if _TEXT[kind] == "," else _tabs_to_commas(path, folder / "commas.csv")
-
-
-def _file_kind(path: Path) -> tuple[bool, str]:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if suffixes[-1:] == [".gz"] and suffixes[0] in _TEXT:
-        return True, suffixes[0]
-    if suffixes and suffixes[-1] in {*_TEXT, *_PARQUET, *_FEATHER}:
-        return False, suffixes[-1]
-    raise DatasetError(
-        f"{path} has no known extension. Use .csv or .tsv (also with .gz), .parquet or .feather; rename or convert it."
-    )
 
 
 def _decompress(path: Path, target: Path) -> Path:

@@ -14,11 +14,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from maabo_dist.cluster.tracing import Kind, Span, Tracing, valid_traceparent
 from maabo_dist.errors import SettingsError
 
-_KINDS = {
-    "internal": trace.SpanKind.INTERNAL,
-    "server": trace.SpanKind.SERVER,
-    "consumer": trace.SpanKind.CONSUMER,
-}
 _HEADERS = TraceContextTextMapPropagator()
 
 
@@ -35,7 +30,7 @@ class OpenTelemetryTracing(Tracing):
         traceparent = valid_traceparent(parent)
         context = _HEADERS.extract({} if traceparent is None else {"traceparent": traceparent})
         tracer = self._provider().get_tracer("maabo")
-        span = OpenTelemetrySpan(tracer.start_span(name, context, _KINDS[kind]))
+        span = OpenTelemetrySpan(tracer.start_span(name, context, trace.SpanKind[kind.upper()]))
         span.annotate(**attributes)
         return span
 

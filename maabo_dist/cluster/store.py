@@ -134,11 +134,10 @@ class FileStore:
         try:
             # No cache of listings: other processes add and remove files.
             filesystem, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
-        except ImportError as error:
-            remedy = "s3:// needs the extra s3: pip install 'maabo-dist[s3]'"
-            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}; {remedy}.") from error
-        except ValueError as error:
-            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}.") from error
+        except (ImportError, ValueError) as error:
+            lacks_extra = isinstance(error, ImportError)
+            remedy = "; s3:// needs the extra s3: pip install 'maabo-dist[s3]'" if lacks_extra else ""
+            raise SettingsError(f"The artifact store {self._url!r} cannot be used: {error}{remedy}.") from error
         self._opened: Any = filesystem
         self._process = os.getpid()
         self._root = root.rstrip("/")

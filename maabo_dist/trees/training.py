@@ -112,9 +112,8 @@ class TrainingTable(NamedTuple):
     def load(cls, path: Path) -> "TrainingTable":
         """Map a saved file of this host, after a check of every byte."""
         arrays, meta = arrayfile.read(path, KIND, _ARRAYS, writable=True, verify=True)
-        mapped = {name: _plain(arrays[name]) for name in _ARRAYS}
         try:
-            return cls(**mapped, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))
+            return cls(**arrays, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
 

@@ -15,16 +15,6 @@ class PrintedRule:
     gini: float  # to two digits
     text: str
 
-    @property
-    def features(self) -> frozenset[str]:
-        """The columns in its conditions, in lower case."""
-        return frozenset(part.partition("/")[0].lower() for part in self.text.split(", "))
-
-    @property
-    def upper(self) -> bool:
-        """True for the class of survival, high price or high progression."""
-        return self.label == "Survival" or self.label.startswith("High")
-
 
 # Rules on average, by arm; `half` is MAABO-MT with half of the trees.
 EXP1 = {"all": "approximately 6", "single": "approximately 1", "half": "almost all rules"}

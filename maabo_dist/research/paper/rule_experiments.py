@@ -222,9 +222,11 @@ def _count_found(rule: printed.PrintedRule, outcomes: Sequence[Outcome]) -> str:
 def _is_same(rule: printed.PrintedRule, ours: RuleRecord) -> bool:
     """Compare class, size, Gini index and columns: directions follow from the class, thresholds are not printed."""
     sizes = (rule.n, f"{rule.gini:.2f}") == (ours.n, f"{ours.gini:.2f}")
-    # The class of survival, of a high price or of high progression
-    upper = ours.label.lower() in {"1", "high"} or " > " in ours.label
-    return sizes and rule.features == {name.lower() for name in rule_columns(ours)} and rule.upper == upper
+    columns = {condition.partition("/")[0].lower() for condition in rule.text.split(", ")}
+    # True for the class of survival, of a high price or of high progression
+    upper = rule.label == "Survival" or rule.label.startswith("High")
+    our_upper = ours.label.lower() in {"1", "high"} or " > " in ours.label
+    return sizes and columns == {name.lower() for name in rule_columns(ours)} and upper == our_upper
 
 
 EXP1 = Experiment("exp1", "Effectiveness of MAABO-MT on extracting rules", 50, _exp1_cases, _exp1_findings)
