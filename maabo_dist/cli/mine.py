@@ -97,7 +97,8 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
                 repeat_documents.extend(result_document(each, {"name": "repeat"}) for each in results)
     # The display passes Ctrl-C on to the search as a request to stop.
     stopped = StopReason.INTERRUPTED if result.search.stopped is StopReason.REQUESTED else result.search.stopped
-    result = replace(result, notes=(*table.notes, *result.notes), search=replace(result.search, stopped=stopped))
+    search = result.search.model_copy(update={"stopped": stopped})
+    result = replace(result, notes=(*table.notes, *result.notes), search=search)
     figures = None if output.report is None else figures_of(result, table.columns)
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     document = result_document(result, dataset)

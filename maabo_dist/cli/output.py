@@ -92,8 +92,7 @@ class Output:
     def explain(self, settings: MiningSettings, columns: int) -> None:
         """With `--explain`, print how a table with this many columns will be mined."""
         if self.explains:
-            from maabo_dist.report.summary import explain_plan  # noqa: PLC0415 - see write_files
-            from maabo_dist.search.plan import SearchPlan  # noqa: PLC0415 - see write_files
+            from maabo_dist.search.plan import SearchPlan, explain_plan  # noqa: PLC0415 - see write_files
 
             for line in explain_plan(SearchPlan.settle(settings, columns + settings.probes), settings):
                 print_note(line)

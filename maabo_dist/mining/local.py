@@ -2,17 +2,18 @@
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import monotonic
+from typing import Any
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.result import MiningResult, conclude
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.publishing import TreePool
-from maabo_dist.screens.pairs import Screen, compute_screen
+from maabo_dist.screens.pairs import compute_screen
 from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -78,7 +79,7 @@ def mine(
     keep_records : bool, default=False
         Keep the subset, depth and score of every tree in `MiningResult.records`; figures are made from them.
     clock : callable, default=time.monotonic
-        Returns the current time in seconds; used for the time limit and for `SearchSummary.seconds`.
+        Returns the current time in seconds; used for the time limit and for `SearchInfo.seconds`.
 
     Returns
     -------
@@ -100,7 +101,6 @@ def mine(
     started = clock()
     study = Study.build(columns, settings)
     pool = TreePool(study)
-    run = SearchRun(study, pool, _screen(study, jobs) if study.plan.screened else None)
     forests = [empty_forest(study.plan.subset_size, settings.max_depth, len(columns.classes))]
 
     def after_batch(forest: Forest) -> StopReason | None:
@@ -112,7 +112,13 @@ def mine(
             return StopReason.REQUESTED
         return StopReason.TIME if settings.time_limit is not None and seconds >= settings.time_limit else None
 
-    stopped = _drive(run, study, jobs, after_batch)
+    with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as threads:
+        parallel: dict[str, Any] = {"pool": threads, "pieces": jobs * PIECES_PER_THREAD if threads else 1}
+        screen = None
+        if study.plan.screened:
+            screen = compute_screen(study.columns, study.split, study.table.root_scores, **parallel)
+        run = SearchRun(study, pool, screen)
+        stopped = _drive(run, study, parallel, after_batch)
     result = conclude(study, pool, stopped, clock() - started)
     return replace(
         result,
@@ -121,35 +127,22 @@ def mine(
     )
 
 
-def _screen(study: Study, jobs: int) -> Screen:
-    with _threads(jobs) as pool:
-        pieces = jobs * PIECES_PER_THREAD if pool else 1
-        return compute_screen(study.columns, study.split, study.table.root_scores, pool=pool, pieces=pieces)
-
-
-def _drive(run: SearchRun, study: Study, jobs: int, after_batch: Callable[[Forest], StopReason | None]) -> StopReason:
+def _drive(
+    run: SearchRun, study: Study, parallel: dict[str, Any], after_batch: Callable[[Forest], StopReason | None]
+) -> StopReason:
     """Grow what the run proposes until it has finished or `after_batch` returns a reason to stop."""
     waiting: deque[Subsets] = deque()
-    with _threads(jobs) as pool:
-        try:
-            while not run.finished:
-                subsets = run.propose()
-                if subsets is not None:
-                    waiting.append(subsets)
-                elif waiting:
-                    forest = _grow(study, waiting.popleft(), pool, jobs)
-                    run.observe(forest)
-                    if reason := after_batch(forest):
-                        return reason
-        except KeyboardInterrupt:
-            return StopReason.INTERRUPTED
+    max_depth, whole = study.settings.max_depth, study.settings.whole_trees
+    try:
+        while not run.finished:
+            subsets = run.propose()
+            if subsets is not None:
+                waiting.append(subsets)
+            elif waiting:
+                forest = depth_search(study.table, waiting.popleft(), max_depth, whole=whole, **parallel)
+                run.observe(forest)
+                if reason := after_batch(forest):
+                    return reason
+    except KeyboardInterrupt:
+        return StopReason.INTERRUPTED
     return run.reason
-
-
-def _grow(study: Study, subsets: Subsets, pool: Executor | None, jobs: int) -> Forest:
-    settings, pieces = study.settings, jobs * PIECES_PER_THREAD if pool else 1
-    return depth_search(study.table, subsets, settings.max_depth, whole=settings.whole_trees, pool=pool, pieces=pieces)
-
-
-def _threads(jobs: int) -> AbstractContextManager[Executor | None]:
-    return ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext()

@@ -2,42 +2,17 @@
 
 from dataclasses import dataclass, replace
 
-from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo, StopReason
+from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo, SearchInfo, StopReason
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
 from maabo_dist.rules.pruning import prune, with_condition_tests
-from maabo_dist.rules.publishing import TreePool, TreeRecords, publish, rules_digest, select_leaves
+from maabo_dist.rules.publishing import TreePool, TreeRecords, max_score, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import distinct_leaves
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.plan import SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSummary:
-    """The extent of a search.
-
-    Attributes
-    ----------
-    trees : int
-        Trees grown.
-    leaves : int
-        Their leaves.
-    best_score : float or None
-        Best macro F1 on the validation rows; None if there is no tree.
-    seconds : float
-        Duration.
-    stopped : StopReason
-        The reason why it ended.
-    """
-
-    trees: int
-    leaves: int
-    best_score: float | None
-    seconds: float
-    stopped: StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +29,8 @@ class MiningResult:
         The settings of the search.
     plan : SearchPlan
         The settings' open values, settled for the table.
-    search : SearchSummary
-        The extent of the search.
+    search : SearchInfo
+        The plan and the outcome of the search.
     funnel : FunnelCounts
         The number of leaves left after each filter.
     classes : tuple of str
@@ -96,7 +71,7 @@ class MiningResult:
     digest: str
     settings: MiningSettings
     plan: SearchPlan
-    search: SearchSummary
+    search: SearchInfo
     funnel: FunnelCounts
     classes: tuple[str, ...]
     target: str
@@ -114,7 +89,21 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
     """Select rules (GS-MRM) among the leaves of all trees, and collect the evidence for them."""
     settings, plan, split, probes = study.settings, study.plan, study.split, study.probe_mask
     leaves, own, records = pool.leaves, study.table_columns, pool.records
-    search = SearchSummary(pool.count, leaves.seen, pool.best_score, seconds, stopped)
+    search = SearchInfo(
+        strategy=settings.strategy,
+        planned=plan.trees,
+        initial=plan.initial,
+        batch=plan.batch,
+        in_flight=plan.in_flight,
+        top_features=plan.top_features,
+        candidates=plan.candidates,
+        explained=explain_plan(plan, settings),
+        trees=pool.count,
+        leaves=leaves.seen,
+        best_score=max_score(None, records.scores),
+        seconds=round(seconds, 3),
+        stopped=stopped,
+    )
     distinct = leaves.distinct()
     pruned = None
     if settings.prunes:
@@ -152,7 +141,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((totals / totals.sum()).tolist()),
         fingerprint=own.fingerprint,
-        notes=(*plan.notes, *_notes(search, plan)),
+        notes=(*plan.notes, *_notes(search)),
         forest=None,
         records=records,
         pruning=None if pruned is None else DroppingInfo(conditions=pruned.dropped, leaves=pruned.lost),
@@ -160,16 +149,15 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
     )
 
 
-def _notes(search: SearchSummary, plan: SearchPlan) -> tuple[str, ...]:
-    share = f"after {search.trees:,} of {plan.trees:,} trees"
-    match search.stopped:
-        case StopReason.TIME:
-            return (f"The time limit ended the search {share}; on a faster machine it would have gone further.",)
-        case StopReason.INTERRUPTED | StopReason.REQUESTED:
-            return (f"The search was stopped {share}; these are the rules found so far.",)
-        case StopReason.RUNNING:
-            return (f"The search is under way, {share}; these are the rules found so far.",)
-        case StopReason.PATIENCE:
-            return (f"The search ended {share}: no new rule had come for a while (--patience).",)
-        case _:
-            return ()
+_NOTES = {
+    StopReason.TIME: "The time limit ended the search {}; on a faster machine it would have gone further.",
+    StopReason.INTERRUPTED: "The search was stopped {}; these are the rules found so far.",
+    StopReason.REQUESTED: "The search was stopped {}; these are the rules found so far.",
+    StopReason.RUNNING: "The search is under way, {}; these are the rules found so far.",
+    StopReason.PATIENCE: "The search ended {}: no new rule had come for a while (--patience).",
+}
+
+
+def _notes(search: SearchInfo) -> tuple[str, ...]:
+    note = _NOTES.get(search.stopped)
+    return () if note is None else (note.format(f"after {search.trees:,} of {search.planned:,} trees"),)

@@ -3,15 +3,13 @@
 So a stored document can be shown and exported as well as a fresh result. What repeats found is added by `stability`.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from maabo_dist._version import __version__
 from maabo_dist.contract.conditions import condition_records
-from maabo_dist.contract.result import FORMAT, DatasetInfo, PartSizes, ResultDocument, SearchInfo, SpaceInfo
+from maabo_dist.contract.result import FORMAT, DatasetInfo, PartSizes, ResultDocument, SpaceInfo
 from maabo_dist.contract.rules import RuleRecord, SimilarRule
 from maabo_dist.mining.result import MiningResult
-from maabo_dist.report.summary import explain_plan
 from maabo_dist.rules.rule import Rule, rule_text
 
 
@@ -26,7 +24,7 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
         dataset=_dataset(result, dataset),
         settings=result.settings.model_dump(mode="json"),
         space=SpaceInfo(features=result.plan.features, subset_size=subset_size, size=result.plan.space_size),
-        search=_search(result),
+        search=result.search,
         funnel=result.funnel,
         dropping=result.pruning,
         noise=result.noise,
@@ -46,21 +44,6 @@ def _dataset(result: MiningResult, dataset: Any) -> DatasetInfo:
         fingerprint=result.fingerprint,
         base_rates=dict(zip(result.classes, result.base_rates, strict=True)),
         parts=PartSizes(**result.rows),
-    )
-
-
-def _search(result: MiningResult) -> SearchInfo:
-    plan, search = result.plan, result.search
-    return SearchInfo(
-        strategy=result.settings.strategy,
-        planned=plan.trees,
-        initial=plan.initial,
-        batch=plan.batch,
-        in_flight=plan.in_flight,
-        top_features=plan.top_features,
-        candidates=plan.candidates,
-        explained=explain_plan(plan, result.settings),
-        **asdict(search) | {"seconds": round(search.seconds, 3)},
     )
 
 

@@ -50,7 +50,6 @@ class TreePool:
         self._scores = [np.empty(0)]
         # Trees so far.
         self.count = 0
-        self.best_score: float | None = None
 
     @property
     def records(self) -> TreeRecords:
@@ -67,7 +66,6 @@ class TreePool:
         self._scores.append(forest.best_scores)
         self.leaves.add(leaves)
         self.count += len(forest)
-        self.best_score = max_score(self.best_score, forest.best_scores)
         return len(leaves)
 
 

@@ -31,8 +31,7 @@ from maabo_dist.contract.job import (
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.result import FunnelCounts
 from maabo_dist.contract.wording import large_number
-from maabo_dist.report.summary import explain_plan
-from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.search.plan import SearchPlan, core_seconds, explain_plan, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from maabo_dist.contract.conditions import Condition, ConditionRecord, Op, condition_records
-from maabo_dist.contract.result import FunnelCounts, StopReason
+from maabo_dist.contract.result import FunnelCounts, SearchInfo, StopReason
 from maabo_dist.contract.rules import (
     ConsensusRecord,
     DisplacedRecord,
@@ -14,10 +14,10 @@ from maabo_dist.contract.rules import (
     SupportRecord,
 )
 from maabo_dist.contract.wording import conditions_text
-from maabo_dist.mining.result import MiningResult, SearchSummary
+from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Rule
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.plan import SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
 
 AGE = Condition("age", Op.AT_MOST, 27.5)
@@ -81,6 +81,12 @@ def with_class_names(rule, classes):
     )
 
 
+def make_search(plan, settings, trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET):
+    choices = [plan.trees, plan.initial, plan.batch, plan.in_flight, plan.top_features, plan.candidates]
+    outcome = [trees, leaves, best_score, seconds, stopped]
+    return make_record(SearchInfo, settings.strategy, *choices, explain_plan(plan, settings), *outcome)
+
+
 def make_result(
     *rules,
     classes=("0", "1"),
@@ -94,12 +100,13 @@ def make_result(
     **settings,
 ):
     chosen = MiningSettings(**settings)
+    plan = SearchPlan.settle(chosen, features)
     return MiningResult(
         rules=tuple(with_class_names(rule, classes) for rule in rules),
         digest="ab" * 32,
         settings=chosen,
-        plan=SearchPlan.settle(chosen, features),
-        search=SearchSummary(trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET),
+        plan=plan,
+        search=make_search(plan, chosen),
         funnel=funnel or make_record(FunnelCounts, 400, 120, 44, 31, 31, len(rules)),
         classes=tuple(classes),
         target=target,

@@ -11,6 +11,7 @@ from handmade import (
     make_repeated,
     make_result,
     make_rule,
+    make_search,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,6 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import FormatError
 from maabo_dist.mining.local import mine
-from maabo_dist.mining.result import SearchSummary
 from maabo_dist.report.document import result_document
 from maabo_dist.settings import MiningSettings
 
@@ -90,7 +90,7 @@ def test_what_json_has_no_number_for_never_gets_into_a_rule():
 
 def test_a_search_without_a_tree_still_makes_a_document():
     result = make_result()
-    object.__setattr__(result, "search", SearchSummary(0, 0, None, 0.0, "interrupted"))
+    object.__setattr__(result, "search", make_search(result.plan, result.settings, 0, 0, None, 0.0, "interrupted"))
 
     document = result_document(result, {"name": "x"})
 

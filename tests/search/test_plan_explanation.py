@@ -2,8 +2,7 @@
 
 import pytest
 
-from maabo_dist.report.summary import explain_plan
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.plan import SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
 
 
