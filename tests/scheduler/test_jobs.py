@@ -28,7 +28,7 @@ from maabo_dist.settings import MiningSettings
 from scheduler.broker import BrokerError
 from scheduler.core import dispatch, loop
 from scheduler.core.housekeeping import Housekeeping
-from scheduler.core.job import HeldJob
+from scheduler.core.job import SearchingJob
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.resources import Resources
 from tests import servers
@@ -538,7 +538,7 @@ def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
 
 def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
     failed = failing_once(monkeypatch, TaskPublisher, "publish", BrokerError("the broker is gone"))
-    monkeypatch.setattr(HeldJob, "allowance", lambda *_: 1.0)
+    monkeypatch.setattr(SearchingJob, "allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
         with no_slots(monkeypatch):
             jobs = [submit(cluster, tmp_path, columns, **QUICK) for _ in range(3)]
