@@ -27,7 +27,8 @@ def busy_cluster(shared_cluster, tmp_path_factory):
     with closing(Resources.connect(settings)) as resources:
         headers = token_for(resources, scopes=("admin",))
     columns = prepare(*load_bundled("breast_cancer")).columns
-    endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 8}
+    # Workers report every two seconds whether they are busy: tasks must be long, or few reports find one under way.
+    endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 2048}
     job = submit(settings, tmp_path_factory.mktemp("table"), columns, **endless)
     with httpx.Client(base_url=address, headers=headers) as client:
         servers.wait_for(lambda: _value(client, "maabo_trees_observed_total") > 0, what="a tree")
