@@ -25,8 +25,9 @@ demo: $(READY)
 up: $(READY)
 	$(BIN)/python -m deploy.local up
 
+# Three processes for two cores: a third of the time the tests wait for the processes that they start.
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 # CI runs these too.
 test-slow: $(READY)
