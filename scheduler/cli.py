@@ -19,21 +19,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from maabo_dist import console
 from maabo_dist._util.text import parse_duration
 from maabo_dist.cluster.logs import StructuredLogger, set_up_logging
 from maabo_dist.cluster.settings import ClusterSettings, check_redis, redis_errors
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.console import (
-    json_option,
-    new_token_options,
-    parse_scopes,
-    parse_token_id,
-    print_new_token,
-    print_tokens,
-    run_command,
-    tenant_option,
-)
 from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.api.settings import ApiSettings
@@ -92,27 +83,28 @@ def token_group() -> None:
 
 
 @token_group.command("create")
-@new_token_options
+@console.new_token_options
 def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     """Create a token. Stdout is the token alone; it is shown only once."""
     for option, text, minimum in (("--tenant", tenant, 1), ("--name", name, 0)):
         if not minimum <= len(text) <= MAX_NAME:
             raise SettingsError(f"{option} has {len(text)} characters; it takes {minimum} to {MAX_NAME}.")
-    token = make_token(tenant, frozenset(parse_scopes(scopes)), time(), name=name, seconds=parse_duration(expires))
+    scope_set, seconds = frozenset(console.parse_scopes(scopes)), parse_duration(expires)
+    token = make_token(tenant, scope_set, time(), name=name, seconds=seconds)
     with _ledger() as ledger:
         ledger.tokens.add(token.row)
-    print_new_token(token.text, token.row.public_fields)
+    console.print_new_token(token.text, token.row.public_fields)
     return 0
 
 
 @token_group.command("list")
-@tenant_option
-@json_option
+@console.tenant_option
+@console.json_option
 def list_command(tenant: str | None, as_json: bool) -> int:
     """List the tokens, the oldest first."""
     with _ledger() as ledger:
         rows = [row.public_fields for row in ledger.tokens.of_tenant(tenant)]
-    print_tokens(rows, as_json=as_json)
+    console.print_tokens(rows, as_json=as_json)
     return 0
 
 
@@ -120,7 +112,7 @@ def list_command(tenant: str | None, as_json: bool) -> int:
 @click.argument("token_id", metavar="ID")
 def revoke_command(token_id: str) -> int:
     """Revoke the token with this ID; it stops working immediately."""
-    number = parse_token_id(token_id)
+    number = console.parse_token_id(token_id)
     with _ledger() as ledger:
         revoked = ledger.tokens.revoke(number, time())
     if not revoked:
@@ -152,7 +144,7 @@ def restore_command(source: Path) -> int:
 
 def main() -> int:
     """Run a command and return its exit code."""
-    return run_command(scheduler, "python -m scheduler")
+    return console.run_command(scheduler, "python -m scheduler")
 
 
 def check_scheduler(settings: ClusterSettings) -> str:

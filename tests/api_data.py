@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from maabo_dist.cluster.broker import make_celery
 from scheduler.api.monitoring import ClusterCollector
-from scheduler.broker import open_broker
 from scheduler.ledger.tenants import DatasetRow, make_token
+from scheduler.resources import open_broker
 
 
 def stored_table(resources, path, frame, tenant="default", name="table.csv"):

@@ -20,20 +20,8 @@ from maabo_dist.cluster.store import StoreError, store_figures
 from maabo_dist.cluster.streams import open_redis, send_answer, send_request
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.contract import names
+from maabo_dist.contract import messages, names
 from maabo_dist.contract.job import JobSpec
-from maabo_dist.contract.messages import (
-    MAX_REASON,
-    EvaluateMessage,
-    EvaluationAnswer,
-    Outcome,
-    Request,
-    RulesAnswer,
-    RulesMessage,
-    ScreenAnswer,
-    ScreenMessage,
-    unpack_subsets,
-)
 from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, MaaboError
@@ -136,11 +124,11 @@ class AnsweringTask(ClusterTask):
         self._reply(message, "lost", reason)
 
     def _reply(
-        self, message: dict[str, Any], kind: Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
+        self, message: dict[str, Any], kind: messages.Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
     ) -> str:
         """Answer a message, also one of another version, if it names the job. Return a line for people."""
         values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
-        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[:MAX_REASON]}
+        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
         try:
             answer = self.answer.read(values | fields)
         except FormatError:
@@ -189,16 +177,16 @@ class EvaluateTask(AnsweringTask):
     """Grows the trees of some subsets."""
 
     name = names.EVALUATE
-    answer = EvaluationAnswer
+    answer = messages.EvaluationAnswer
     key_fields = ("batch", "start", "stop", "attempt")
 
-    def decode(self, message: dict[str, Any]) -> tuple[EvaluateMessage, TrainingTable, Subsets]:
+    def decode(self, message: dict[str, Any]) -> tuple[messages.EvaluateMessage, TrainingTable, Subsets]:
         """Read the message, its table and its subsets."""
-        task = EvaluateMessage.read(message)
+        task = messages.EvaluateMessage.read(message)
         table = self._cache.training(task.columns, task.split)
-        return task, table, unpack_subsets(task.subsets, task.stop - task.start, task.subset_size)
+        return task, table, messages.unpack_subsets(task.subsets, task.stop - task.start, task.subset_size)
 
-    def compute(self, task: tuple[EvaluateMessage, TrainingTable, Subsets]) -> TaskResult:
+    def compute(self, task: tuple[messages.EvaluateMessage, TrainingTable, Subsets]) -> TaskResult:
         """Grow and pack the trees."""
         message, table, subsets = task
         forest = self.grow(table, subsets, message.max_depth, whole=message.whole)
@@ -215,21 +203,21 @@ class ScreenTask(AnsweringTask):
     """Screens one block of pairs."""
 
     name = names.SCREEN
-    answer = ScreenAnswer
+    answer = messages.ScreenAnswer
     key_fields = ("start", "stop", "attempt")
 
-    def decode(self, message: dict[str, Any]) -> tuple[ScreenMessage, BitTable]:
+    def decode(self, message: dict[str, Any]) -> tuple[messages.ScreenMessage, BitTable]:
         """Read the message and its table."""
-        task = ScreenMessage.read(message)
+        task = messages.ScreenMessage.read(message)
         return task, self._cache.bits(task.columns, task.split)
 
-    def compute(self, task: tuple[ScreenMessage, BitTable]) -> TaskResult:
+    def compute(self, task: tuple[messages.ScreenMessage, BitTable]) -> TaskResult:
         """Screen and pack the pairs."""
         message, table = task
         pairs = self.screen(table, message)
         return TaskResult(pack_pairs(pairs), f"{count_pairs(message.start, message.stop, table.features):,} pairs")
 
-    def screen(self, table: BitTable, task: ScreenMessage) -> Pairs:
+    def screen(self, table: BitTable, task: messages.ScreenMessage) -> Pairs:
         """Return the strongest pairs of the block."""
         if not task.start < task.stop < table.features:  # the last feature is the first of no pair
             raise FormatError(f"Features {task.start} to {task.stop - 1} are no block of {table.features} features.")
@@ -240,14 +228,14 @@ class RulesTask(AnsweringTask):
     """Mines the rules of the trees grown so far; at the end of a job, it also stores the figures of its report."""
 
     name = names.RULES
-    answer = RulesAnswer
+    answer = messages.RulesAnswer
     key_fields = ("attempt", "final")
 
-    def decode(self, message: dict[str, Any]) -> RulesMessage:
+    def decode(self, message: dict[str, Any]) -> messages.RulesMessage:
         """Read the message."""
-        return RulesMessage.read(message)
+        return messages.RulesMessage.read(message)
 
-    def compute(self, task: RulesMessage) -> TaskResult:
+    def compute(self, task: messages.RulesMessage) -> TaskResult:
         """Pool the trees, mine their rules and write the result document."""
         study = self._cache.study(task.spec.dataset.fingerprint, task.spec.settings)
         max_depth, classes = study.settings.max_depth, len(study.columns.classes)
@@ -268,7 +256,7 @@ class RulesTask(AnsweringTask):
         fields = {"trees": trees, "rules": rules, "digest": result.digest}
         return TaskResult(document, f"{rules} rules from {trees} trees", fields)
 
-    def _store_figures(self, task: RulesMessage, figures: FigureData) -> None:
+    def _store_figures(self, task: messages.RulesMessage, figures: FigureData) -> None:
         """If the store cannot be reached, the report has no figures; the rules are more important."""
         try:
             store_figures(self._cache.store, task.spec.id, figures)
@@ -276,7 +264,7 @@ class RulesTask(AnsweringTask):
             logger.warning("figures not stored", job=task.spec.id, correlation=task.spec.correlation, reason=error)
 
 
-def _failure_notes(task: RulesMessage, columns: Columns) -> list[str]:
+def _failure_notes(task: messages.RulesMessage, columns: Columns) -> list[str]:
     return [
         f"The tree on {', '.join(columns.features[index].name for index in failure.subset if index < columns.count)} "
         f"could not be had: {failure.reason}"
@@ -302,7 +290,7 @@ class SubmitTask(ClusterTask):
         document["id"] = document.get("id") or own
         is_id = isinstance(document["id"], str) and re.fullmatch(r"[0-9a-f]{32}", document["id"])
         job = document["id"] if is_id else own
-        request = Request(kind="submit", job=job, document=document)
+        request = messages.Request(kind="submit", job=job, document=document)
         send_request(self.redis, self._settings, request)
         try:
             return JobSpec.parse(document).id

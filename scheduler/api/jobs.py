@@ -36,8 +36,9 @@ from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
-from scheduler.ledger.jobs import JobRow
+from scheduler.ledger.jobs import COMMANDS, JobRow
 from scheduler.ledger.submissions import Submission
+from scheduler.messaging.publishers import StatusPublisher
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
@@ -119,7 +120,6 @@ class JobDetails(Job):
 
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
-_WANTED: dict[JobCommand, str] = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 _ONE = documented("not-found")
 _CHANGE = _ONE | documented("conflict")
 _SUBMITTED: dict[int | str, dict[str, Any]] = {
@@ -199,10 +199,8 @@ def delete_job(job: JobPath, caller: Submitter) -> None:
     row = find_job(caller, job)
     if not caller.api.ledger.jobs.delete(caller.tenant, job):
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
-    redis, settings = caller.api.resources.redis, caller.api.resources.settings
     with suppress(RedisError):  # these keys also expire
-        redis.delete(*(settings.key(f"{kind}:{job}") for kind in names.JOB_KEYS))
-        redis.zrem(settings.key(names.JOB_LIST), job)
+        StatusPublisher(caller.api.resources).remove([job])
 
 
 def find_job(caller: Caller, job: str) -> JobRow:
@@ -250,7 +248,7 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
             f"Job {job} is {row.state.value}; it cannot be {PAST_TENSE[command]}.",
             remedy="Only jobs that have not ended can be.",
         )
-    caller.api.ledger.jobs.set_command(job, _WANTED[command], caller.api.resources.clock())
+    caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.resources.clock())
     _notify_scheduler(caller.api, job)
     return job_details(caller.api, find_job(caller, job))
 

@@ -29,10 +29,9 @@ from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
 from scheduler.api.dependencies import Reader, api_state, authorize
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
-from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.api.metrics")
 

@@ -12,7 +12,7 @@ from starlette.routing import Match
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import KINDS, MEDIA_TYPE, Problem, document_error, problem_of
 from maabo_dist.errors import InputError, MaaboError
-from scheduler.broker import BrokerError
+from scheduler.resources import BrokerError
 
 logger = StructuredLogger("maabo.api")
 

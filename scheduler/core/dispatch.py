@@ -13,10 +13,9 @@ from typing import Any
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.broker import Broker
 from scheduler.core.job import ScreeningJob, SearchingJob
 from scheduler.ledger.leases import Lease
-from scheduler.resources import Resources
+from scheduler.resources import Broker, Resources
 
 # Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait.
 MIN_AHEAD, MAX_AHEAD = 2, 2048
@@ -126,7 +125,7 @@ def choose_tasks(
     held = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(
-        JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.seconds_in_flight)
+        JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.speed.expected(job.outbox.in_flight))
         for job in jobs
         if job.state is JobState.RUNNING
     )

@@ -15,12 +15,11 @@ from maabo_dist.cluster.tracing import Span
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
-from scheduler.broker import BrokerError
 from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.publishers import StatusPublisher
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -43,11 +42,6 @@ class HeldJobs:
 
     def __iter__(self) -> Iterator[SearchingJob | ScreeningJob]:
         return iter(list(self.by_id.values()))
-
-    @property
-    def leases(self) -> list[Lease]:
-        """The leases of all jobs."""
-        return [job.lease for job in self.by_id.values()]
 
     def add(self, job: SearchingJob | ScreeningJob, now: float) -> None:
         """Hold a job that was opened, and publish that it runs."""

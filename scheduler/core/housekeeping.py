@@ -4,11 +4,10 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import collect_garbage
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract.job import Callback, JobState
-from scheduler.broker import BrokerError
 from scheduler.ledger.jobs import JobRow
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.messaging.webhooks import Webhooks
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.scheduler.housekeeping")
 

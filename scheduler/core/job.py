@@ -118,11 +118,6 @@ class HeldJob(ABC):
         return outbox
 
     @property
-    def seconds_in_flight(self) -> float:
-        """The expected duration of the tasks in flight."""
-        return self.speed.expected(self.outbox.in_flight)
-
-    @property
     def trees(self) -> int:
         """The number of trees so far."""
         return self.row.trees

@@ -22,8 +22,7 @@ The way of an answer back:
 Screens (ScreenHandler, Screening) and rules (RulesHandler) take the same way.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
@@ -39,7 +38,6 @@ from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
 from maabo_dist.errors import FormatError
 from scheduler import metrics
-from scheduler.broker import BrokerError
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import RulesHandler, ScreenHandler, SearchHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
@@ -50,7 +48,7 @@ from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.scheduler")
 
@@ -134,7 +132,7 @@ class Scheduler:
 
     @property
     def _leases(self) -> list[Lease]:
-        return [*self.jobs.leases, *self._preparations.leases]
+        return [*(job.lease for job in self.jobs), *self._preparations.leases]
 
     def _renew_leases(self, now: float) -> None:
         """Renew leases, apply commands, take free jobs, and do the housekeeping."""
@@ -183,13 +181,13 @@ class Scheduler:
     def _open_prepared(self) -> None:
         """Open the jobs whose tables are prepared."""
         for lease, prepared in self._preparations.take_done():
-            self._open(lease, prepared, self._resources.clock())
+            self._open(lease, prepared.result, self._resources.clock())
 
-    def _open(self, lease: Lease, prepared: "Future[PreparedTable]", now: float) -> None:
+    def _open(self, lease: Lease, prepared: Callable[[], PreparedTable], now: float) -> None:
         renew = partial(self._renew_while_opening, lease)
         with self.jobs.guard(lease):
             try:
-                job = open_job(self._ledger, lease, prepared.result(), now, renew, self._settings.task_seconds)
+                job = open_job(self._ledger, lease, prepared(), now, renew, self._settings.task_seconds)
             except MissingArtifactError as error:
                 raise FormatError(f"{error} Submit the table again.") from error
             except OUTAGES:
@@ -267,9 +265,7 @@ class Scheduler:
                 self._rules.send_if_due(job, now)
         elif self._screens.commit_screen(job, now):  # the job is opened again, with its screen
             self.jobs.drop(job.lease.job)
-            prepared: Future[PreparedTable] = Future()
-            prepared.set_result(job.prepared)
-            self._open(job.lease, prepared, now)
+            self._open(job.lease, lambda: job.prepared, now)
 
     def _check_jobs(self, now: float) -> None:
         """Send overdue tasks again, and publish the progress of the jobs."""

@@ -52,15 +52,6 @@ def dump_rows(connection: Connection, job: str, table: Table) -> Iterator[str]:
         yield json.dumps(values) + "\n"
 
 
-def restore_rows(connection: Connection, table: Table, lines: Iterable[bytes | str]) -> int:
-    """Insert rows from lines of JSON; return their number."""
-    rows, count = (_read(table, line) for line in lines), 0
-    while chunk := list(islice(rows, CHUNK)):
-        connection.execute(insert(table), chunk)
-        count += len(chunk)
-    return count
-
-
 def _read(table: Table, line: bytes | str) -> dict[str, Any]:
     """Validate a line: these columns and no others, and a job that this version can read."""
     try:
@@ -215,6 +206,7 @@ def _restore_artifact(archive: tarfile.TarFile, member: tarfile.TarInfo, store: 
 def _restore_rows(
     archive: tarfile.TarFile, member: tarfile.TarInfo, jobs: tuple[str, ...], connection: Connection
 ) -> int:
+    """Insert the rows of a member; return their number."""
     job, _, table = member.name.removeprefix(LEDGER).partition("/")
     if not member.name.startswith(LEDGER) or job not in jobs or table not in TABLES:
         raise FormatError(f"The backup holds {member.name!r}, which belongs to no job of it.")
@@ -222,7 +214,11 @@ def _restore_rows(
     if table == datasets.name:
         existing = set(connection.execute(select(datasets.c.id)).scalars())
         lines = [line for line in lines if json.loads(line)["id"] not in existing]
-    return restore_rows(connection, TABLES[table], lines)
+    rows, count = (_read(TABLES[table], line) for line in lines), 0
+    while chunk := list(islice(rows, CHUNK)):
+        connection.execute(insert(TABLES[table]), chunk)
+        count += len(chunk)
+    return count
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

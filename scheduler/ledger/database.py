@@ -16,7 +16,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
 
-_SCHEMA_LOCK = 7_301_894
 _WRITES = "maabo_writes"
 # Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries; on PostgreSQL, idle
 # connections burden the server.
@@ -192,8 +191,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _migrate(connection: Connection) -> None:
     """Create or migrate the tables, while no other scheduler does."""
+    lock(connection, "schema")
     if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
         # Names and rules are arbitrary text, which a database of another encoding cannot store.
         encoding = connection.execute(text("SHOW server_encoding")).scalar()
         if encoding != "UTF8":

@@ -15,6 +15,8 @@ from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screen
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 UNENDED = jobs.c.finished.is_(None)
+# What the ledger stores of the commands of owners.
+COMMANDS = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 # Lower runs first.
 RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 # Ids in one query.

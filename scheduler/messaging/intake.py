@@ -10,16 +10,15 @@ from maabo_dist.contract.job import Callback, JobRecord, JobSpec, JobState, Webh
 from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.errors import MaaboError, SettingsError
-from scheduler.broker import BrokerError
 from scheduler.ledger.database import LedgerError
+from scheduler.ledger.jobs import COMMANDS
 from scheduler.ledger.submissions import KeyReusedError
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.messaging.webhooks import check_address
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.scheduler.intake")
 
-_COMMANDS = {"pause": "pause", "resume": "run", "cancel": "cancel"}
 Entry = tuple[bytes, dict[bytes, bytes]]
 
 
@@ -38,8 +37,8 @@ class Intake:
         specs = [spec for request in submitted if (spec := self._admit_or_refuse(request, existing, now))]
         self._ledger.jobs.add(specs, now)
         for request in requests:
-            if request.kind in _COMMANDS:
-                self._ledger.jobs.set_command(request.job, _COMMANDS[request.kind], now)
+            if request.kind in COMMANDS:
+                self._ledger.jobs.set_command(request.job, COMMANDS[request.kind], now)
                 logger.info(f"{request.kind} requested", job=request.job)
         rows = self._ledger.jobs.get_many({request.job for request in requests})
         self._status.publish(row.record for row in rows)

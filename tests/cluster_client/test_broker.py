@@ -7,7 +7,7 @@ import pytest
 from maabo_dist.cluster.broker import celery_options, check_broker, make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.errors import SettingsError
-from scheduler.broker import AmqpBroker, BrokerError
+from scheduler.resources import AmqpBroker, BrokerError
 from tests import servers
 
 SECRETS = ("redis-secret", "rabbit-secret", "ledger-secret")

@@ -16,7 +16,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
-from scheduler.broker import AmqpBroker
+from scheduler.resources import AmqpBroker
 from tests import servers
 from tests.api_data import scrape
 from tests.faults.test_bad_messages import Trap, evaluate, wait_for_log

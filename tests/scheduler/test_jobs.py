@@ -25,12 +25,11 @@ from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
-from scheduler.broker import BrokerError
 from scheduler.core import dispatch, loop
 from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import SearchingJob
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
 

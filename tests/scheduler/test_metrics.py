@@ -26,14 +26,13 @@ from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api import monitoring as api_metrics
 from scheduler.api.monitoring import scheduler_metrics
-from scheduler.broker import BrokerError
 from scheduler.core import loop
 from scheduler.core.loop import Scheduler
 from scheduler.core.machines import MAX_SUBSET_FAILURES
 from scheduler.ledger.database import LedgerError
 from scheduler.messaging.publishers import MetricsPublisher
 from scheduler.metrics import Metrics, MetricsSnapshot
-from scheduler.resources import Resources
+from scheduler.resources import BrokerError, Resources
 from tests import servers
 from tests.api_data import scrape
 from tests.cluster import cluster_settings, submit
