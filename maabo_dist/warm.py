@@ -1,11 +1,9 @@
 """Compile the kernels before they are needed: `python -m maabo_dist.warm`.
 
-The machine code is cached on disk, so that this takes its time once for an installation. Worker processes call `warm`
-before their first task.
+The machine code is cached on disk, so an installation compiles only once. Worker processes call `warm` before their
+first task.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,17 +20,19 @@ from maabo_dist.trees.wire import pack_forest, unpack_forest
 
 
 def warm() -> None:
-    """Mine small tables in the ways that meet every kernel in its usual types.
+    """Mine small tables in ways that compile every kernel for its usual argument types.
 
-    Neither the number of classes nor how candidates are drawn is a type; that a table is mapped is one, since its
-    arrays cannot be written to.
+    Neither the number of classes nor the way candidates are drawn changes a type. A table that is mapped from a file
+    does, because its arrays are read-only.
     """
     columns = _table()
     forest = mine(columns, _settings(batch=4), jobs=1, keep_trees=True).forest
-    if forest is not None:  # as in a cluster, where trees come in messages
+    if forest is not None:  # as in a cluster, where trees arrive in messages
         TreePool(Study.build(columns, _settings())).add(unpack_forest(pack_forest(forest), forest.subsets))
-    with _mapped(columns) as mapped:
-        mine(mapped, _settings(subset_size="1-3"))
+    with TemporaryDirectory(prefix="maabo-warm-") as directory:
+        columns.save(Path(directory) / "columns")
+        # A mapped table, as workers have it.
+        mine(Columns.load(Path(directory) / "columns"), _settings(subset_size="1-3"))
     mine(_table(features=60), _settings(preset="auto", batch=4))
 
 
@@ -41,17 +41,9 @@ def _settings(**changes: Any) -> MiningSettings:
 
 
 def warm_for_large_tables() -> None:
-    """The same for tables with columns of more than 65,536 values, whose ranks are of another type."""
+    """Compile the kernels for columns of more than 65,536 values too, whose ranks have another type."""
     columns = _table()
     mine(replace(columns, codes=columns.codes.astype(np.uint32)), _settings(batch=4))
-
-
-@contextmanager
-def _mapped(columns: Columns) -> Iterator[Columns]:
-    """The table as workers have it."""
-    with TemporaryDirectory(prefix="maabo-warm-") as directory:
-        columns.save(Path(directory) / "columns")
-        yield Columns.load(Path(directory) / "columns")
 
 
 def _table(features: int = 12) -> Columns:
@@ -60,8 +52,8 @@ def _table(features: int = 12) -> Columns:
     matrix[::3] = matrix[::3].round(1)  # tied values
     matrix[::4] = matrix[::4] > 0.5  # few values
     labels = (matrix[:3].sum(axis=0) * 2 / 3).astype(np.int32)
-    described = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
-    return Columns.from_matrix(matrix, labels, described, ("0", "1"), "y")
+    features_of_table = tuple(Feature(f"x{i}", f"x{i}", FeatureKind.NUMBER) for i in range(len(matrix)))
+    return Columns.from_matrix(matrix, labels, features_of_table, ("0", "1"), "y")
 
 
 if __name__ == "__main__":

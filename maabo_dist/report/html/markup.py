@@ -6,8 +6,9 @@ from math import log10
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import Part
+from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.report.summary import FunnelStep, funnel_steps
+from maabo_dist.rules.statistics import wilson
 
 Attribute = str | int | float | bool | None
 
@@ -68,11 +69,10 @@ def class_mark(place: int, own: int, classes: int) -> str:
     return "c0" if place == own else "rest"
 
 
-def swatch(mark: str) -> Html:
-    """A dot in the colour of a class."""
-    return element(
-        "svg", element("circle", cx=5, cy=5, r=5, class_=mark), class_="dot", viewBox="0 0 10 10", aria_hidden="true"
-    )
+def swatch(mark: str, radius: float = 5, class_: str = "dot") -> Html:
+    """A dot in the colour of a class or of a part of the rows."""
+    dot = element("circle", cx=5, cy=5, r=radius, class_=mark)
+    return element("svg", dot, class_=class_, viewBox="0 0 10 10", aria_hidden="true")
 
 
 def counts_bar(counts: Sequence[int], own: int) -> Html:
@@ -90,18 +90,19 @@ def counts_bar(counts: Sequence[int], own: int) -> Html:
     )
 
 
-def precision_strip(marks: Mapping[Part, float | None], interval: tuple[float, float] | None, base: float) -> Html:
+def precision_strip(rule: RuleRecord, base: float) -> Html:
     """Precision from 0 to 1 on a line: base rate as a tick, `train`, `validation` and `holdout` as dots."""
     parts = [
         element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
         element("path", d=f"M{_at(base):.1f} 4V14", class_="base"),
     ]
-    if interval is not None:
-        parts.append(element("path", d=f"M{_at(interval[0]):.1f} 9H{_at(interval[1]):.1f}", class_="interval"))
-    for part, value in marks.items():
-        if value is not None:
+    low, high = wilson(rule.holdout.counts[rule.label], rule.holdout.n) if rule.holdout else (None, None)
+    if low is not None and high is not None:
+        parts.append(element("path", d=f"M{_at(low):.1f} 9H{_at(high):.1f}", class_="interval"))
+    for part, support in rule.supports.items():
+        if support.precision is not None:
             radius = 4.5 if part == "holdout" else 3.5
-            parts.append(element("circle", cx=_at(value), cy=9, r=radius, class_=part))
+            parts.append(element("circle", cx=_at(support.precision), cy=9, r=radius, class_=part))
     return element(
         "svg", *parts, class_="strip", viewBox=f"0 0 {_STRIP:g} 18", width=_STRIP, height=18, aria_hidden="true"
     )
@@ -120,13 +121,12 @@ def base_rates(dataset: DatasetInfo) -> Html:
         parts.append(element("rect", x=100 * x, y=0, width=100 * rate, height=10, class_=mark))
         x += rate
     bar = element("svg", *parts, class_="rates", viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
-    names = [_rate(name, place, rates) for place, name in enumerate(dataset.classes)]
+    names = []
+    for place, name in enumerate(dataset.classes):
+        dot = swatch(f"c{place}") if len(rates) <= COLOURS else Html()
+        share = element("b", f"{100 * rates[place]:.1f} %")
+        names.append(element("li", dot, element("span", name, class_="name"), " ", share))
     return element("div", bar, element("ul", *names, class_="legend"), class_="base-rates")
-
-
-def _rate(name: str, place: int, rates: Sequence[float]) -> Html:
-    dot = swatch(f"c{place}") if len(rates) <= COLOURS else Html()
-    return element("li", dot, element("span", name, class_="name"), " ", element("b", f"{100 * rates[place]:.1f} %"))
 
 
 def funnel(document: ResultDocument) -> Html:

@@ -36,25 +36,30 @@ class Column:
 def rules_section(document: ResultDocument) -> Html:
     """Return heading, container of the filters and table; or the reason why there are no rules."""
     heading = element("h2", "Rules", id="rules-heading")
-    if not document.rules:
-        return _section(
-            heading, element("p", element("b", "No rules."), " ", no_rules_reason(document), class_="empty")
-        )
-    return _section(
-        heading,
-        element(
-            "p",
+    content = [element("p", element("b", "No rules."), " ", no_rules_reason(document), class_="empty")]
+    if document.rules:
+        hint = (
             "In the order of selection: the purest first, each dissimilar to those before it. ",
             element("span", "Select a rule to see its evidence. ", class_="scripted"),
             _lines_key(document),
-            class_="hint",
-        ),
-        element("form", id="filters", class_="filters", hidden=True, role="search", aria_label="Filter the rules"),
-        element("p", id="filter-status", class_="hint", role="status"),
-        element(
-            "table", _head(document), *_bodies(document), class_="rules", aria_labelledby="rules-heading", role="table"
-        ),
-    )
+        )
+        # A table body for each rule, so that its details stay with it when rules are sorted.
+        bodies = [
+            element(
+                "tbody",
+                element("tr", *_cells(rule, document), role="row", class_="rule"),
+                id=rule.id,
+                role="rowgroup",
+            )
+            for rule in document.rules
+        ]
+        content = [
+            element("p", *hint, class_="hint"),
+            element("form", id="filters", class_="filters", hidden=True, role="search", aria_label="Filter the rules"),
+            element("p", id="filter-status", class_="hint", role="status"),
+            element("table", _head(document), *bodies, class_="rules", aria_labelledby="rules-heading", role="table"),
+        ]
+    return element("section", heading, *content, id="rules", aria_labelledby="rules-heading")
 
 
 def columns(document: ResultDocument) -> list[Column]:
@@ -78,10 +83,6 @@ def columns(document: ResultDocument) -> list[Column]:
     ]
 
 
-def _section(*content: Html) -> Html:
-    return element("section", *content, id="rules", aria_labelledby="rules-heading")
-
-
 def _lines_key(document: ResultDocument) -> Html:
     """The legend of the dots on the lines of precision."""
     parts = [_key("train", "training"), _key("validation", "validation")]
@@ -91,9 +92,7 @@ def _lines_key(document: ResultDocument) -> Html:
 
 
 def _key(part: str, label: str) -> Html:
-    dot = element("circle", cx=5, cy=5, r=3.5, class_=part)
-    picture = element("svg", dot, class_="dot strip-key", viewBox="0 0 10 10", aria_hidden="true")
-    return element("span", picture, label, class_="key")
+    return element("span", swatch(part, 3.5, "dot strip-key"), label, class_="key")
 
 
 def _tested(document: ResultDocument) -> bool:
@@ -114,13 +113,6 @@ def _head(document: ResultDocument) -> Html:
         for column in columns(document)
     )
     return element("thead", element("tr", *cells, role="row"), role="rowgroup")
-
-
-def _bodies(document: ResultDocument) -> Iterator[Html]:
-    """A table body for each rule, so that its details stay with it when rules are sorted."""
-    for rule in document.rules:
-        row = element("tr", *_cells(rule, document), role="row", class_="rule")
-        yield element("tbody", row, id=rule.id, role="rowgroup")
 
 
 def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[Html]:
@@ -149,7 +141,7 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
         "train": _precision(rule.train, rule.label, with_interval=False),
         "validation": _precision(rule.validation, rule.label, with_interval=holdout is None),
         "holdout": _precision(holdout, rule.label) if holdout else NOTHING,
-        "strip": _strip(rule, document.dataset),
+        "strip": precision_strip(rule, document.dataset.base_rates[rule.label] or 0.0),
         "lift": two_decimals(rule.best_evidence.lift),
         "q": _q(holdout),
         "unique": f"{rule.unique:,}",
@@ -176,14 +168,6 @@ def _precision(support: SupportRecord, label: str, *, with_interval: bool = True
     if not with_interval or low is None or high is None:
         return value
     return joined([value, element("small", f"{low:.2f}–{high:.2f}")], " ")
-
-
-def _strip(rule: RuleRecord, dataset: DatasetInfo) -> Html:
-    precisions = {part: support.precision for part, support in rule.supports.items()}
-    holdout = rule.holdout
-    low, high = wilson(holdout.counts[rule.label], holdout.n) if holdout else (None, None)
-    interval = None if low is None or high is None else (low, high)
-    return precision_strip(precisions, interval, dataset.base_rates[rule.label] or 0.0)
 
 
 def _q(holdout: HoldoutRecord | None) -> Html:

@@ -1,6 +1,6 @@
 """The sections of the page other than the rules: header, figures, consensus rules and the run."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
@@ -39,7 +39,7 @@ def header(document: ResultDocument) -> Html:
             ),
             class_="overview",
         ),
-        _notes(document),
+        _list([*_outcome(document), *document.notes], class_="notes"),
         element(
             "nav",
             element("a", "Rules", href="#rules"),
@@ -71,16 +71,11 @@ def _facts(document: ResultDocument) -> Iterator[Html]:
         yield element("div", element("dt", label), element("dd", element("b", value), " ", element("span", remark)))
 
 
-def _notes(document: ResultDocument) -> Html:
-    lines = [*_findings(document), *document.notes]
-    return _list(lines, class_="notes") if lines else Html()
+def _list(lines: Sequence[str], class_: str | None = None) -> Html:
+    return element("ul", *(element("li", line) for line in lines), class_=class_) if lines else Html()
 
 
-def _list(lines: Iterable[str], **attributes: str) -> Html:
-    return element("ul", *(element("li", line) for line in lines), **attributes)
-
-
-def _findings(document: ResultDocument) -> Iterator[str]:
+def _outcome(document: ResultDocument) -> Iterator[str]:
     for name, text in summary.outcome_texts(document).items():
         yield f"{name.capitalize()}: {text}."
     if not document.dataset.parts.holdout:
