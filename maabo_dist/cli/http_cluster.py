@@ -1,6 +1,5 @@
 """`HttpCluster`: a cluster reached through its HTTP server. Tables are uploaded as they are and prepared there."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from maabo_dist.cli.progress import progress_display
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.payloads import MAX_NAME_LENGTH
 from maabo_dist.contract.job import PAST_TENSE, JobCommand, JobRecord, JobState, is_applied, match_prefix, short_id
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class HttpCluster:
             status = handle.status()
         return self.add_tenant(status)
 
-    def document(self, job: str) -> str | None:
+    def document(self, job: str) -> ResultDocument | None:
         """Return the rules; None if there are none yet."""
         try:
             return self.final_document(job)
@@ -99,11 +99,10 @@ class HttpCluster:
                 return None
             raise
 
-    def final_document(self, job: str) -> str:
+    def final_document(self, job: str) -> ResultDocument:
         """Return the rules of a job that is done."""
-        document = self.client.job(job).document()
         # `partial` repeats `search.stopped`, which every document has.
-        return json.dumps(document.model_copy(update={"partial": None}).to_json())
+        return self.client.job(job).document().model_copy(update={"partial": None})
 
     def figures(self, job: str) -> dict[str, Any] | None:
         """Return the data of the report's figures, if the server has it."""

@@ -118,12 +118,12 @@ def _warn_if_idle(cluster: Cluster) -> None:
 def read_rules(cluster: Cluster, record: JobRecord) -> ResultDocument:
     """Return the result document of a job, final or so far; an error if there is none."""
     if record.state is JobState.DONE:
-        return ResultDocument.parse_text(cluster.final_document(record.id))
-    text = cluster.document(record.id)
-    if text is None:
+        return cluster.final_document(record.id)
+    document = cluster.document(record.id)
+    if document is None:
         check_not_failed(record)
         raise MaaboError(f"There are no rules yet: job {short_id(record.id)} is {record.state.value}.")
-    return ResultDocument.parse_text(text)
+    return document
 
 
 def _control_command(name: JobCommand, results: frozenset[JobState], help_text: str) -> click.Command:
@@ -248,9 +248,9 @@ class NewRules:
         before, self._count = self._count, record.rules
         return record.rules not in {None, 0, before}
 
-    def lines(self, document: str | None) -> Iterator[str]:
+    def lines(self, document: ResultDocument | None) -> Iterator[str]:
         """Yield a line for each new rule, up to `MAX_NEW_RULES`."""
-        rules = () if document is None else ResultDocument.parse_text(document).rules
+        rules = () if document is None else document.rules
         new = [rule for rule in rules if rule.text not in self._printed]
         self._printed |= {rule.text for rule in new}
         for rule in new[:MAX_NEW_RULES]:

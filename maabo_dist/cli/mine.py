@@ -197,7 +197,7 @@ def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, ou
     if record.state is not JobState.DONE and repeats:
         output.note(describe_running([each.id for each in repeats]))
     check_not_failed(record)
-    document = ResultDocument.parse_text(cluster.final_document(first.id))
+    document = cluster.final_document(first.id)
     if repeats:
         # pandas and numba take half a second to import, and most jobs have no repeats.
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
@@ -217,4 +217,4 @@ def _repeat_documents(cluster: Cluster, repeats: list[JobRecord], output: Output
         except MaaboError as error:
             output.note(str(error))
     done = [each.id for each in repeats if each.state is JobState.DONE]
-    return [ResultDocument.parse_text(cluster.final_document(job)) for job in done]
+    return [cluster.final_document(job) for job in done]

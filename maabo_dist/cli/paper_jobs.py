@@ -9,7 +9,6 @@ import pandas as pd
 
 from maabo_dist.cli.cluster import Cluster, ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
 from maabo_dist.cli.options import Source
-from maabo_dist.contract.result import ResultDocument
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
 from maabo_dist.settings import RepeatSettings, TableSettings
@@ -66,4 +65,4 @@ def _wait_for_oldest(cluster: Cluster, running: deque[str]) -> Outcome:
         for _ in cluster.follow(running[0]):
             pass
         check_not_failed(cluster.record(running[0]))
-        return Outcome.from_document(ResultDocument.parse_text(cluster.final_document(running.popleft())))
+        return Outcome.from_document(cluster.final_document(running.popleft()))

@@ -152,20 +152,20 @@ class QueueClient:
             texts = [text for chunk in chunks for text in self._redis.mget(chunk)]
         return [record for text in texts if (record := _parse(JobRecord, text)) is not None]
 
-    def document(self, job: str) -> str | None:
-        """Return the rules, final or so far, as the JSON of `maabo mine`; None if there are none yet."""
+    def document(self, job: str) -> ResultDocument | None:
+        """Return the rules, final or so far; None if there are none yet."""
         text = self._get(f"{names.JOB_DOCUMENT}:{job}")
-        return None if text is None else text.decode()
+        return None if text is None else ResultDocument.parse_text(text)
 
-    def final_document(self, job: str) -> str:
+    def final_document(self, job: str) -> ResultDocument:
         """Return the rules of a job that is done. They may arrive after its record, or have to be requested."""
-        text = self._wait_for(lambda: self._read_final(job), ANSWER_SECONDS / 2)
-        if text is None:
+        document = self._wait_for(lambda: self._read_final(job), ANSWER_SECONDS / 2)
+        if document is None:
             self._send(Request(kind="look", job=job))
-            text = self._wait_for(lambda: self._read_final(job), ANSWER_SECONDS)
-        if text is None:
+            document = self._wait_for(lambda: self._read_final(job), ANSWER_SECONDS)
+        if document is None:
             raise UnansweredError(f"{self._cause()} Job {short_id(job)} is done, but {self.address} lacks its rules.")
-        return text
+        return document
 
     def follow(self, job: str) -> Iterator[JobRecord]:
         """Yield the record now, after every change, and when the job has ended."""
@@ -222,9 +222,9 @@ class QueueClient:
         record = self._read(job)
         return record if record is not None and is_applied(record, command) else None
 
-    def _read_final(self, job: str) -> str | None:
-        text = self.document(job)
-        return None if text is None or ResultDocument.parse_text(text).running else text
+    def _read_final(self, job: str) -> ResultDocument | None:
+        document = self.document(job)
+        return None if document is None or document.running else document
 
     def _cause(self) -> str:
         return "No scheduler is running." if self.cluster() is None else "The schedulers did not respond."

@@ -469,8 +469,8 @@ def test_a_log_has_a_line_for_each_state_of_a_watched_job(server, scheduler):
 
 def test_rules_are_printed_as_they_are_found():
     new_rules = NewRules()
-    document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2)).to_json()
-    few = json.dumps(document | {"rules": document["rules"][:1]})
+    document = make_document(make_rule(AGE), make_rule(Condition("area", Op.ABOVE, 3.0), number=2))
+    few = document.model_copy(update={"rules": document.rules[:1]})
     record = JobRecord(id=JOB, state=JobState.RUNNING, rules=1)
 
     assert not new_rules.may_have_changed(record.model_copy(update={"rules": None}))
@@ -478,8 +478,8 @@ def test_rules_are_printed_as_they_are_found():
     assert len(list(new_rules.lines(few))) == 1
     assert not new_rules.may_have_changed(record)
     assert new_rules.may_have_changed(record.model_copy(update={"rules": 2}))
-    (line,) = new_rules.lines(json.dumps(document))
-    assert line.startswith(document["rules"][1]["text"])
+    (line,) = new_rules.lines(document)
+    assert line.startswith(document.rules[1].text)
     assert list(new_rules.lines(None)) == []
 
 

@@ -361,8 +361,8 @@ def test_the_client_waits_for_the_final_rules():
 
     client = world.client()
 
-    assert json.loads(client.document(JOB)) == partial
-    assert json.loads(client.final_document(JOB)) == final
+    assert client.document(JOB).to_json() == partial
+    assert client.final_document(JOB).to_json() == final
 
 
 def test_final_rules_that_redis_lost_are_requested():

@@ -133,7 +133,7 @@ def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_pa
     assert (running.planned, running.trees, running.finished) == (40, 0, None)
     assert (mining.trees, mining.digest, mining.finished) == (40, None, None)
     assert (done.trees, done.reason, done.digest) == (40, None, digest_of(columns, QUICK))
-    assert done.rules == len(json.loads(client.final_document(job))["rules"])
+    assert done.rules == len(client.final_document(job).rules)
     assert queued.created <= running.started <= done.finished
 
 
@@ -154,7 +154,7 @@ def test_a_record_tells_how_far_the_search_is(cluster, columns, client, tmp_path
 def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client, maabo, tmp_path):
     with a_scheduler(cluster.model_copy(update={"partial_seconds": 0.2})):
         job = submit(cluster, tmp_path, columns, **SLOW | {"trees": 1000})
-        document = json.loads(servers.wait_for(lambda: client.document(job), what="rules so far"))
+        document = servers.wait_for(lambda: client.document(job), what="rules so far").to_json()
         code, out, err = maabo("rules", job[:8], "--json")
         counted = servers.wait_for(lambda: client.record(job).rules is not None and client.record(job), what="a count")
         ask(cluster, "cancel", job)
@@ -214,7 +214,7 @@ def test_every_way_to_mine_gives_the_digest_of_one_process(cluster, columns, cli
     expected = mine(columns, MiningSettings.parse(mining))
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
-        document = json.loads(client.final_document(row.id))
+        document = client.final_document(row.id).to_json()
 
     assert (row.state, row.digest, row.trees) == (JobState.DONE, expected.digest, expected.search.trees)
     assert document["search"]["stopped"] == expected.search.stopped
@@ -322,7 +322,7 @@ def test_a_time_budget_ends_the_search_after_a_whole_batch_and_says_what_that_me
     mining = {"trees": 4000, "batch": 8, "seed": 3}
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining, time_limit=1.0))
-        document = json.loads(client.final_document(row.id))
+        document = client.final_document(row.id).to_json()
 
     assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, "time", "time")
     assert 0 < row.trees == document["search"]["trees"] < 4000
@@ -354,7 +354,7 @@ def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns
             in_state(client, job, JobState.MINING)
             time.sleep(2.0)
         row = ended(ledger, job)
-        document = json.loads(client.final_document(job))
+        document = client.final_document(job).to_json()
 
     assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, None, "budget")
 
