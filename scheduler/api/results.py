@@ -176,15 +176,14 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
 )
 def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Response:
     """Return the report of a job: one HTML file that loads nothing else."""
-    row = find_job(caller, job)
-    document = _get_document(caller, row)
+    document = _get_document(caller, find_job(caller, job))
     headers = _headers(document, "html") | {
         "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
     }
 
     def page() -> str:
-        figures = None if document.running else load_figures(caller.api.resources.store, row.id)
+        figures = None if document.running else load_figures(caller.api.resources.store, job)
         return report_page(document, figures)
 
     return _respond(page, "text/html", headers, known)
@@ -193,9 +192,8 @@ def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Respons
 @router.get("/{job}/figures", responses=_RULES)
 def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     """Return the data of the report's figures: histograms, trees, covered rows and the score history."""
-    row = find_job(caller, job)
-    _get_document(caller, row)
-    figures = load_figures(caller.api.resources.store, row.id)
+    _get_document(caller, find_job(caller, job))
+    figures = load_figures(caller.api.resources.store, job)
     if figures is None:
         raise NotFoundError(f"Job {job} has no figures yet.", remedy="They are available once the job is done.")
     return figures

@@ -234,19 +234,16 @@ class Tables:
         if pending is not None:
             return pending.result()
         try:
-            columns = self._run_reader(table, settings, keep=keep)
-        except BaseException as error:
-            with self._lock:
-                del self._pending[key]
+            future.set_result(self._run_reader(table, settings, keep=keep))
+        except BaseException as error:  # noqa: BLE001 - raised below, and in the calls that wait
             future.set_exception(error)
-            raise
         with self._lock:
             del self._pending[key]
-            self._cache[key] = columns
+            if future.exception() is None:
+                self._cache[key] = future.result()
             while len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
-        future.set_result(columns)
-        return columns
+        return future.result()
 
     def _run_reader(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 from sqlalchemy.engine import Connection, Dialect
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 VERSION = 1
@@ -31,16 +32,24 @@ def _partial_index(name: str, *columns: str, where: str) -> Index:
 
 metadata = MetaData()
 
-meta = Table(
+
+def _table(name: str, *items: SchemaItem) -> Table:
+    return Table(name, metadata, *items)
+
+
+def _job_table(name: str, *items: SchemaItem) -> Table:
+    """A table whose rows belong to jobs; the job is the first column of its primary key."""
+    return _table(name, Column("job", String(32), primary_key=True), *items)
+
+
+meta = _table(
     "maabo_meta",
-    metadata,
     Column("key", String(40), primary_key=True),
     Column("value", Text, nullable=False),
 )
 
-jobs = Table(
+jobs = _table(
     "maabo_jobs",
-    metadata,
     Column("id", String(32), primary_key=True),
     Column("tenant", _UserString(200), nullable=False),
     Column("priority", String(10), nullable=False),
@@ -81,18 +90,14 @@ jobs = Table(
     Index("maabo_jobs_work", "tenant", "work", "created", "id"),
 )
 
-batches = Table(
+batches = _job_table(
     "maabo_batches",
-    metadata,
-    Column("job", String(32), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("subsets", LargeBinary, nullable=False),
 )
 
-tasks = Table(
+tasks = _job_table(
     "maabo_tasks",
-    metadata,
-    Column("job", String(32), primary_key=True),
     Column("batch", Integer, primary_key=True),
     Column("start", Integer, primary_key=True),
     Column("stop", Integer, primary_key=True),
@@ -100,10 +105,8 @@ tasks = Table(
     Column("issued", Double, nullable=False),
 )
 
-results = Table(
+results = _job_table(
     "maabo_results",
-    metadata,
-    Column("job", String(32), primary_key=True),
     Column("batch", Integer, primary_key=True),
     Column("start", Integer, primary_key=True),
     Column("stop", Integer, nullable=False),
@@ -112,10 +115,8 @@ results = Table(
     Column("reason", _UserText),  # why the subset failed
 )
 
-blocks = Table(
+blocks = _job_table(
     "maabo_screen_blocks",
-    metadata,
-    Column("job", String(32), primary_key=True),
     Column("start", Integer, primary_key=True),  # pairs whose first feature is start … stop − 1
     Column("stop", Integer, nullable=False),
     Column("attempt", Integer),  # the last attempt sent; null before the first
@@ -123,16 +124,13 @@ blocks = Table(
     Column("pairs", LargeBinary),  # packed; null until answered
 )
 
-screens = Table(
+screens = _job_table(
     "maabo_screens",
-    metadata,
-    Column("job", String(32), primary_key=True),
     Column("screen", LargeBinary, nullable=False),  # packed
 )
 
-datasets = Table(
+datasets = _table(
     "maabo_datasets",
-    metadata,
     Column("id", String(64), primary_key=True),
     Column("tenant", _UserString(200), nullable=False),
     Column("name", _UserString(200), nullable=False),
@@ -146,9 +144,8 @@ datasets = Table(
     Index("maabo_datasets_of_tenant", "tenant", "id"),
 )
 
-tokens = Table(
+tokens = _table(
     "maabo_tokens",
-    metadata,
     Column("id", String(64), primary_key=True),
     Column("tenant", _UserString(200), nullable=False),
     Column("name", _UserString(200), nullable=False),
@@ -159,9 +156,8 @@ tokens = Table(
     Column("revoked", Double),
 )
 
-quotas = Table(
+quotas = _table(
     "maabo_quotas",
-    metadata,
     Column("tenant", _UserString(200), primary_key=True),
     Column("queued", BigInteger),  # null for no limit; the same below
     Column("running", BigInteger),
@@ -169,9 +165,8 @@ quotas = Table(
     Column("trees", BigInteger),
 )
 
-keys = Table(
+keys = _table(
     "maabo_idempotency_keys",
-    metadata,
     Column("tenant", _UserString(200), primary_key=True),
     Column("key", _UserString(200), primary_key=True),
     Column("body", String(64), nullable=False),  # SHA-256 of the request body
