@@ -214,7 +214,7 @@ def print_tokens(tokens: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(tokens)
     elif not tokens:
-        click.echo("There are no tokens: any process on the server's machine may call it, and no other.")
+        click.echo("There are no tokens: only processes on the server's machine have access.")
     else:
         print_table(_COLUMNS, [_row(token) for token in tokens])
 

@@ -174,7 +174,7 @@ class TableSettings(SettingsModel):
     @model_validator(mode="after")
     def _check_target_options(self) -> Self:
         if self.target_above is not None and self.target_quantiles is not None:
-            raise ValueError("--target-above and --target-quantiles exclude each other; give one of them.")
+            raise ValueError("--target-above and --target-quantiles cannot be used together.")
         return self
 
 

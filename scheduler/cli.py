@@ -1,6 +1,6 @@
 """`python -m scheduler`: runs a scheduler; `serve`, `token`, `backup`, `restore` and `health` are its commands.
 
-Configured by MAABO_… variables. Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or configuration.
+Configured by MAABO_… variables. Exit codes: 0 stopped by a signal, 1 failed, 2 wrong arguments or configuration.
 
 Imports inside functions keep `health`, which container managers run every few seconds, from loading Celery, FastAPI and
 the kernels: it starts in half of the time.
@@ -160,8 +160,8 @@ def check_scheduler(settings: ClusterSettings) -> str:
         texts = client.mget([settings.key(f"{names.METERS}:{owner}") for owner in owners])
     healthy = [owner for owner, text in zip(owners, texts, strict=True) if text is not None]
     if not healthy:
-        raise UnhealthyError(f"No scheduler process of {host} has taken a turn in the last minute.")
-    return f"{', '.join(healthy)} is well."
+        raise UnhealthyError(f"No scheduler on {host} has run its loop in the last minute.")
+    return f"{', '.join(healthy)} is healthy."
 
 
 def _run_scheduler() -> None:

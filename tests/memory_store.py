@@ -19,7 +19,7 @@ class MemoryStore:
 
     def get(self, name, target):
         if not self.has(name):
-            raise MissingArtifactError(f"The artifact store holds no {name}.")
+            raise MissingArtifactError(f"{name} is not in the artifact store.")
         with atomic_write(target) as file:
             file.write(self._content[name][0])
 

@@ -111,7 +111,7 @@ def test_an_unknown_option_is_refused():
 def test_two_ways_to_cut_the_target_are_refused():
     message = refusal(TableSettings, target_above="mean", target_quantiles=3)
 
-    assert message == "--target-above and --target-quantiles exclude each other; give one of them."
+    assert message == "--target-above and --target-quantiles cannot be used together."
 
 
 def test_a_cut_of_the_target_is_mean_median_or_a_number():

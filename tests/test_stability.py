@@ -98,7 +98,7 @@ def test_draws_depend_on_the_split_seed_alone_and_more_repeats_begin_with_the_sa
 def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
     columns = factories.columns_of(np.arange(36.0).reshape(3, 12), np.array([1] + [0] * 11, np.int32))
 
-    with pytest.raises(DatasetError, match=r"^--repeats: half of the rows is too little\. .*training rows are of"):
+    with pytest.raises(DatasetError, match=r"^--repeats: half of the rows are too few\. .*training rows are of"):
         check_repeats(columns, repeat_settings(MiningSettings(), 10))
 
 

@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
         with application.connection_for_write(connect_timeout=TIMEOUT_SECONDS, transport_options=options) as connection:
             control = application.control.inspect([node], timeout=TIMEOUT_SECONDS, connection=connection)
             healthy = bool(control.ping())
-        line = f"{node} is well." if healthy else f"{node} does not answer."
+        line = f"{node} is healthy." if healthy else f"{node} does not answer."
     except (MaaboError, *BROKER_ERRORS) as error:
         line, healthy = f"{node} cannot be asked: {error}", False
     sys.stderr.write(f"{line}\n")

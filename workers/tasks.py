@@ -220,7 +220,7 @@ class ScreenTask(AnsweringTask):
     def screen(self, table: BitTable, task: messages.ScreenMessage) -> Pairs:
         """Return the strongest pairs of the block."""
         if not task.start < task.stop < table.features:  # the last feature is the first of no pair
-            raise FormatError(f"Features {task.start} to {task.stop - 1} are no block of {table.features} features.")
+            raise FormatError(f"Features {task.start} to {task.stop - 1} are not a block of {table.features} features.")
         return screen_block(table, task.start, task.stop, task.most)
 
 
@@ -266,8 +266,8 @@ class RulesTask(AnsweringTask):
 
 def _failure_notes(task: messages.RulesMessage, columns: Columns) -> list[str]:
     return [
-        f"The tree on {', '.join(columns.features[index].name for index in failure.subset if index < columns.count)} "
-        f"could not be had: {failure.reason}"
+        "No tree could be grown on "
+        f"{', '.join(columns.features[k].name for k in failure.subset if k < columns.count)}: {failure.reason}"
         for failure in task.failures
     ]
 

@@ -77,7 +77,7 @@ def read(
         # A plain ndarray over the map: numba would compile every kernel once more for the memmap subclass.
         arrays[name] = np.asarray(mapped).view(np.ndarray)
         if verify and _checksum(arrays[name]) != entry.get("crc"):
-            raise FormatError(f"{path} is damaged: array {name!r} is not what was written. Make the file again.")
+            raise FormatError(f"{path} is damaged: array {name!r} fails its checksum. Recreate the file.")
     for name in required:
         if name not in arrays:
             raise FormatError(f"{path} is damaged: array {name!r} is missing.")
@@ -124,7 +124,7 @@ def _read_header(path: Path, kind: str) -> tuple[dict[str, Any], int]:
                 raise FormatError(f"{path} is not an array file of this program.")
             header = json.loads(file.read(size))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(f"{path} is damaged: its header does not read ({error}). Make the file again.") from error
+        raise FormatError(f"{path} is damaged: its header cannot be parsed ({error}). Recreate the file.") from error
     stored_kind = header.get("kind") if isinstance(header, dict) else None
     if stored_kind != kind:
         raise FormatError(f"{path} holds {stored_kind!r}, not {kind!r}.")

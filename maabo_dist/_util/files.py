@@ -45,7 +45,7 @@ def check_table_file(path: Path) -> None:
     except IsADirectoryError:
         raise DatasetError(f"{path} is a directory. Give one file.") from None
     except PermissionError:
-        raise DatasetError(f"{path} may not be read by this user. Change its permissions.") from None
+        raise DatasetError(f"{path}: permission denied. Change its permissions.") from None
     except (OSError, ValueError) as error:
         raise DatasetError(f"{str(path)!r} cannot be opened: {error}.") from error
     if empty:

@@ -52,6 +52,6 @@ def parse_duration(text: str) -> float | None:
     match = _FORM.fullmatch(duration)
     if match is None or int(match[1]) == 0:
         raise SettingsError(
-            f"{text!r} is no length of time. Give a number and s, m, h, d or w, as in 30d, 12h or 90m; or {NEVER}."
+            f"{text!r} is not a duration. Give a number and s, m, h, d or w, as in 30d, 12h or 90m; or {NEVER}."
         )
     return float(match[1]) * _SECONDS[match[2]]

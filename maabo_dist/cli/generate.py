@@ -107,7 +107,9 @@ def _write(table: Path, frame: "pd.DataFrame", truth_path: Path, truth: "Truth")
             else:
                 parquet.write_table(rows, table_file)
     except OSError as error:
-        raise SettingsError(f"{table} and {truth_path} cannot be written ({error.strerror}). Give others.") from error
+        raise SettingsError(
+            f"{table} and {truth_path} cannot be written ({error.strerror}). Choose other paths."
+        ) from error
 
 
 def _print(result: "Score", truth: "Truth") -> None:

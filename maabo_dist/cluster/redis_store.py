@@ -81,7 +81,7 @@ class RedisStore:
         with _translate_errors():
             head = self._head(key)
             if head is None:
-                raise MissingArtifactError(f"Redis holds no {name}.")
+                raise MissingArtifactError(f"{name} is not in Redis.")
             with atomic_write(target) as file:
                 self._copy(name, head, file)
 

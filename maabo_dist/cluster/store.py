@@ -111,7 +111,7 @@ class FileStore:
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
         if not self.has(name):
-            raise MissingArtifactError(f"The artifact store holds no {name}.")
+            raise MissingArtifactError(f"{name} is not in the artifact store.")
         with self._translate_errors(), atomic_write(target) as file:
             self._files.get_file(self._path(name), file.name)
 

@@ -28,26 +28,33 @@ else:
 
 
 class StopReason(StrEnum):
-    """Why a search ended."""
+    """Why a search ended.
 
-    # All planned trees were grown.
-    BUDGET = "budget"
-    # Every subset of the space has a tree.
-    EXHAUSTED = "exhausted"
-    # No new rule for as many trees as `patience` allows.
-    PATIENCE = "patience"
-    # The time limit was reached.
-    TIME = "time"
-    # The progress callback asked for it.
-    REQUESTED = "asked"
-    # Ctrl-C.
-    INTERRUPTED = "interrupted"
-    # It has not ended: the result holds the rules so far.
-    RUNNING = "running"
+    `budget`: all planned trees were grown. `exhausted`: every subset of the space has a tree. `patience`: no new rule
+    for as many trees as the setting `patience` allows. `time`: the time limit was reached. `asked`: the progress
+    callback stopped it. `interrupted`: Ctrl-C. `running`: it has not ended, and the result contains the rules so far.
+    """
+
+    BUDGET = "budget", "all planned trees were grown"
+    EXHAUSTED = "exhausted", "every subset of the space has a tree"
+    PATIENCE = "patience", "no new rule for as many trees as --patience allows"
+    TIME = "time", "the time limit was reached"
+    REQUESTED = "asked", "stopped by the program"
+    INTERRUPTED = "interrupted", "stopped by Ctrl-C"
+    RUNNING = "running", "the search is still running"
+
+    # A phrase for people; every member must have one.
+    explanation: str
+
+    def __new__(cls, value: str, explanation: str) -> Self:
+        """Make a member: its value in documents, and the explanation."""
+        member = str.__new__(cls, value)
+        member._value_, member.explanation = value, explanation
+        return member
 
     @property
     def cut_short(self) -> bool:
-        """True if somebody stopped the search."""
+        """True if the search was stopped by hand."""
         return self in {StopReason.REQUESTED, StopReason.INTERRUPTED}
 
 
@@ -153,7 +160,7 @@ class SearchInfo(Record):
     seconds : float
         Wall-clock time of the search.
     stopped : StopReason
-        Why the search ended, or `running` if it has not.
+        Why the search ended (see `StopReason`), or `running` if it has not.
     """
 
     strategy: Literal["maabo", "random", "exhaustive", "single"]
@@ -214,7 +221,7 @@ class DroppingInfo(Record):
 
 
 class NoiseInfo(Record):
-    """An estimate of how many rules are chance, from permuted copies of columns that took part in the search.
+    """An estimate of how many rules are due to chance, from permuted copies of columns that took part in the search.
 
     It is conservative: every feature counts as one that may be irrelevant.
 

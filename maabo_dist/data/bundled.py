@@ -23,7 +23,7 @@ _TITANIC_COLUMNS = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked"
 def load_bundled(name: str) -> tuple[pd.DataFrame, TableSettings]:
     """Return the table called `name` and its default settings."""
     if name not in BUNDLED:
-        raise DatasetError(f"No bundled table is called {name!r}. There are {format_names(BUNDLED)}.")
+        raise DatasetError(f"No bundled table is called {name!r}. Bundled tables: {format_names(BUNDLED)}.")
     from sklearn import datasets  # noqa: PLC0415 - 0.9 s, only bundled tables need it
 
     if name == "titanic":
@@ -43,7 +43,7 @@ def _fetch_titanic(datasets: Any) -> tuple[pd.DataFrame, TableSettings]:
     except Exception as error:  # the remedy is the same for every network error
         raise DatasetError(
             f"The table titanic comes from OpenML, and fetching it failed ({error or type(error).__name__}). "
-            "Go online and try again, or give a CSV file of your own."
+            "Check the network connection and try again, or use your own CSV file."
         ) from error
     return fetched.frame[_TITANIC_COLUMNS], TableSettings(target="survived")
 

@@ -163,7 +163,7 @@ class Columns:
             )
             stated = str(meta["fingerprint"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
+            raise FormatError(f"{path} is damaged: its field {error} is missing or invalid.") from error
         if verify and columns.fingerprint != stated:
             raise FormatError(f"{path} is damaged: its content does not match fingerprint {stated[:12]}…")
         return columns

@@ -24,7 +24,7 @@ from maabo_dist.data.columns import Feature, FeatureKind
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
-# A column with at least this many texts, no two of them equal, is taken for an identifier.
+# A column with at least this many values, all different, is considered an identifier.
 IDENTIFIER_ROWS = 10
 # A text column of which this share of the texts read as numbers is taken for a damaged numeric column.
 NUMERIC_SHARE = 0.8
@@ -81,12 +81,12 @@ def _check_levels(name: str, coded: Levels, max_levels: int) -> None:
         _check_not_numeric(name, coded.texts)
     if count == present >= IDENTIFIER_ROWS:
         raise DatasetError(
-            f"Column {name!r} holds {format_count(count, 'text')}, no two of them equal, such as {examples}. "
+            f"Column {name!r} has {format_count(count, 'value')}, all different, such as {examples}. "
             f"It looks like an identifier; leave it out with --exclude {name!r}."
         )
     if count > max_levels:
         raise DatasetError(
-            f"Column {name!r} holds {format_count(count, 'distinct text')}, such as {examples}; at most "
+            f"Column {name!r} has {format_count(count, 'distinct value')}, such as {examples}; at most "
             f"{max_levels} are allowed. Leave it out with --exclude {name!r}, or allow more with --max-levels {count}."
         )
 
@@ -99,7 +99,7 @@ def _check_not_numeric(name: str, texts: tuple[str, ...]) -> None:
     if not others:
         raise DatasetError(f"Column {name!r} holds numbers as text, such as {format_names(texts[:3])}. Convert them.")
     raise DatasetError(
-        f"Column {name!r} looks numeric, but {len(others):,} of its {len(texts):,} distinct texts do not read as "
+        f"Column {name!r} looks numeric, but {len(others):,} of its {len(texts):,} distinct values are not "
         f"numbers: {format_names(others)}. If they stand for a missing value, use --na-values {others[0]!r}; "
         f"else correct them, or leave the column out with --exclude {name!r}."
     )

@@ -233,7 +233,7 @@ def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
     if missing:
         raise DatasetError(
             f"Target column '{cells.name}' is missing in {missing:,} of {format_count(len(cells), 'row')}. "
-            "Fill them in, or leave out every row with a missing cell by --impute drop."
+            "Fill them in, or drop rows with missing cells (--impute drop)."
         )
     if holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target."):
         target = _encode_numbers(cells, settings)

@@ -85,9 +85,7 @@ def extension(path: Path) -> str:
         return suffixes[0]
     if suffixes and suffixes[-1] in {*SEPARATORS, *PARQUET, *FEATHER}:
         return suffixes[-1]
-    raise DatasetError(
-        f"{path} has no extension that says what it is. Known are {' '.join(_KNOWN)}; rename or convert it."
-    )
+    raise DatasetError(f"{path} has an unknown file extension. Supported: {' '.join(_KNOWN)}. Rename or convert it.")
 
 
 def _to_frame(path: Path, table: Any) -> pd.DataFrame:
@@ -133,7 +131,7 @@ def _wrap_read_errors(path: Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # damaged metadata raises KeyError, TypeError and others
         raise DatasetError(
-            f"{path} does not read as {what}: {_first_line(error)}. It is damaged, truncated or of another format; "
+            f"{path} cannot be read as {what}: {_first_line(error)}. It is damaged, truncated or of another format; "
             "write it again."
         ) from error
 
@@ -200,7 +198,9 @@ def _lines(path: Path) -> Iterator[bytes]:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             yield from file
     except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{path} does not unpack: {error}. It is damaged or truncated; write it again.") from error
+        raise DatasetError(
+            f"{path} cannot be decompressed: {error}. It is damaged or truncated; write it again."
+        ) from error
 
 
 def _explain_text(path: Path, separator: str, reason: str) -> str:
@@ -209,7 +209,7 @@ def _explain_text(path: Path, separator: str, reason: str) -> str:
     if problem is None and sum(1 for line in _lines(path) if line.strip()) == 1:
         return f"{path} has a header and no rows. Give a file with rows."
     return problem or (
-        f"{path} does not read as text separated by {separator!r}: {reason}. Correct the file or write it again."
+        f"{path} cannot be read as text separated by {separator!r}: {reason}. Correct the file or write it again."
     )
 
 

@@ -48,7 +48,7 @@ def check_repeats(columns: Columns, repeats: Iterable[MiningSettings]) -> None:
         try:
             split_for(columns, settings)
         except DatasetError as error:
-            raise DatasetError(f"--repeats: half of the rows is too little. {error}") from error
+            raise DatasetError(f"--repeats: half of the rows are too few. {error}") from error
 
 
 def mine_repeats(

@@ -141,7 +141,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((totals / totals.sum()).tolist()),
         fingerprint=own.fingerprint,
-        notes=(*plan.notes, *_notes(search)),
+        notes=(*plan.notes, *_notes(search, settings.patience)),
         forest=None,
         records=records,
         pruning=None if pruned is None else DroppingInfo(conditions=pruned.dropped, leaves=pruned.lost),
@@ -149,15 +149,16 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
     )
 
 
-_NOTES = {
-    StopReason.TIME: "The time limit ended the search {}; on a faster machine it would have gone further.",
-    StopReason.INTERRUPTED: "The search was stopped {}; these are the rules found so far.",
-    StopReason.REQUESTED: "The search was stopped {}; these are the rules found so far.",
-    StopReason.RUNNING: "The search is under way, {}; these are the rules found so far.",
-    StopReason.PATIENCE: "The search ended {}: no new rule had come for a while (--patience).",
-}
-
-
-def _notes(search: SearchInfo) -> tuple[str, ...]:
-    note = _NOTES.get(search.stopped)
-    return () if note is None else (note.format(f"after {search.trees:,} of {search.planned:,} trees"),)
+def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:
+    progress = f"after {search.trees:,} of {search.planned:,} trees"
+    match search.stopped:
+        case StopReason.BUDGET | StopReason.EXHAUSTED:
+            return ()
+        case StopReason.TIME:
+            return (f"The time limit ended the search {progress}; on a faster machine it would have gone further.",)
+        case StopReason.INTERRUPTED | StopReason.REQUESTED:
+            return (f"The search was stopped {progress}; these are the rules found so far.",)
+        case StopReason.RUNNING:
+            return (f"The search is running, {progress}; these are the rules found so far.",)
+        case StopReason.PATIENCE:
+            return (f"The search ended {progress}: the last {patience:,} trees gave no new rule (--patience).",)

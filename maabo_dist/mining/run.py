@@ -29,7 +29,9 @@ class SearchRun:
     """Proposes batches of subsets, observes their trees, collects reliable leaves, and decides when to end."""
 
     def __init__(self, study: Study, pool: TreePool | None, screen: Screen | None = None) -> None:
-        """Observed trees go into `pool`; None where they are pooled elsewhere and no patience is set."""
+        """Observed trees go into `pool`; None if they are pooled elsewhere, which `patience` does not allow."""
+        if pool is None and study.settings.patience is not None:
+            raise SearchError("A search with patience needs a pool, to notice new rules.")
         self._study = study
         self.proposer = SubsetProposer(study.settings, study.plan, screen)
         self._schedule = batch_schedule(study.plan, guided=study.settings.strategy == "maabo")
@@ -87,7 +89,7 @@ class SearchRun:
             self._check_patience(self._study.settings.patience, new_leaves=reliable > 0)
 
     def stop(self, reason: StopReason) -> None:
-        """Propose nothing more. Batches already proposed are still observed: the end is the same anywhere."""
+        """Propose nothing more. Batches already proposed are still observed, or results would depend on timing."""
         if self._next is not None:  # else it has ended for another reason
             self._next, self._reason = None, reason
 

@@ -66,11 +66,13 @@ def rule_of(result: Plottable, rule: RuleName) -> tuple[RuleRecord, Mapping[str,
     """A rule of the document, and its figure data."""
     document, figures = document_of(result), figures_of(result)
     if figures["digest"] != document.digest:
-        raise SettingsError("These figures are of other rules than this document. Pass those of the same run.")
+        raise SettingsError(
+            "The figure data belongs to a different result than the document. Pass the data of the same run."
+        )
     record = _find_rule(document, rule)
     entry = next((entry for entry in figures["rules"] if entry["id"] == record.id), None)
     if entry is None:
-        raise SettingsError(f"{record.id} has no figures: only the first {len(figures['rules'])} rules have.")
+        raise SettingsError(f"{record.id} has no figures: only the first {len(figures['rules'])} rules have figures.")
     return record, entry
 
 

@@ -28,9 +28,11 @@ def make_folder(path: Path) -> None:
     except (FileExistsError, NotADirectoryError):
         raise SettingsError(f"--out {str(path)!r}: there is a file in its place. Give a directory.") from None
     except OSError as error:
-        raise SettingsError(f"--out {str(path)!r}: it cannot be made ({error.strerror}). Give another.") from error
+        raise SettingsError(
+            f"--out {str(path)!r}: it cannot be created ({error.strerror}). Choose another directory."
+        ) from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise SettingsError(f"--out {str(path)!r}: this user may not write there. Give another.")
+        raise SettingsError(f"--out {str(path)!r}: permission denied. Choose another directory.")
 
 
 def write_folder(

@@ -99,7 +99,7 @@ def noise_text(noise: NoiseInfo) -> str:
         return f"{noise.probes:,} probes ({used})"
     low, high = (f"{100 * end:.0f}" for end in (noise.low, noise.high))
     share = f"{low} %" if low == high else f"{low}–{high} %"
-    return f"{share} of these rules are chance, estimated from {noise.probes:,} probes ({used})"
+    return f"{share} of these rules are due to chance, estimated from {noise.probes:,} probes ({used})"
 
 
 def repeats_text(repeats: RepeatsRecord) -> str:

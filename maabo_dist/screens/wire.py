@@ -25,14 +25,14 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
     """Unpack the `most` strongest pairs of a block of a table with this many features."""
     count = min(most, count_pairs(start, stop, features))
     if len(data) != count * PAIR_BYTES:
-        raise FormatError(f"Packed pairs are {len(data)} bytes long, which are not {count} pairs.")
+        raise FormatError(f"Packed pairs are {len(data)} bytes long; expected {count} pairs.")
     pairs = np.frombuffer(data, "<i4", 2 * count).reshape(count, 2).astype(np.int32)
     strengths = np.frombuffer(data, "<f8", offset=8 * count).astype(np.float64)
     first, second = pairs[:, 0], pairs[:, 1]
     if not ((start <= first) & (first < stop) & (first < second) & (second < features)).all():
-        raise FormatError(f"Packed pairs hold one that is not of the block of features {start} to {stop - 1}.")
+        raise FormatError(f"Packed pairs contain a pair outside the block of features {start} to {stop - 1}.")
     if not np.isfinite(strengths).all():
-        raise FormatError("Packed pairs hold a strength that is not finite.")
+        raise FormatError("Packed pairs contain a strength that is not finite.")
     # The strongest come first, equals in the order of their features, and none twice.
     later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
     if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():

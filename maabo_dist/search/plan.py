@@ -126,7 +126,7 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
     if space > MAX_ENUMERATION and settings.strategy == "maabo":
         raise SettingsError(
             f"--candidates all would compare {space:,} subsets at each step; "
-            f"the most is {MAX_ENUMERATION:,}. Give a number, such as 1000."
+            f"the maximum is {MAX_ENUMERATION:,}. Give a number, such as 1000."
         )
     return None
 

@@ -43,7 +43,7 @@ class SubsetProposer:
     def __init__(self, settings: MiningSettings, plan: SearchPlan, screen: Screen | None = None) -> None:
         """A screened plan needs its screen."""
         if plan.screened != (screen is not None):
-            raise SearchError("A screened search needs its screen, and no other has one.")
+            raise SearchError("Pass a screen if and only if the plan is screened.")
         self._settings = settings
         self._plan = plan
         self._all_features = np.arange(plan.features, dtype=np.int32)

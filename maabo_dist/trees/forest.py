@@ -110,7 +110,7 @@ class Forest:
         arrays, _ = arrayfile.read(path, KIND, [field.name for field in fields(cls)])
         forest = cls(**arrays)
         if not (_lengths_match(forest) and _indices_fit(forest)):
-            raise FormatError(f"{path} is damaged: its trees and nodes do not match. Make the file again.")
+            raise FormatError(f"{path} is damaged: its trees and nodes do not match. Recreate the file.")
         return forest
 
 

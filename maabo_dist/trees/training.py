@@ -115,7 +115,7 @@ class TrainingTable(NamedTuple):
         try:
             return cls(**arrays, layout=Layout(**meta["layout"]), min_samples_leaf=int(meta["min_leaf"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path} is damaged: its description lacks or garbles {error}.") from error
+            raise FormatError(f"{path} is damaged: its field {error} is missing or invalid.") from error
 
 
 _ARRAYS = tuple(name for name in TrainingTable._fields if name not in {"layout", "min_samples_leaf"})

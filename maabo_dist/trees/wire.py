@@ -56,7 +56,7 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     """Unpack the forest of these subsets. Raises FormatError for data that is damaged or of another version."""
     classes, count, size, depth, nodes, body = _parse_header(data)
     if (count, size) != subsets.shape:
-        raise FormatError(f"A forest of {count} trees on {size} features came for {subsets.shape} subsets.")
+        raise FormatError(f"Expected trees for subsets of shape {subsets.shape}, got {count} trees on {size} features.")
     reader = _Reader(body)
     depths = reader.take("<u1", count).astype(np.int32)
     sizes = reader.take("<u4", count).astype(np.int64)
@@ -105,7 +105,7 @@ def _parse_header(data: bytes) -> tuple[int, int, int, int, int, bytes]:
     if magic != _MAGIC:
         raise FormatError("These bytes are not a forest.")
     if version != VERSION:
-        raise FormatError(f"A forest of format version {version} came; this program reads version {VERSION}.")
+        raise FormatError(f"The forest has format version {version}; this program reads version {VERSION}.")
     if count > MAX_TREES or nodes > MAX_NODES or not (classes and size and depth):
         raise FormatError(f"A forest is damaged: {count} trees, {nodes} nodes.")
     body = data[_HEADER.size :]
@@ -130,7 +130,7 @@ class _Reader:
 
     def check_end(self) -> None:
         if self._position != len(self._data):
-            raise FormatError(f"A forest has {len(self._data) - self._position} bytes too many.")
+            raise FormatError(f"A forest has {len(self._data) - self._position} trailing bytes.")
 
 
 def _position_type(size: int) -> "np.iinfo[Any]":

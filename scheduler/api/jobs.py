@@ -246,7 +246,7 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
     if row.state.ended:
         raise ConflictError(
             f"Job {job} is {row.state.value}; it cannot be {PAST_TENSE[command]}.",
-            remedy="Only jobs that have not ended can be.",
+            remedy="Only unfinished jobs can be paused, resumed or cancelled.",
         )
     caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.resources.clock())
     _notify_scheduler(caller.api, job)

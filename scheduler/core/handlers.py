@@ -177,7 +177,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         screening = job.machine
         block = screening.block(answer.start, answer.stop)
         if block is None:
-            raise FormatError(f"Features {answer.start} to {answer.stop - 1} are no block of this screen.")
+            raise FormatError(f"Features {answer.start} to {answer.stop - 1} are not a block of this screen.")
         self._queue.note_taken(job.outbox.sent_at(block))
         if answer.kind == "done":
             if not screening.is_open(block):
@@ -285,7 +285,7 @@ class RulesHandler:
             return None
         reason = job.machine.run.reason
         columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
-        return JobEnd(JobState.DONE, columns | {"reason": reason if reason in EARLY_STOPS else None})
+        return JobEnd(JobState.DONE, columns | {"reason": reason.explanation if reason in EARLY_STOPS else None})
 
     def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
         if answer.kind == "lost":

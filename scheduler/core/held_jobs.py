@@ -57,7 +57,7 @@ class HeldJobs:
             self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
         if isinstance(job, ScreeningJob):
             facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
-            logger.info("job screens pairs", **job.log_fields, **facts)
+            logger.info("screening pairs", **job.log_fields, **facts)
         else:
             facts = {"trees": job.trees, "of": job.plan.trees}
             logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)
@@ -162,6 +162,6 @@ class HeldJobs:
             self.fail(lease, str(error), self._resources.clock())
         except Exception as error:  # noqa: BLE001 - one job must not end a process that serves all
             self.drop(lease.job)
-            logger.warning("job failed by an internal error", **lease.log_fields, traceback=traceback.format_exc())
-            reason = f"An internal error: {error!r}. The scheduler's log says more."
+            logger.warning("job failed with an internal error", **lease.log_fields, traceback=traceback.format_exc())
+            reason = f"An internal error: {error!r}. See the scheduler's log."
             self.fail(lease, reason, self._resources.clock())

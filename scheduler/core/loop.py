@@ -109,7 +109,7 @@ class Scheduler:
         try:
             self._release_jobs()
         except OUTAGES as error:
-            logger.warning("jobs could not be given back; their leases will expire", reason=error)
+            logger.warning("jobs could not be released; their leases will expire", reason=error)
 
     def turn(self) -> None:
         """Do everything once."""
@@ -171,7 +171,7 @@ class Scheduler:
         self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
         self._housekeeping.close()
-        logger.info("jobs given back", jobs=jobs)
+        logger.info("jobs released", jobs=jobs)
         self.jobs.close()
         self.jobs.measure(self._settings.task_seconds)
         self._metrics_publisher.publish(now)
@@ -246,7 +246,7 @@ class Scheduler:
                 try:
                     answer, body = read_answer(fields)
                     if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
-                        raise FormatError("It is an answer to a search that has not begun.")
+                        raise FormatError("The answer is for a search that has not started.")
                     end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
                 except FormatError as error:
                     logger.warning("answer refused", **job.log_fields, reason=error)

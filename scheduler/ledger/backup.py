@@ -104,7 +104,7 @@ def back_up(ledger: Ledger, store: ArtifactStore, jobs: Iterable[str], target: P
             with ledger.database.snapshot() as connection:  # closed before the artifacts, which may take long
                 artifacts = find_artifacts(connection, ids)
                 if missing := [job for job in ids if figures_name(job) not in artifacts]:
-                    raise InputError(f"The ledger holds no job {missing[0]!r}; `maabo jobs` lists those it holds.")
+                    raise InputError(f"The ledger has no job {missing[0]!r}; `maabo jobs` lists its jobs.")
                 for job, table in product(ids, TABLES):
                     with path.open("w", encoding="utf-8") as lines:
                         for line in dump_rows(connection, job, TABLES[table]):
@@ -122,7 +122,7 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
         members = archive.getmembers()[1:]
         if existing := ledger.jobs.get_many(jobs):
             raise InputError(
-                f"The ledger holds job {existing[0].id} already; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
+                f"The ledger already has job {existing[0].id}; delete it first (`maabo cancel`, `DELETE /v1/jobs`)."
             )
         stored = [member for member in members if member.name.startswith(STORE)]
         for member in stored:
@@ -199,7 +199,7 @@ def _restore_artifact(archive: tarfile.TarFile, member: tarfile.TarInfo, store: 
         elif kind == "columns":
             stored = Columns.load(path).fingerprint
         if stored != digest:
-            raise FormatError(f"{name} is damaged in the backup: it is {stored[:12]}….")
+            raise FormatError(f"{name} is damaged in the backup: its SHA-256 is {stored[:12]}….")
         store.put(name, path)
 
 
@@ -209,7 +209,7 @@ def _restore_rows(
     """Insert the rows of a member; return their number."""
     job, _, table = member.name.removeprefix(LEDGER).partition("/")
     if not member.name.startswith(LEDGER) or job not in jobs or table not in TABLES:
-        raise FormatError(f"The backup holds {member.name!r}, which belongs to no job of it.")
+        raise FormatError(f"The backup contains {member.name!r}, which does not belong to any of its jobs.")
     lines: Iterable[bytes] = _content(archive, member)
     if table == datasets.name:
         existing = set(connection.execute(select(datasets.c.id)).scalars())
@@ -224,5 +224,5 @@ def _restore_rows(
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(member) if member.isfile() else None
     if content is None:
-        raise FormatError(f"{member.name!r} in the backup is no file.")
+        raise FormatError(f"{member.name!r} in the backup is not a regular file.")
     return content

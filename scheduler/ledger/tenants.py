@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select, update
 
+from maabo_dist._util.text import format_names
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.ledger.database import LedgerTopic, lock, of_tenant
 from scheduler.ledger.schema import datasets, quotas, tokens
@@ -116,10 +117,8 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
     """Make a token that expires after this many seconds, or never."""
     unknown = sorted(scopes - set(SCOPES))
     if unknown or not scopes:
-        named = ", ".join(unknown) or "none"
-        raise SettingsError(
-            f"Scopes are {', '.join(SCOPES)}; {named} was asked for.", field="scopes", remedy="Name some of these."
-        )
+        problem = f"Unknown scope {format_names(unknown)}." if unknown else "At least one scope is required."
+        raise SettingsError(problem, field="scopes", remedy=f"Use {', '.join(SCOPES)}.")
     number = token_hex(6)
     text = f"maabo_{number}_{token_urlsafe(32)}"
     expires = None if seconds is None else now + seconds

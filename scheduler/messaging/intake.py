@@ -71,7 +71,7 @@ class Intake:
         """Check a document. Queue it here if the tenant has a quota; else the caller queues all jobs together."""
         spec = JobSpec.parse(request.document)
         if spec.id != request.job:
-            raise SettingsError(f"id: the document is of job {spec.id}, the request of {request.job}.", field="id")
+            raise SettingsError(f"id: the document is for job {spec.id}, the request for {request.job}.", field="id")
         if not _is_same(existing.setdefault(spec.id, spec), spec):
             raise KeyReusedError(spec.id, spec.id)
         if isinstance(spec.callback, Webhook):

@@ -26,13 +26,13 @@ def health(monkeypatch, capsys):
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 def test_health_checks_schedulers_of_this_host_only(health, settings):
     code, message = health(settings)
-    assert (code, "has taken a turn" in message) == (1, True)
+    assert (code, "has run its loop" in message) == (1, True)
 
     with a_scheduler(settings, owner="elsewhere:1"):
         assert health(settings)[0] == 1
     owner = f"{socket.gethostname()}:{os.getpid()}"
     with a_scheduler(settings, owner=owner):
-        wait_for(lambda: health(settings) == (0, f"{owner} is well.\n"), 20, what="a turn")
+        wait_for(lambda: health(settings) == (0, f"{owner} is healthy.\n"), 20, what="a turn")
 
 
 def test_health_fails_without_redis_and_hides_its_password(health, settings):

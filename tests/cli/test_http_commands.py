@@ -174,7 +174,7 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
         (["jobs", "--server", "localhost"], "'localhost' does not begin with http"),
         (["cancel", "0" * 32, "--token", "READER"], "There is no job"),
         (["token", "list", "--token", "READER"], "This needs the scope 'admin'; the token has read."),
-        (["token", "create", "--expires", "soon"], "'soon' is no length of time"),
+        (["token", "create", "--expires", "soon"], "'soon' is not a duration"),
         (
             ["token", "create", "--scopes", "root", "--token", "ADMIN"],
             "'read', 'submit' or 'admin' (got 'root')",

@@ -278,7 +278,7 @@ def test_repeats_on_too_few_rows_are_rejected_before_the_search(tmp_path, run):
     code, _, err = run(table, "--target", "y", "--split-seed", "1", "--repeats", "20", *QUICK)
 
     assert code == 2
-    assert err.startswith("maabo: --repeats: half of the rows is too little.")
+    assert err.startswith("maabo: --repeats: half of the rows are too few.")
 
 
 def test_with_repeats_the_directory_contains_their_counts(tmp_path, run):

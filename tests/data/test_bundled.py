@@ -67,7 +67,7 @@ def test_titanic_without_a_network_says_where_it_comes_from_and_what_to_do(monke
 
     monkeypatch.setattr(datasets, "fetch_openml", offline)
 
-    with pytest.raises(DatasetError, match=r"OpenML.*failed.*no route to host.*Go online.*CSV file"):
+    with pytest.raises(DatasetError, match=r"OpenML.*failed.*no route to host.*Check the network connection.*CSV file"):
         load_bundled("titanic")
 
     assert limits[0] is not None

@@ -56,5 +56,5 @@ def test_a_damaged_file_has_no_outline(tmp_path):
     path = tmp_path / "table.parquet"
     path.write_bytes(b"PAR1 and no more PAR1")
 
-    with pytest.raises(DatasetError, match="does not read as Parquet"):
+    with pytest.raises(DatasetError, match="cannot be read as Parquet"):
         outline(path)

@@ -166,7 +166,7 @@ def test_texts_that_nearly_all_read_as_numbers_are_shown_with_those_that_do_not(
     message = refusal(table(x=["1", "2.5", "-3", "4e2", "5", "?"]), max_levels=3)
 
     assert "looks numeric" in message
-    assert "1 of its 6 distinct texts do not read as numbers: '?'" in message
+    assert "1 of its 6 distinct values are not numbers: '?'" in message
     assert "--na-values '?'" in message
 
 

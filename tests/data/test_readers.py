@@ -242,7 +242,7 @@ def test_a_damaged_binary_file_is_refused(tmp_path, name, kept):
     content = path.read_bytes()
     path.write_bytes(TEXT if kept is None else content[: int(len(content) * kept)])
 
-    assert "does not read as" in refusal(path)
+    assert "cannot be read as" in refusal(path)
 
 
 def test_a_damaged_description_of_the_columns_is_refused(tmp_path):
@@ -250,7 +250,7 @@ def test_a_damaged_description_of_the_columns_is_refused(tmp_path):
     feather.write_feather(pd.DataFrame({"n": [1]}), path)
     path.write_bytes(path.read_bytes().replace(b'"numpy_type"', b'"numpy_tyqe"'))
 
-    assert "does not read as Feather" in refusal(path)
+    assert "cannot be read as Feather" in refusal(path)
 
 
 def test_a_binary_file_without_rows_is_refused(tmp_path):

@@ -47,7 +47,7 @@ def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
     world.first_scheduler.signal(signal.SIGTERM)
 
     assert world.first_scheduler.exit_code(15) == 0
-    assert "jobs given back jobs=1" in world.first_scheduler.log
+    assert "jobs released jobs=1" in world.first_scheduler.log
     world.scheduler()
     world.check_done(job)
 

@@ -207,7 +207,7 @@ def test_a_worker_is_asked_for_its_health_over_rabbitmq(world):
     asked = [sys.executable, "-m", "workers.health", node]
     found = subprocess.run(asked, cwd=servers.ROOT, env=environment, capture_output=True, text=True, check=False)
 
-    assert (found.returncode, "is well" in found.stderr) == (0, True)
+    assert (found.returncode, "is healthy" in found.stderr) == (0, True)
 
 
 @pytest.mark.soak

@@ -158,5 +158,5 @@ def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_th
 
     check_done(world, job)
     assert len(kept) >= 3
-    assert f"job screens pairs job={job} screened=0 " not in second.log
-    assert f"job screens pairs job={job} screened=" in second.log
+    assert f"screening pairs job={job} screened=0 " not in second.log
+    assert f"screening pairs job={job} screened=" in second.log

@@ -142,11 +142,11 @@ def test_large_numbers_stay_readable(number, text):
     [
         (
             make_record(NoiseInfo, 50, 7, 0, 0.0, 0.0, 0.124),
-            "0–12 % of these rules are chance, estimated from 50 probes (0 of 7 ",
+            "0–12 % of these rules are due to chance, estimated from 50 probes (0 of 7 ",
         ),
         (
             make_record(NoiseInfo, 1000, 9, 1, 1.0, 1.0, 1.0),
-            "100 % of these rules are chance, estimated from 1,000 probes (1 of 9",
+            "100 % of these rules are due to chance, estimated from 1,000 probes (1 of 9",
         ),
         (make_record(NoiseInfo, 50, 3, 3, None, None, None), "50 probes (3 of 3 use one)"),
     ],

@@ -95,7 +95,7 @@ def test_what_is_there_is_not_written_over(place, elsewhere):
     back_up(place.ledger, place.store, [place.job], place.file)
     with pytest.raises(InputError, match=f"holds job {place.job} already"):
         restore(place.ledger, place.store, place.file, place.path)
-    with pytest.raises(InputError, match="holds no job 'none'"):
+    with pytest.raises(InputError, match="has no job 'none'"):
         back_up(place.ledger, place.store, ["none"], place.path / "other.tar")
 
     assert not (place.path / "other.tar").exists()
@@ -130,7 +130,11 @@ def changed(source, name, change):
         ("maabo_results", lambda _, name: (b'{"job": 1, "evil": 2}\n', name), "unknown column 'evil'"),
         ("maabo_results", lambda _, name: (b"\x80pickle\n", name), "is invalid"),
         ("maabo_jobs", lambda content, name: (content.replace(b'"queued"', b'"walking"'), name), "another version"),
-        ("maabo_results", lambda content, _: (content, "ledger/another/maabo_results"), "belongs to no job"),
+        (
+            "maabo_results",
+            lambda content, _: (content, "ledger/another/maabo_results"),
+            "does not belong to any of its jobs",
+        ),
         ("backup.json", lambda _, name: (b'{"format": "maabo-backup/9", "ledger": 9, "jobs": []}', name), "newer"),
         ("backup.json", lambda _, name: (b"[]", name), "is invalid"),
         ("backup.json", lambda content, _: (content, "something"), "not a backup"),

@@ -410,7 +410,7 @@ def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
     [
         ({"settings": {"trees": 0}}, "settings.trees"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
-        ({"id": "b" * 32}, "the document is of job bbbb"),
+        ({"id": "b" * 32}, "the document is for job bbbb"),
         ({"dataset": {"fingerprint": "short"}}, "dataset.fingerprint"),
         ({"version": 7}, "version"),
     ],

@@ -24,7 +24,7 @@ def token(tmp_path, monkeypatch, capsys):
 
 def test_the_first_token_is_made_listed_and_revoked(token):
     assert token("list") == (
-        0, "There are no tokens: any process on the server's machine may call it, and no other.\n", ""
+        0, "There are no tokens: only processes on the server's machine have access.\n", ""
     )  # fmt: skip
     code, out, err = token("create", "--tenant", "ops", "--scopes", "read,submit,admin", "--expires", "30d")
     number = out.split("_")[1]
@@ -43,9 +43,9 @@ def test_the_first_token_is_made_listed_and_revoked(token):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["create", "--scopes", "root"], "root was asked for"),
+        (["create", "--scopes", "root"], "Unknown scope 'root'."),
         (["create", "--scopes", ","], "is empty"),
-        (["create", "--expires", "tomorrow"], "no length of time"),
+        (["create", "--expires", "tomorrow"], "not a duration"),
         (["create", "--tenant", "x" * 201], "--tenant has 201 characters"),
         (["revoke", "0" * 12], "There is no token 000000000000 that is valid"),
     ],

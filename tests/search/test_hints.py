@@ -148,7 +148,7 @@ def test_a_screened_search_with_the_same_history_continues_identically():
 
 
 def test_a_plan_and_a_screen_belong_together():
-    with pytest.raises(SearchError, match="needs its screen"):
+    with pytest.raises(SearchError, match="if and only if the plan is screened"):
         SubsetProposer(WIDE, SearchPlan.settle(WIDE, 100))
 
 

@@ -66,7 +66,7 @@ def test_another_version_is_refused_by_its_number():
 def test_trees_of_other_subsets_than_asked_for_are_refused():
     forest = a_forest()
 
-    with pytest.raises(FormatError, match="came for"):
+    with pytest.raises(FormatError, match="Expected trees for subsets"):
         wire.unpack_forest(wire.pack_forest(forest), forest.subsets[:-1])
 
 

@@ -118,7 +118,7 @@ def test_a_table_that_is_not_in_the_store_is_said(cluster):
 
     ((answer, _),) = cluster.answers(1)
     assert answer.kind == "unavailable"
-    assert "holds no columns/ffff" in answer.reason
+    assert f"columns/{'f' * 64} is not in the artifact store" in answer.reason
 
 
 def test_subsets_out_of_range_fail_with_a_reason(cluster):
@@ -155,7 +155,7 @@ def test_a_worker_screens_as_one_process_does(cluster):
 @pytest.mark.parametrize(
     ("changes", "kind", "reason"),
     [
-        ({"columns": "f" * 64}, "unavailable", "holds no columns/ffff"),
+        ({"columns": "f" * 64}, "unavailable", f"columns/{'f' * 64} is not in the artifact store"),
         ({"version": 7}, "unavailable", "version 7"),
         ({"start": 2, "stop": 99}, "failed", "no block of 6 features"),
         ({"start": 2, "stop": 2}, "failed", "no block of 6 features"),
@@ -225,11 +225,12 @@ def test_a_subset_without_a_tree_is_named(cluster):
 
     ((fields),) = cluster.entries(1)
     named = ", ".join(cluster.columns.features[index].name for index in (0, 3))
-    assert f"The tree on {named} could not be had: It hung." in json.loads(fields[BODY])["notes"]
+    assert f"No tree could be grown on {named}: It hung." in json.loads(fields[BODY])["notes"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"), [({"segments": ["d" * 64]}, "holds no trees/dddd"), ({"version": 9}, "version 9")]
+    ("changes", "reason"),
+    [({"segments": ["d" * 64]}, f"trees/{'d' * 64} is not in the artifact store"), ({"version": 9}, "version 9")],
 )
 def test_rules_that_cannot_be_mined_here_are_said_to_be_so(cluster, changes, reason):
     _, message = mine_message(cluster, **changes)
@@ -270,5 +271,5 @@ def test_a_worker_is_asked_for_its_health(cluster):
         check=False,
     )
 
-    assert (well.returncode, "is well" in well.stderr) == (0, True)
+    assert (well.returncode, "is healthy" in well.stderr) == (0, True)
     assert (gone.returncode, "cannot be asked" in gone.stderr) == (1, True)

@@ -185,7 +185,7 @@ def _proofs(document: ResultDocument, versions: Mapping[str, str]) -> Iterator[H
         "Digest of the rules": document.digest,
         "Fingerprint of the table": document.dataset.fingerprint,
         "Versions": ", ".join([f"maabo {document.version}", *others, document.format]),
-        "Ended by": document.search.stopped,
+        "End of the search": document.search.stopped.explanation,
     }
     for label, value in facts.items():
         yield element("div", element("dt", label), element("dd", value))
