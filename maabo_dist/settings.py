@@ -168,7 +168,7 @@ class TableSettings(SettingsModel):
     missing_indicator: bool = Field(
         False, description="Add a feature 'COLUMN is missing' for columns with missing values."
     )
-    max_levels: int = Field(50, ge=2, le=10_000, description="Maximum number of distinct texts in a column.")
+    max_levels: int = Field(50, ge=2, le=10_000, description="Maximum number of distinct values in a text column.")
     na_values: tuple[str, ...] = Field((), description="More texts that stand for a missing value, such as '?'.")
 
     @model_validator(mode="after")

@@ -154,7 +154,7 @@ def test_numbers_beside_text_are_text():
 def test_too_many_levels_are_refused_with_examples():
     message = refusal(table(x=["a", "b", "c", "d"]), max_levels=3)
 
-    assert "Column 'x' holds 4 distinct texts, such as 'a', 'b', 'c'; at most 3 are allowed" in message
+    assert "Column 'x' has 4 distinct values, such as 'a', 'b', 'c'; at most 3 are allowed" in message
     assert "--max-levels 4" in message
 
 
