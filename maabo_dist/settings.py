@@ -22,6 +22,9 @@ MAX_DEFAULT_TREES = 10_000
 MAX_PROBES = 20_000
 MAX_REPEATS = 1000
 
+# The content of a table column: numbers, two text values (none missing), text, or what can only be excluded.
+ColumnKind = Literal["number", "pair", "level", "other"]
+
 
 def _parse_budget(value: object) -> object:
     """Check `"50%"`, which stays text; convert `"500"` to 500."""

@@ -3,11 +3,12 @@
 All times are seconds since the epoch. A client ignores fields that a newer service adds.
 """
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from maabo_dist.contract.job import JobRecord
+from maabo_dist.settings import ColumnKind
 
 Item = TypeVar("Item")
 
@@ -43,8 +44,8 @@ class Column(_Response):
     """Summary of one column."""
 
     name: str
-    # `number`; `pair`, two texts and nothing missing; `level`, texts; `other`, which cannot be mined.
-    kind: Literal["number", "pair", "level", "other"]
+    # `number`; `pair`, two text values and nothing missing; `level`, text; `other`, which cannot be mined.
+    kind: ColumnKind
     # Number of missing cells.
     missing: int
     # Number of different values, without missing ones; null where values cannot be compared.

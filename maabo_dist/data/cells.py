@@ -12,8 +12,9 @@ import pandas as pd
 from pandas.api import types
 
 from maabo_dist._util.text import format_count
-from maabo_dist.data.columns import ColumnKind, level_text
+from maabo_dist.data.columns import level_text
 from maabo_dist.errors import DatasetError
+from maabo_dist.settings import ColumnKind
 
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (Real, Decimal)

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,13 @@ from maabo_dist.errors import FormatError
 
 
 class FeatureKind(StrEnum):
-    """How a table column became a feature."""
+    """The kind of a feature."""
 
     NUMBER = "number"  # the value itself
     PAIR = "pair"  # a column of two levels: 0 is the first level, 1 the second
     LEVEL = "level"  # one level of several: 1 where the column has it
     MISSING = "missing"  # 1 where the column is missing
     PROBE = "probe"  # a permuted copy of another feature, never shown
-
-
-# The kind of features that a table column becomes; `other` can only be left out.
-ColumnKind = Literal["number", "pair", "level", "other"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ MAX_RULES_FAILURES = 4
 SECONDS_PER_TREE = 5e-5
 # Rules so far are mined again after this multiple of the time that it took.
 REST_FACTOR = 10
-EARLY_STOPS = {StopReason.TIME, StopReason.PATIENCE}
+COMPLETE_SEARCH = {StopReason.BUDGET, StopReason.EXHAUSTED}
 
 AnyJob = TypeVar("AnyJob", bound=HeldJob)
 
@@ -285,7 +285,7 @@ class RulesHandler:
             return None
         reason = job.machine.run.reason
         columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
-        return JobEnd(JobState.DONE, columns | {"reason": reason.explanation if reason in EARLY_STOPS else None})
+        return JobEnd(JobState.DONE, columns | {"reason": None if reason in COMPLETE_SEARCH else reason.explanation})
 
     def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
         if answer.kind == "lost":

@@ -2,24 +2,7 @@
 
     turn:  renew leases, when due ─► dispatch ─► read streams (requests and answers) ─► ledger ─► acknowledge
 
-The way of a batch to the workers:
-
-    SearchHandler.advance      proposes batches (JobMachine.propose) and writes them to the ledger
-    Scheduler.dispatch         measures the queue (TaskQueue.measure_room)
-    choose_tasks               takes tasks from the jobs, fairly (JobMachine.next_task cuts them from batches)
-    SearchHandler.send         writes the tasks to the ledger, marks them as in flight
-    TaskPublisher.publish      sends them through the broker
-
-The way of an answer back:
-
-    Scheduler.read_streams     reads the entries of all held jobs' streams from Redis
-    read_answer                decodes and validates an entry
-    SearchHandler.handle       unpacks the trees, or has a failed task sent again
-    JobMachine.accept          marks the subsets as answered, and removes the task from its Outbox
-    SearchHandler.advance      observes complete batches, proposes new ones, writes both and the answers to the ledger;
-                               then the entries are deleted from the stream
-
-Screens (ScreenHandler, Screening) and rules (RulesHandler) take the same way.
+docs/architecture.md follows a batch from its proposal to the workers and back, function by function.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -112,7 +95,7 @@ class Scheduler:
             logger.warning("jobs could not be released; their leases will expire", reason=error)
 
     def turn(self) -> None:
-        """Do everything once."""
+        """Run one iteration of the loop."""
         now = self._resources.clock()
         if now >= self._next_renewal:
             self._renew_leases(now)

@@ -5,7 +5,7 @@ import { count, number, plural } from "./format.js";
 
 const MAX_SHOWN = 150;
 const TARGET_NAMES = ["target", "class", "label", "y", "outcome"];
-const KINDS = { number: "number", pair: "two texts", level: "text", other: "unsupported" };
+const KINDS = { number: "number", pair: "two values", level: "text", other: "unsupported" };
 const MAX_CLASSES = 20;
 const MAX_LEVELS = 50;
 
@@ -20,7 +20,7 @@ function unusableReason(column, rows) {
   if (column.kind === "other") return "unsupported type";
   if (column.missing === rows) return "empty";
   if (column.kind === "number") return null;
-  if (column.distinct > MAX_LEVELS) return `more than ${MAX_LEVELS} different texts`;
+  if (column.distinct > MAX_LEVELS) return `more than ${MAX_LEVELS} different values`;
   return column.distinct >= 10 && column.distinct === rows - column.missing ? "ID-like, every value is unique" : null;
 }
 
