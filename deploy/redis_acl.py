@@ -175,7 +175,7 @@ def _bindings(exchanges: Iterable[str]) -> tuple[str, ...]:
 
 
 def _consuming(queues: tuple[str, ...], owner: str = "") -> tuple[Grant, ...]:
-    """Grant kombu to take messages, record them in lists of the owner, and restore those of dead consumers."""
+    """Allow kombu to consume messages, record them in lists of the owner, and restore those of dead consumers."""
     taking = (
         grant("brpop rpop lpush rpush llen exists", *_lists(queues)),
         grant("sadd smembers srem", *_bindings(queues)),

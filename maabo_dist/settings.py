@@ -1,7 +1,7 @@
 """The settings that users can change: one model for the table, one for the mining, one for the repeats.
 
 Each field is defined here and nowhere else: the command line builds its options, and the classes their documentation,
-from the fields. `SearchPlan` settles the open values (`None`) for a given table.
+from the fields. `SearchPlan` resolves defaults (`None`) for a given table.
 """
 
 import re

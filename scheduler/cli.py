@@ -155,7 +155,7 @@ def check_scheduler(settings: ClusterSettings) -> str:
     """
     host = socket.gethostname()
     owners = [f"{host}:{path.name}" for path in _PROCESSES.iterdir() if path.name.isdecimal()]
-    # Without retries: that Redis cannot be reached is an answer, too.
+    # Without retries: an unreachable Redis is a valid result.
     with redis_errors(settings.redis_url), open_redis(settings, timeout=HEALTH_SECONDS, retries=0) as client:
         texts = client.mget([settings.key(f"{names.METERS}:{owner}") for owner in owners])
     healthy = [owner for owner, text in zip(owners, texts, strict=True) if text is not None]
@@ -202,7 +202,7 @@ def _service_resources(name: str) -> Iterator["Resources"]:
         settings = _settings()
         set_up_logging(settings.log)
         resources = _connect(settings, Tracing.from_environment(os.environ, name))
-        # A Redis that is not there may come; one that refuses the password will not accept it later.
+        # An unreachable Redis may start later; a rejected password will not become valid.
         if (problem := check_redis(settings.redis_url, resources.redis.ping)) is not None:
             logger.warning("Redis cannot be reached yet", reason=problem)
         if (problem := check_broker(settings, resources.celery)) is not None:

@@ -401,7 +401,7 @@ def gone():
     ids=["has", "put", "get", "delete", "list"],
 )
 def test_an_unreachable_redis_is_a_store_error(act, tmp_path):
-    with pytest.raises(StoreError, match="Redis failed as artifact store: Error 111") as error:
+    with pytest.raises(StoreError, match="The artifact store in Redis failed: Error 111") as error:
         act(gone(), a_file(tmp_path))
 
     assert not isinstance(error.value, MissingArtifactError)
@@ -489,7 +489,7 @@ def test_a_directory_is_read_before_redis(client, tmp_path):
 
 @pytest.mark.parametrize("url", ["rediss://", "redis:///1", "redis://:secret@", "redis://user:sec/ret@host:1/0"])
 def test_an_invalid_store_address_is_rejected_without_its_password(client, url):
-    with pytest.raises(SettingsError, match="MAABO_STORE is not the address of a Redis") as error:
+    with pytest.raises(SettingsError, match="MAABO_STORE is not a Redis URL") as error:
         open_store(ClusterSettings(store_url=url), client)
 
     assert "sec" not in str(error.value)

@@ -1,6 +1,6 @@
 """Hooks into Celery: workarounds for its faults, and the `Heartbeat` of a worker.
 
-The workarounds are for faults of Celery, billiard and kombu that leave a worker slow or silent. Check each of them
+The workarounds are for bugs in Celery, billiard and kombu that leave a worker slow or silent. Check each of them
 again when versions change (celery 5.7, billiard 4.3, kombu 5.7).
 """
 
@@ -28,8 +28,8 @@ POOL_CHECK_SECONDS = 0.5
 
 def apply_workarounds() -> None:
     """Call this once, before a worker starts."""
-    # A process that ends waits up to 30 s for its last result to be read, but a main process that was told to stop may
-    # not read any more. The answer is on the stream by then; a task that is not acknowledged is only repeated.
+    # A process that ends waits up to 30 s for its last result to be read, but a main process that is shutting down may
+    # have stopped reading. The answer is on the stream by then; a task that is not acknowledged is only repeated.
     billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = LAST_RESULT_CHECKS
     # The pipe of a process that dies closes a moment before the process can be waited for. A check in that moment
     # finds nothing, and the next one is by default 5 s later.
@@ -41,7 +41,7 @@ def apply_workarounds() -> None:
 
 
 class ReleasingQoS(kombu_redis.QoS):
-    """Releases messages also if Redis cannot be reached.
+    """Releases messages even if Redis cannot be reached.
 
     Otherwise they count as in progress forever, and a worker that reaches its limit of such messages takes no others.
     Redis delivers them again after the visibility timeout; the scheduler drops the second answer.

@@ -1,6 +1,6 @@
 """Passwords of a cluster in containers: given by the operator, or generated if only this machine can reach it.
 
-/run/secrets/NAME-password ──► /run/maabo/NAME/password     (given by the operator; empty if not)
+/run/secrets/NAME-password ──► /run/maabo/NAME/password     (empty if the operator provides none)
           generated        ──► /run/maabo/NAME/password     (one volume per password, mounted where it is needed)
 """
 
@@ -77,7 +77,7 @@ def write_metrics_token(output: Path = OUTPUT) -> int:
 def _describe_missing(missing: list[Secret], environment: Mapping[str, str]) -> str:
     binds = dict.fromkeys(f"{secret.bind}={environment[secret.bind]}" for secret in missing)
     lines = [
-        f"{', '.join(binds)} is reachable from other machines, for which generated passwords are not permitted.",
+        f"{', '.join(binds)} is reachable from other machines, so passwords must be set explicitly.",
         f"Set these in .env, each to a file with one line of at least {MIN_LENGTH} characters:",
         *(f"  {secret.variable}: a file with the password of {secret.name}" for secret in missing),
     ]
@@ -100,7 +100,7 @@ def _read_given(secret: Secret, folder: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file for the group of readers, completely or not at all."""
+    """Atomically write a file that the group READERS can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         os.fchmod(file.fileno(), 0o440)  # while it is still empty

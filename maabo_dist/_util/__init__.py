@@ -1,1 +1,1 @@
-"""Helpers without a place on the data path: files, arrays on disk, random draws, text."""
+"""General helpers: files, arrays on disk, random draws, text."""

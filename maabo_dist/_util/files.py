@@ -61,7 +61,7 @@ def _flush(directory: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EBADF):  # some network file systems know no such call
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # some network file systems do not support it
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""How counts and names stand in a message: `1 row`, `'a', 'b', … (7 more)`, `Did you mean 'age'?`."""
+"""Format counts and names for messages: `1 row`, `'a', 'b', … (7 more)`, `Did you mean 'age'?`."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def format_list(texts: Sequence[str]) -> str:
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """A sentence that leads from a name that is unknown to those that are known."""
+    """Return a hint for an unknown name: similar names, or some of the valid ones."""
     close = get_close_matches(name, known, n=3)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {format_names(known)}."
 

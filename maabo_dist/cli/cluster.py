@@ -1,4 +1,4 @@
-"""The connection of a command to a cluster: its options, and what commands need from it (`Cluster`).
+"""Options that select a cluster, and `Cluster`, the interface that commands use.
 
 A cluster is reached through its Redis or through HTTP.
 """
@@ -87,13 +87,13 @@ class ClusterAddress:
             raise SettingsError("--token and --token-file are both given. Give only one of them.")
         if self.server(DEFAULT_SERVER) is None and self.has_token:
             raise SettingsError(
-                "--redis takes no token: the password of a Redis is part of its URL. Remove the token, or use --server."
+                "--redis cannot be combined with a token. Put the Redis password in the URL, or use --server."
             )
         return self
 
     @property
     def has_token(self) -> bool:
-        """True if the command line gives a token; the environment does not count."""
+        """True if the command line contains a token; MAABO_TOKEN is ignored."""
         return self.token is not None or self.token_file is not None
 
     def server(self, default: str | None = None) -> str | None:
@@ -123,7 +123,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for a server, for commands that only servers can do."""
+    """Add the options for a server, for commands that are available only over HTTP."""
     return _server_options(_pass_address(command, tuple(name for name in _NAMES if name != "redis_url")))
 
 

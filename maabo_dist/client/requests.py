@@ -232,7 +232,7 @@ _CHUNK_BYTES = 1 << 18
 
 
 async def async_call(function: Callable[[], Result]) -> Result:
-    """Call a function that blocks in a thread."""
+    """Call a blocking function in a thread."""
     return await anyio.to_thread.run_sync(function)
 
 

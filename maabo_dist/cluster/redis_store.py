@@ -3,8 +3,8 @@
     <prefix>maabo:artifact:<name>        head: size, number of chunks, time and SHA-256, as JSON
     <prefix>maabo:artifact:<name>:<n>    chunk n, up to 1 MiB
 
-The head is written last, so that a reader sees all or nothing. All keys expire, also those of a client that was
-killed while it wrote.
+The head is written last, so that a reader sees all or nothing. All keys expire, including those of a client
+that was killed while writing.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ LIFETIME = 7 * 86400.0
 
 
 class RedisStore:
-    """Artifacts in Redis, in chunks: for small tables, where the machines share no directory and no bucket."""
+    """Artifacts in Redis, in chunks, for small tables on clusters without a shared directory or bucket."""
 
     def __init__(self, client: redis.Redis, prefix: str, limit: int = LIMIT_BYTES, lifetime: float = LIFETIME) -> None:
         self._client: Any = client  # redis-py types results for sync and async clients alike
@@ -59,7 +59,7 @@ class RedisStore:
             return head is not None and self._client.exists(key, *_chunk_keys(key, head)) == 1 + head.chunks
 
     def put(self, name: str, source: Path) -> None:
-        """Store a local file; one that is complete is only renewed."""
+        """Store a local file. If the artifact exists already, only renew its expiry."""
         key = self._key(name)
         with _translate_errors():
             head = self._head(key)
@@ -99,7 +99,7 @@ class RedisStore:
         with _translate_errors():
             keys = self._client.scan_iter(match=f"{start}*", count=1000)
             names = {key.decode(errors="replace")[len(start) :] for key in keys}
-            # The names of chunks do not match.
+            # Keys of chunks do not match the pattern.
             heads = {name: self._head(self._key(name)) for name in sorted(names) if ARTIFACT_NAME.fullmatch(name)}
         for name, head in heads.items():
             if head is not None:
@@ -127,7 +127,7 @@ class RedisStore:
                     size += len(chunk)
             head = _Head(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
             if not self._write_head(key, head, existing=False):
-                raise StoreError(f"Redis lost a part of {source.name} while it was written; it may be short of memory.")
+                raise StoreError(f"Redis evicted part of {source.name} during the upload; it may be out of memory.")
         except redis.ResponseError:  # rejected, most likely out of memory
             with suppress(redis.RedisError):
                 if self._head(key) is None:  # else they belong to another client that finished first
@@ -165,7 +165,7 @@ class RedisStore:
 
 
 class FallbackStore:
-    """A store, and a second one for artifacts that the first lacks.
+    """A primary store with a fallback.
 
     Workers and schedulers look in the cluster's store, then in Redis, where clients without access to the store put
     tables.
@@ -207,7 +207,7 @@ class FallbackStore:
             self._second.delete(name)
 
     def list(self) -> Iterator[Artifact]:
-        """Yield all artifacts; of one that is in both stores, the newer copy."""
+        """Yield all artifacts; if both stores have one, yield the newer copy."""
         newest: dict[str, Artifact] = {}
         for item in (*self._first.list(), *self._second.list()):
             if item.name not in newest or item.modified > newest[item.name].modified:
@@ -235,7 +235,7 @@ def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
         pass
     # The value may contain a password: neither it nor the message of redis-py is repeated.
     raise SettingsError(
-        "MAABO_STORE is not the address of a Redis, such as redis://user:password@host:port/db; "
+        "MAABO_STORE is not a Redis URL, such as redis://user:password@host:port/db; "
         "redis:// alone means the Redis of the cluster."
     )
 
@@ -263,6 +263,6 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except redis.RedisError as error:
-        raise StoreError(f"Redis failed as artifact store: {error}.") from error
+        raise StoreError(f"The artifact store in Redis failed: {error}.") from error
     except OSError as error:  # from the local file
         raise StoreError(f"An artifact could not be copied: {error}.") from error

@@ -11,7 +11,7 @@ TYPE_PREFIX = "https://maabo.dev/problems/"
 MEDIA_TYPE = "application/problem+json"
 REDACTED = "…"
 
-# The status and title of each kind; its name ends the `type` and never changes.
+# The status and title of each kind; the key is the last part of `type` and never changes.
 KINDS: dict[str, tuple[int, str]] = {
     "invalid-document": (422, "The document is not valid"),
     "invalid-settings": (422, "A setting is out of range or does not fit the table"),
@@ -71,7 +71,7 @@ class DocumentError(SettingsError):
 
 
 def problem_of(error: Exception, instance: str | None = None) -> Problem:
-    """Return the problem document of an error. Unexpected errors are not described."""
+    """Return the problem document of an error. Details of unexpected errors are not included."""
     if isinstance(error, ValidationError):
         error = invalid_document(error)
     if not isinstance(error, MaaboError):
@@ -87,7 +87,7 @@ def invalid_document(error: ValidationError) -> DocumentError:
 
 
 def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
-    """Return the same from the list of pydantic's `errors()`."""
+    """Like `invalid_document`, from pydantic's list of errors."""
     lines = []
     for one in problems:
         message = str(one["msg"]).removeprefix("Value error, ")

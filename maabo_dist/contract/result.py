@@ -140,7 +140,7 @@ class SearchInfo(Record):
     planned : int
         Trees to grow.
     initial : int
-        Of these, the first ones, grown before scores guide the search (N_I).
+        Trees grown at random before scores guide the search (N_I).
     batch : int
         Subsets proposed together.
     in_flight : int
@@ -277,7 +277,7 @@ class ResultDocument(Record):
     repeats : RepeatsRecord or None
         What other draws of the rows found again; null without `--repeats`.
     notes : tuple of str
-        Sentences a reader should know, about the table, the plan and the end of the search.
+        Remarks for the reader, about the table, the plan and the end of the search.
     rules : tuple of RuleRecord
         In the order of selection.
     partial : bool or None

@@ -26,7 +26,7 @@ _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
 def number_text(value: float, digits: int = _DIGITS) -> str:
     """A number in `digits` significant digits; large ones in full, as columns of years, sums and counts show them."""
     if 1e6 <= abs(value) < 1e15:
-        # One decimal more than none: a threshold lies halfway between two whole numbers.
+        # One decimal: a threshold lies halfway between two whole numbers.
         return f"{value:.{digits - _DIGITS + 1}f}".rstrip("0").rstrip(".")
     return f"{value + 0.0:.{digits}g}"  # + 0.0: no "-0"
 

@@ -55,7 +55,7 @@ def holds_numbers(cells: pd.Series, *, remedy: str) -> bool:
 
 
 def finite_numbers(cells: pd.Series, *, remedy: str) -> npt.NDArray[np.float64]:
-    """Return a new array, NaN where a cell is missing; infinite values are a DatasetError that ends with `remedy`."""
+    """Return a new array, NaN where a cell is missing; infinite values raise a DatasetError that ends with `remedy`."""
     try:
         # Adding 0 copies the cells and turns −0.0 into 0.0: one number, one byte pattern.
         values: npt.NDArray[np.float64] = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0

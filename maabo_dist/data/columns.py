@@ -178,8 +178,8 @@ class Columns:
 class _Purpose(IntEnum):
     """The purposes of streams of draws; the search numbers its own from 0."""
 
-    WHICH_COLUMNS = 100
-    WHICH_ROWS = 101
+    PROBE_COLUMNS = 100
+    PROBE_ROWS = 101
 
 
 def add_probes(columns: Columns, count: int, seed: int) -> Columns:
@@ -192,7 +192,7 @@ def add_probes(columns: Columns, count: int, seed: int) -> Columns:
     """
     if not count:
         return columns
-    order = np.argsort(draws.keys(draws.stream(seed, 0, _Purpose.WHICH_COLUMNS), columns.count), kind="stable")
+    order = np.argsort(draws.keys(draws.stream(seed, 0, _Purpose.PROBE_COLUMNS), columns.count), kind="stable")
     sources = order[np.arange(count) % columns.count]
     sizes = np.diff(columns.offsets)[sources]
     copied = [columns.values[columns.offsets[source] : columns.offsets[source + 1]] for source in sources]
@@ -230,7 +230,7 @@ def probe_mask(columns: Columns) -> npt.NDArray[np.bool_]:
 
 def _permutation(seed: int, number: int, rows: int) -> npt.NDArray[np.int64]:
     """No two numbers of a stream are equal, so that any sort gives the same permutation."""
-    return np.argsort(draws.keys(draws.stream(seed, number, _Purpose.WHICH_ROWS), rows), kind="stable")
+    return np.argsort(draws.keys(draws.stream(seed, number, _Purpose.PROBE_ROWS), rows), kind="stable")
 
 
 def _probe_features(columns: Columns, count: int) -> list[Feature]:

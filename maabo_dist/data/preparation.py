@@ -1,4 +1,4 @@
-"""`prepare`: choose the columns of a DataFrame, make features of them and classes of the target.
+"""`prepare`: choose the columns of a DataFrame, convert them to features and classes of the target.
 
     frame ──► chosen columns, complete rows ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
 
@@ -36,12 +36,12 @@ class PreparedTable:
     encoder: TableEncoder
     # Sentences for users: what was left out, dropped, filled in or looks unusual.
     notes: tuple[str, ...]
-    # Positions in the frame of the rows of `columns`, ascending.
+    # Indices of the used rows in the frame, ascending.
     rows_kept: npt.NDArray[np.int64]
 
 
 def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
-    """Make features of the columns that the settings choose, and classes of the target.
+    """Convert the columns to features that the settings choose, and classes of the target.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     >>> [feature.name for feature in prepared.columns.features], prepared.columns.classes
     (['age', 'sex'], ('no', 'yes'))
     >>> prepared.notes
-    ("'age' counts the rows. If that is all it does, use --exclude 'age'.",)
+    ("'age' looks like a row number. If it is, use --exclude 'age'.",)
     """
     frame = with_text_names(frame)
     target_name, names = _choose_columns(list(frame.columns), settings)
@@ -79,7 +79,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     table = {name: kept[name] for name in names}
     made = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
     features, matrix, left_out = _prune(made, TableEncoder(made).encode_cells(table, len(kept)))
-    notes = [*_filling_notes(made, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
+    notes = [*_imputation_notes(made, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
     if len(kept) < len(frame):
         notes.insert(0, f"Dropped {len(frame) - len(kept):,} of {len(frame):,} rows because of missing cells.")
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
@@ -90,7 +90,7 @@ def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> p
     """Return a DataFrame of a two-dimensional array, rows first; its columns are called x0, x1, … unless named."""
     array = np.asarray(X)
     if array.ndim != 2:
-        raise DatasetError(f"The array has the shape {array.shape}. Give one of two dimensions, rows × columns.")
+        raise DatasetError(f"The array has the shape {array.shape}. Pass a two-dimensional array (rows × columns).")
     columns = [f"x{index}" for index in range(array.shape[1])] if names is None else [str(name) for name in names]
     if len(columns) != array.shape[1]:
         raise DatasetError(
@@ -109,7 +109,9 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
     _check_known("--target", (settings.target,), names)
     for option, listing in (("--include", settings.include), ("--exclude", settings.exclude)):
         if settings.target in listing:
-            raise DatasetError(f"{option} names the target {settings.target!r}, which is no feature. Leave it out.")
+            raise DatasetError(
+                f"{option} names the target {settings.target!r}, which cannot be a feature. Leave it out."
+            )
         _check_known(option, listing, names)
     used = (set(settings.include) or set(names)) - {settings.target, *settings.exclude}
     return settings.target, [name for name in names if name in used]
@@ -139,7 +141,7 @@ def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) 
 
 
 def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
-    """Drop constant features, and of features with equal content all but the first."""
+    """Drop constant features, and all but the first of identical ones."""
     constant = (matrix == matrix[:, :1]).all(axis=1)
     duplicates = _find_duplicates(matrix, np.flatnonzero(~constant))
     keep = [index for index in range(len(features)) if not constant[index] and index not in duplicates]
@@ -159,7 +161,7 @@ def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature
 
 
 def _find_duplicates(matrix: Matrix, candidates: npt.NDArray[np.intp]) -> dict[int, int]:
-    """Map each feature with the content of an earlier one to the first that has it."""
+    """Map each duplicate feature to the first feature with the same values."""
     first: dict[bytes, int] = {}
     duplicates = {}
     for index in candidates.tolist():
@@ -181,16 +183,16 @@ def _check_feature_names(features: tuple[Feature, ...]) -> None:
             )
 
 
-def _filling_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
+def _imputation_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
     numbers = [f for f in features if f.kind is FeatureKind.NUMBER and f.missing]
     texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
     notes = []
     if numbers:
         cells = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
-        notes.append(f"Filled in missing cells by the column's {settings.impute}: {cells}.")
+        notes.append(f"Filled in missing cells with the column's {settings.impute}: {cells}.")
     if texts:
         cells = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
-        notes.append(f"Missing cells of text columns belong to no level: {cells}.")
+        notes.append(f"Missing cells of text columns match no level: {cells}.")
     return notes
 
 
@@ -205,7 +207,7 @@ def _row_number_notes(features: tuple[Feature, ...], matrix: Matrix, rows: npt.N
         and values[0] - rows[0] in {0.0, 1.0}
         and np.array_equal(values - values[0], steps)
     ]
-    return [f"{name!r} counts the rows. If that is all it does, use --exclude {name!r}." for name in counting]
+    return [f"{name!r} looks like a row number. If it is, use --exclude {name!r}." for name in counting]
 
 
 # A numeric target with more distinct values than this is a quantity, not a class.

@@ -124,7 +124,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
 
 @contextmanager
 def _wrap_read_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn every error of a reader but a lack of memory into a DatasetError."""
+    """Turn every error of a reader except MemoryError into a DatasetError."""
     try:
         yield
     except (DatasetError, MemoryError):

@@ -16,7 +16,7 @@ Labels = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Row indices, each ascending; together they are every row once."""
+    """Row indices, each sorted; a partition of the rows."""
 
     train: Rows
     validation: Rows
@@ -34,7 +34,7 @@ def split_rows(
 ) -> Split:
     """Return the rows that scikit-learn's `train_test_split` picks for this seed, without importing scikit-learn.
 
-    The holdout is cut off all rows first; `test_size` is a share of the rest. Both cuts use the same seed, the second
+    The holdout is taken from all rows first; `test_size` is a share of the rest. Both use the same seed, the second
     one on the rows in the order in which the first returned them, so that two calls of `train_test_split` give the same
     split. `classes` are the labels' names, for messages.
     """

@@ -28,7 +28,7 @@ class MiningResult:
     settings : MiningSettings
         The settings of the search.
     plan : SearchPlan
-        The settings' open values, settled for the table.
+        The settings with defaults resolved for the table.
     search : SearchInfo
         The plan and the outcome of the search.
     funnel : FunnelCounts

@@ -1,6 +1,6 @@
 """The result document of a `MiningResult`. The terminal report and all exports are made from it.
 
-So a stored document can be shown and exported as well as a fresh result. What repeats found is added by `stability`.
+A stored document can be shown and exported in the same way as a new result. What repeats found is added by `stability`.
 """
 
 from typing import Any

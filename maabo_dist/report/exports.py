@@ -25,7 +25,7 @@ _HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
 
 
 def to_csv(document: ResultDocument) -> str:
-    """One line a rule after a header (RFC 4180); cells that a spreadsheet would take for a formula are defused."""
+    """One line a rule after a header (RFC 4180); cells that look like formulas are escaped."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_csv_header(document.dataset.classes))

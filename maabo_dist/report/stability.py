@@ -21,7 +21,7 @@ from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
-_ROUNDING = 1e-9  # 0.3 · 10 is not 3, quite
+_ROUNDING = 1e-9  # 0.3 · 10 ≠ 3 in floating point
 
 
 def mine_with_repeats(

@@ -21,7 +21,7 @@ from maabo_dist.trees.growth import LEAF
 
 @dataclass(frozen=True, slots=True)
 class LeafFilter:
-    """The limits that a reliable leaf meets."""
+    """The limits for reliable leaves."""
 
     min_samples: int
     # A leaf's Gini index must be below this: γ · (1 − 1/C).

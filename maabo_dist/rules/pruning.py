@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Multiplicity:
-    """How much evidence the number of tests demands."""
+    """Corrections for multiple testing."""
 
     # (D): the false discovery rate at which each feature begins to matter.
     feature_q: Floats
@@ -223,7 +223,7 @@ def _without_dropped(leaves: Leaves, kept: Ints) -> tuple[npt.NDArray[np.int32],
 
 @kernel
 def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> None:
-    """Of each leaf, count rows and those of its class: at j where all conditions but j hold, at K where all do."""
+    """For each leaf, count rows and those of its class: at j where all conditions but j hold, at K where all do."""
     masks, classes = rules[2], rows[1]
     held, last = np.empty(len(classes), np.int64), hits.shape[1] - 1
     for leaf in range(len(masks)):
@@ -243,7 +243,7 @@ def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> N
 
 @kernel
 def _count_classes(rules: Any, rows: Any, counts: Any) -> None:
-    """Of each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions."""
+    """For each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions."""
     masks, classes = rules[2], rows[1]
     held = np.empty(len(classes), np.int64)
     for leaf in range(len(masks)):

@@ -157,7 +157,7 @@ class ScoreGuide:
     def learn(
         self, proposed: ProposedSubsets, positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]
     ) -> None:
-        """Take in the scores of pending subsets; NaN for one that failed."""
+        """Record the scores of pending subsets; NaN for one that failed."""
         moved, moves = self._history.observe(positions[~np.isnan(scores)], scores[~np.isnan(scores)])
         if self._tally is not None:
             self._tally.update(proposed.rows[positions], np.full(len(positions), LEAVES_LOW, np.int8))

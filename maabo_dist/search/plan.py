@@ -1,4 +1,4 @@
-"""`SearchPlan`: the settings' open values, settled for one table, an estimate of the work, and an explanation.
+"""`SearchPlan`: the settings with defaults resolved for one table, an estimate of the work, and an explanation.
 
 The estimate is for people who are about to start a search. It leaves out what is unknown beforehand: how soon leaves
 are pure, how many rules there are to choose from, and how fast the machines are.
@@ -30,7 +30,7 @@ SECONDS_PER_BATCH = 11e-3
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """The settings' open values, settled for a table of D features."""
+    """The settings with defaults resolved for a table of D features."""
 
     features: int
     # D′; the largest where there are several.

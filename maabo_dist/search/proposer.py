@@ -81,7 +81,7 @@ class SubsetProposer:
         return self.proposed.rows[start:].copy()
 
     def observe(self, subsets: Subsets, scores: npt.NDArray[np.float64]) -> None:
-        """Take in the scores of pending subsets. NaN marks a failed evaluation: verified, but neither high nor low."""
+        """Record the scores of pending subsets. NaN marks a failed evaluation: verified, but neither high nor low."""
         if subsets.ndim != 2 or subsets.shape[1] != self._plan.subset_size:
             raise SearchError(
                 f"Subsets of {self._plan.subset_size} features were suggested, not of shape {subsets.shape}."

@@ -136,7 +136,7 @@ def list_trees(
 
 @router.get("/{job}/score-history", responses=_ONE)
 def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
-    """Return the scores of trees in the order of the search; of more than 1000, samples spread over the search."""
+    """Return the scores of trees in the order of the search; of more than 1000 trees, evenly spaced samples."""
     row, trees = _read_trees(caller, job, lambda reader: reader.sample(HISTORY_TREES))
     scores = {tree.number: tree.score for tree in trees if tree.score is not None}
     return ScoreHistory(trees=row.trees, numbers=list(scores), scores=list(scores.values()))
@@ -249,7 +249,7 @@ def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str
 
 
 def _format_rules(document: ResultDocument, format_: RulesFormat, table_name: str) -> str:
-    """Mark preliminary rules where the format allows it."""
+    """Return the rules as text; preliminary ones are marked if the format has comments."""
     match format_:
         case RulesFormat.JSON:
             return document.model_copy(update={"partial": document.running}).to_text()

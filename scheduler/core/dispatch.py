@@ -19,7 +19,7 @@ from scheduler.resources import Broker, Resources
 
 # Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait.
 MIN_AHEAD, MAX_AHEAD = 2, 2048
-# Seconds that a task counts at least.
+# Minimum cost of a task, in seconds.
 MIN_LOAD = 0.05
 # Jobs that run at the same time; others wait in the ledger.
 MAX_JOBS = 50
@@ -45,7 +45,7 @@ class TaskQueue:
         return self.waiting >= MIN_AHEAD // 2
 
     def measure_room(self, now: float) -> int:
-        """Return how many more tasks to send. A queue that was filled and is empty again is kept longer."""
+        """Return how many more tasks to send. The target length grows when the queue ran empty."""
         self.waiting = self._broker.waiting([names.EVALUATE_QUEUE])[0]
         if self.waiting == 0:
             self.taken_before = now

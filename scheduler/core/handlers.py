@@ -50,7 +50,7 @@ AnyJob = TypeVar("AnyJob", bound=HeldJob)
 
 
 class TaskHandler(ABC, Generic[AnyJob]):
-    """Sending and answers, as far as searches and screens have them in common."""
+    """The base class of what searches and screens share: sending tasks and handling answers."""
 
     def __init__(self, resources: Resources, publisher: TaskPublisher, queue: TaskQueue) -> None:
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
@@ -103,7 +103,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
         return given_up
 
     def _check_available(self, job: AnyJob, reason: str, now: float) -> JobEnd | None:
-        """Put the table into the store again if it is missing; fail the job if no worker could begin for long."""
+        """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
         job.stuck_since = job.stuck_since or now
         if now - job.stuck_since > self._resources.settings.stuck_seconds:
             return JobEnd.failure(f"No worker could begin: {reason}")
@@ -308,7 +308,7 @@ class RulesHandler:
         self._store_trees(job, now)
         job.requests += 1
         run = job.machine.run
-        # Without what does not concern a worker; its span is a child of the job's.
+        # Omit fields that workers do not need; its span is a child of the job's.
         spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
         message = RulesMessage(
             spec=spec,

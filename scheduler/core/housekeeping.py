@@ -1,4 +1,4 @@
-"""`Housekeeping`: calls back, and removes what has expired."""
+"""`Housekeeping`: sends callbacks and removes expired data."""
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import collect_garbage
@@ -27,7 +27,7 @@ class Housekeeping:
         self._next_collection = 0.0
 
     def run(self, now: float, held: set[str]) -> None:
-        """Call back, and from time to time remove what is older than the retention time. `held` jobs are running."""
+        """Send callbacks, and periodically remove what is older than the retention time. `held` jobs are running."""
         self._call_back(now)
         if now >= self._next_purge:
             self._next_purge = now + min(PURGE_SECONDS, self._settings.retention)

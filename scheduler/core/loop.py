@@ -271,7 +271,7 @@ class Scheduler:
 
     @contextmanager
     def _tolerate_broker(self) -> Iterator[None]:
-        """If the broker is away, answers are still read; what could not be sent is sent later."""
+        """If the broker is down, answers are still read; what could not be sent is sent later."""
         try:
             yield
         except BrokerError as error:

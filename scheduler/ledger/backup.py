@@ -30,7 +30,7 @@ from scheduler.ledger.jobs import JOB_COLUMNS, read_job
 from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens
 
 SEARCH = (batches, results, screens, blocks)
-# The tables of which rows are kept, by name; jobs first.
+# Tables included in a backup, by name; jobs first.
 TABLES = {table.name: table for table in (jobs, *SEARCH, datasets)}
 # Rows written at a time.
 CHUNK = 500

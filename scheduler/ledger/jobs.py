@@ -33,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as the ledger has it."""
+    """A row of the table jobs."""
 
     id: str
     state: JobState
@@ -78,7 +78,7 @@ class OldestJobs:
     queued: float | None
     # The earliest expiry of a lease, past if no scheduler has taken the job over.
     lease_until: float | None
-    # The most often that one job was taken by a scheduler.
+    # The largest number of times any job was acquired.
     max_takeovers: int = 0
 
 

@@ -153,7 +153,7 @@ def _choose_jobs(
 
 
 def _is_free(now: float) -> Condition:
-    """True of open jobs that no scheduler holds."""
+    """True for open jobs that no scheduler holds."""
     return UNENDED & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
 
 

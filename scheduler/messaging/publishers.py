@@ -120,7 +120,7 @@ class ChangeFeed:
         return (STATE if moved else PROGRESS), record.model_dump_json()
 
     def document_event(self, job: str, document: str | bytes) -> Event | None:
-        """The event of a result document; None if nothing changed, or if it is of another version's format."""
+        """The event of a result document; None if nothing changed, or if another version wrote it."""
         try:
             result = ResultDocument.parse_text(document)
         except FormatError:

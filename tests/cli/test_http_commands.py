@@ -226,7 +226,7 @@ def test_an_unreachable_server_is_reported_with_a_remedy(command, maabo, monkeyp
     ("arguments", "word"),
     [
         (["jobs", "--token", "x"], "A token is given without a server"),
-        (["--token", "x", "jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis takes no token"),
+        (["--token", "x", "jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis cannot be combined with a token"),
         (["--redis", "redis://127.0.0.1:1/0", "token", "list"], "Use --server instead of --redis"),
     ],
 )

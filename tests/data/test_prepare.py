@@ -57,7 +57,7 @@ def test_missing_numbers_get_the_median_or_the_mean_of_those_present(impute, fil
     assert result.columns.column(0).tolist() == [1.0, fill, 2.0, 9.0] * 3
     assert result.columns.features[0].fill == fill
     assert result.columns.features[0].missing == 3
-    assert result.notes == (f"Filled in missing cells by the column's {impute}: 3 of 'x' with {fill:g}.",)
+    assert result.notes == (f"Filled in missing cells with the column's {impute}: 3 of 'x' with {fill:g}.",)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_two_levels_with_missing_cells_become_a_feature_each():
     assert names(result) == ["x = a", "x = b"]
     assert [feature.missing for feature in result.columns.features] == [4, 4]
     assert result.columns.column(0).tolist() == [1.0, 0.0, 0.0] * 4
-    assert result.notes == ("Missing cells of text columns belong to no level: 4 of 'x'.",)
+    assert result.notes == ("Missing cells of text columns match no level: 4 of 'x'.",)
 
 
 def test_one_level_with_missing_cells_becomes_one_feature():
@@ -294,7 +294,7 @@ def test_a_column_that_counts_the_rows_is_noted_and_kept(start):
     result = prepared(table(id=list(range(start, ROWS + start)), x=VARYING))
 
     assert names(result) == ["id", "x"]
-    assert "'id' counts the rows" in result.notes[0]
+    assert "'id' looks like a row number" in result.notes[0]
     assert "--exclude 'id'" in result.notes[0]
 
 

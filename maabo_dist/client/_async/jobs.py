@@ -220,7 +220,7 @@ class AsyncRemoteJob:
             pause = min(MAX_POLL_PAUSE, pause * 1.5)
 
     async def _poll(self) -> JobStatus:
-        """Return the status; bear with a server that is gone for a while."""
+        """Return the status; retry while the server is temporarily unavailable."""
         deadline = Deadline(MAX_OUTAGE)
         while True:
             try:

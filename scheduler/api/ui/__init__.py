@@ -90,7 +90,7 @@ async def start(known: Known = None) -> Response:
 
 @router.api_route("/page/{name}", methods=["GET", "HEAD"])
 async def file(request: Request, name: str, known: Known = None) -> Response:
-    """Return one of its files."""
+    """Return a static file."""
     asset = FILES.get(name)
     if asset is None:
         raise NotFoundError(f"There is nothing at {request.url.path[:200]}.", remedy="The page is at /.")
