@@ -35,13 +35,13 @@ UNACKED = "unacked"
 
 
 class BrokerError(Exception):
-    """The broker cannot be reached, or refuses. The message may or may not have arrived."""
+    """The broker cannot be reached, or rejected the message. The message may or may not have arrived."""
 
 
 class RedisBroker:
     """The cluster's Redis. It raises the errors of Redis, except while sending."""
 
-    # True if it is another server than the cluster's Redis.
+    # True if the broker is not the cluster's Redis.
     apart = False
 
     def __init__(self, settings: ClusterSettings, redis: Any, celery: Celery) -> None:
@@ -71,7 +71,7 @@ class RedisBroker:
 class AmqpBroker:
     """A RabbitMQ. Threads share one connection, which confirms every message.
 
-    After an error the connection is closed: a late response could be taken for that to the next request.
+    After an error the connection is closed: a late response could be mistaken for the response to the next request.
     """
 
     apart = True
@@ -88,11 +88,11 @@ class AmqpBroker:
             try:
                 return [connection.default_channel.queue_declare(queue, passive=True)[1] for queue in queues]
             except NotFound:
-                self._drop()  # and with it its list of declared queues
+                self._drop()  # also clears kombu's list of declared queues
                 return [0 for _ in queues]
 
     def unacked(self) -> int | None:
-        """None: only RabbitMQ's management plugin knows."""
+        """Return None: only the management plugin has this number."""
         return None
 
     @contextmanager
