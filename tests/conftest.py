@@ -6,6 +6,7 @@ No test asks anyone who has a certificate. To read those of all authorities take
 PostgreSQL and each client of HTTP, so that here, and in all processes that tests start, nobody is the only authority.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -25,3 +26,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in SHARING and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish():
+    """What was imported stays: no garbage collection during the tests needs to go through it again."""
+    gc.collect()
+    gc.freeze()
