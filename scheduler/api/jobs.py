@@ -25,7 +25,6 @@ from maabo_dist.contract.job import (
     JobSpec,
     JobState,
     Priority,
-    Webhook,
     dump_with_secrets,
 )
 from maabo_dist.contract.messages import Request as SchedulerRequest
@@ -281,8 +280,7 @@ def _submit(
 
 
 def _check_callback(body: JobRequest, caller: Caller) -> None:
-    if isinstance(body.callback, Webhook):
-        check_address(body.callback, caller.api.resources.settings)
+    check_address(body.callback, caller.api.resources.settings)
     if isinstance(body.callback, Callback) and not caller.may("admin"):
         raise ForbiddenError(
             "A callback task goes to a queue of the cluster's message broker, which needs the scope 'admin'.",

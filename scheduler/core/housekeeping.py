@@ -23,8 +23,7 @@ class Housekeeping:
         self._resources, self._ledger, self._settings = resources, resources.ledger, resources.settings
         self._status, self._publisher = status, publisher
         self._webhooks = Webhooks(resources)
-        self._next_purge = 0.0
-        self._next_collection = 0.0
+        self._next_purge = self._next_collection = 0.0
 
     def run(self, now: float, held: set[str]) -> None:
         """Send callbacks, and periodically remove what is older than the retention time. `held` jobs are running."""

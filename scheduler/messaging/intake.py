@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import HEADER
-from maabo_dist.contract.job import Callback, JobRecord, JobSpec, JobState, Webhook
+from maabo_dist.contract.job import Callback, JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.errors import MaaboError, SettingsError
@@ -74,8 +74,7 @@ class Intake:
             raise SettingsError(f"id: the document is for job {spec.id}, the request for {request.job}.", field="id")
         if not _is_same(existing.setdefault(spec.id, spec), spec):
             raise KeyReusedError(spec.id, spec.id)
-        if isinstance(spec.callback, Webhook):
-            check_address(spec.callback, self._settings)
+        check_address(spec.callback, self._settings)
         if self._ledger.quotas.get(spec.tenant).queued is not None:
             self._ledger.submissions.submit(spec, now, fresh=True)
         return spec

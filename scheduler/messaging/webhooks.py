@@ -23,7 +23,7 @@ from maabo_dist._util.network import backoff_delay
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.contract.job import Webhook
+from maabo_dist.contract.job import AnyCallback, Webhook
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.background import BackgroundThread
 from scheduler.ledger.database import LedgerError
@@ -151,9 +151,11 @@ def post(webhook: Webhook, event: dict[str, object], settings: ClusterSettings, 
         raise UndeliveredError(f"The receiver answered with status {status}.")
 
 
-def check_address(webhook: Webhook, settings: ClusterSettings) -> None:
-    """Refuse an address that is forbidden, as far as that is known without a name lookup."""
-    host = urlsplit(webhook.url).hostname or ""
+def check_address(callback: AnyCallback | None, settings: ClusterSettings) -> None:
+    """Refuse a webhook whose address is forbidden, as far as that is known without a name lookup."""
+    if not isinstance(callback, Webhook):
+        return
+    host = urlsplit(callback.url).hostname or ""
     try:
         addresses = [ip_address(host)]
     except ValueError:
