@@ -93,7 +93,7 @@ def test_a_job_comes_back_as_it_was_with_its_table(place, elsewhere, kind, reque
 
 def test_what_is_there_is_not_written_over(place, elsewhere):
     back_up(place.ledger, place.store, [place.job], place.file)
-    with pytest.raises(InputError, match=f"holds job {place.job} already"):
+    with pytest.raises(InputError, match=f"already has job {place.job}"):
         restore(place.ledger, place.store, place.file, place.path)
     with pytest.raises(InputError, match="has no job 'none'"):
         back_up(place.ledger, place.store, ["none"], place.path / "other.tar")

@@ -38,7 +38,7 @@ def test_pairs_come_back_as_they_were(start, stop, most):
 @pytest.mark.parametrize(
     ("pairs", "reason"),
     [
-        (some_pairs([1, 2], [2, 5]), "not 3 pairs"),
+        (some_pairs([1, 2], [2, 5]), "expected 3 pairs"),
         (some_pairs([1, 2], [2, 5], [0, 4]), "outside the block of features 1 to 2"),
         (some_pairs([1, 2], [2, 5], [3, 4]), "outside the block"),
         (some_pairs([1, 2], [2, 5], [2, 9]), "outside the block"),

@@ -59,7 +59,7 @@ def test_another_version_is_refused_by_its_number():
     data = bytearray(wire.pack_forest(forest))
     data[4] = 9
 
-    with pytest.raises(FormatError, match="format version 9 came; this program reads version 1"):
+    with pytest.raises(FormatError, match="format version 9; this program reads version 1"):
         wire.unpack_forest(bytes(data), forest.subsets)
 
 

@@ -157,8 +157,8 @@ def test_a_worker_screens_as_one_process_does(cluster):
     [
         ({"columns": "f" * 64}, "unavailable", f"columns/{'f' * 64} is not in the artifact store"),
         ({"version": 7}, "unavailable", "version 7"),
-        ({"start": 2, "stop": 99}, "failed", "no block of 6 features"),
-        ({"start": 2, "stop": 2}, "failed", "no block of 6 features"),
+        ({"start": 2, "stop": 99}, "failed", "not a block of 6 features"),
+        ({"start": 2, "stop": 2}, "failed", "not a block of 6 features"),
     ],
 )
 def test_a_block_that_cannot_be_screened_is_said_to_be_so(cluster, changes, kind, reason):
@@ -214,7 +214,7 @@ def test_rules_so_far_say_that_the_search_goes_on(cluster):
     ((fields),) = cluster.entries(1)
     document = json.loads(fields[BODY])
     assert (document["search"]["stopped"], document["search"]["trees"]) == ("running", 6)
-    assert "under way" in document["notes"][-1]
+    assert "The search is running" in document["notes"][-1]
 
 
 def test_a_subset_without_a_tree_is_named(cluster):
