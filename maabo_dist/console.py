@@ -216,15 +216,11 @@ def print_tokens(tokens: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     elif not tokens:
         click.echo("There are no tokens: only processes on the server's machine have access.")
     else:
-        print_table(_COLUMNS, [_row(token) for token in tokens])
-
-
-def _row(token: Mapping[str, Any]) -> tuple[str, ...]:
-    scopes, created = ", ".join(token["scopes"]), format_time(token["created"])
-    return token["id"], token["tenant"], scopes, created, _validity(token), token["name"] or NOTHING
-
-
-def _validity(token: Mapping[str, Any]) -> str:
-    if token["revoked"]:
-        return f"revoked {format_time(token['revoked'])}"
-    return f"until {format_time(token['expires'])}" if token["expires"] else "until revoked"
+        rows = []
+        for token in tokens:
+            scopes, created = ", ".join(token["scopes"]), format_time(token["created"])
+            validity = f"until {format_time(token['expires'])}" if token["expires"] else "until revoked"
+            if token["revoked"]:
+                validity = f"revoked {format_time(token['revoked'])}"
+            rows.append((token["id"], token["tenant"], scopes, created, validity, token["name"] or NOTHING))
+        print_table(_COLUMNS, rows)

@@ -20,11 +20,9 @@ class Miner(Protocol):
 
     def document(self) -> ResultDocument:
         """The result document."""
-        ...
 
     def figures(self) -> FigureData:
         """The figure data."""
-        ...
 
 
 # A fitted miner, a result, a document, figure data, or the last two as `read_run` returns them.

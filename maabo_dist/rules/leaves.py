@@ -92,9 +92,9 @@ class Leaves:
 _ARRAYS = ("logic", "bounds", "counts", "gini", "tree", "score")
 
 
-def reliable_leaves(forest: Forest, leaf_filter: LeafFilter, first_tree: int = 0, width: int | None = None) -> Leaves:
+def reliable_leaves(forest: Forest, leaf_filter: LeafFilter, first_tree: int = 0) -> Leaves:
     """Return the leaves of a forest that are large and pure. Tree t of the forest gets the number first_tree + t."""
-    width = width or literal_width(forest.subsets.shape[1], forest.scores.shape[1])
+    width = literal_width(forest.subsets.shape[1], forest.scores.shape[1])
     examined = (forest.feature == LEAF) & forest.counts.any(axis=1)
     if leaf_filter.every_depth:
         inner = forest.feature != LEAF

@@ -95,36 +95,36 @@ class _Drawer:
         self.columns, self.rows, self.groups = columns, split.train, groups
         self.labels = groups.group[columns.labels[split.train]]
         self.features: dict[_Key, list[int]] = {}
-        for place in range(columns.count):
-            self.features.setdefault(_key(columns, place), []).append(place)
+        for index in range(columns.count):
+            self.features.setdefault(_key(columns, index), []).append(index)
 
     def draw(self, key: _Key, bounds: Sequence[float]) -> Histogram:
-        places = self.features[key]
-        first = self.columns.features[places[0]]
+        indices = self.features[key]
+        first = self.columns.features[indices[0]]
         histogram: Histogram = {"column": first.column}
         match first.kind:
             case FeatureKind.NUMBER | FeatureKind.PROBE:
-                return histogram | self._number(places[0], bounds)
+                return histogram | self._number(indices[0], bounds)
             case FeatureKind.PAIR:
-                return histogram | self._levels(self._ranks(places[0]), list(first.levels), first.missing)
+                return histogram | self._levels(self._ranks(indices[0]), list(first.levels), first.missing)
             case FeatureKind.MISSING:
-                return histogram | self._levels(self._ranks(places[0]), ["present", "missing"], 0)
+                return histogram | self._levels(self._ranks(indices[0]), ["present", "missing"], 0)
             case FeatureKind.LEVEL:
-                return histogram | self._several_levels(places)
+                return histogram | self._several_levels(indices)
 
-    def _ranks(self, place: int) -> npt.NDArray[np.int64]:
+    def _ranks(self, index: int) -> npt.NDArray[np.int64]:
         """(training rows): 0 or 1, the value of a column that has two."""
-        values: npt.NDArray[np.int64] = self.columns.column(place)[self.rows].astype(np.int64)
+        values: npt.NDArray[np.int64] = self.columns.column(index)[self.rows].astype(np.int64)
         return values
 
-    def _several_levels(self, places: Sequence[int]) -> Histogram:
+    def _several_levels(self, indices: Sequence[int]) -> Histogram:
         """The most frequent levels, and one bar for other levels and missing cells."""
-        held = np.array([self._ranks(place) for place in places])
+        held = np.array([self._ranks(index) for index in indices])
         kept = np.sort(np.argsort(-held.sum(axis=1), kind="stable")[:MAX_LEVELS])
         level = np.full(len(self.rows), len(kept))
-        for number, place in enumerate(kept):
-            level[held[place] == 1] = number
-        names: list[str | None] = [self.columns.features[places[place]].levels[0] for place in kept]
+        for number, index in enumerate(kept):
+            level[held[index] == 1] = number
+        names: list[str | None] = [self.columns.features[indices[index]].levels[0] for index in kept]
         return self._levels(level, [*names, *([None] if (level == len(kept)).any() else [])], 0)
 
     def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Histogram:
@@ -135,10 +135,10 @@ class _Drawer:
             "missing": missing,
         }
 
-    def _number(self, place: int, bounds: Sequence[float]) -> Histogram:
-        low, high = self.columns.offsets[place : place + 2]
-        values, codes = self.columns.values[low:high], self.columns.codes[place][self.rows].astype(np.int64)
-        entry = self.columns.features[place]
+    def _number(self, index: int, bounds: Sequence[float]) -> Histogram:
+        low, high = self.columns.offsets[index : index + 2]
+        values, codes = self.columns.values[low:high], self.columns.codes[index][self.rows].astype(np.int64)
+        entry = self.columns.features[index]
         common: Histogram = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
         used = np.unique(codes)
         if len(used) <= MAX_VALUES:
@@ -148,8 +148,9 @@ class _Drawer:
                 "values": values[used].tolist(),
                 "counts": self._by_group(bars, len(used)),
             }
-        first, last = _range(values[np.sort(codes)], bounds)
-        edges = _edges(first, last, min(MAX_BINS, max(10, int(np.sqrt(len(codes))))))
+        ordered, tail = values[np.sort(codes)], int(TAIL * len(codes))
+        first, last = float(ordered[tail]), float(ordered[len(ordered) - 1 - tail])
+        edges = _edges(min(first, *bounds), max(last, *bounds), min(MAX_BINS, max(10, int(np.sqrt(len(codes))))))
         bars = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)[codes]
         return common | {
             "kind": "bins",
@@ -160,16 +161,11 @@ class _Drawer:
 
     def _by_group(self, bars: npt.NDArray[np.int64], count: int) -> list[list[int]]:
         """[group][bar]: training rows."""
-        places = self.labels * count + bars
+        indices = self.labels * count + bars
         counts: list[list[int]] = (
-            np.bincount(places, minlength=self.groups.count * count).reshape(self.groups.count, count).tolist()
+            np.bincount(indices, minlength=self.groups.count * count).reshape(self.groups.count, count).tolist()
         )
         return counts
-
-
-def _range(ordered: npt.NDArray[np.float64], bounds: Sequence[float]) -> tuple[float, float]:
-    tail = int(TAIL * len(ordered))
-    return min(float(ordered[tail]), *bounds), max(float(ordered[len(ordered) - 1 - tail]), *bounds)
 
 
 def _edges(low: float, high: float, bars: int) -> npt.NDArray[np.float64]:
