@@ -1,9 +1,10 @@
-"""One hypothesis profile for the whole suite: the same examples on every run, and no test asserts a time.
+"""One hypothesis profile for all tests: the same examples on every run, and no time limit per example.
 
-Files whose tests share something that takes seconds to start stay together, in one process of pytest-xdist.
+In the directories SHARING, the tests of a file share fixtures that take seconds to start, so each file runs in one
+process of pytest-xdist.
 
-No test asks anyone who has a certificate. To read those of all authorities takes 30 ms for each connection to a
-PostgreSQL and each client of HTTP, so that here, and in all processes that tests start, nobody is the only authority.
+No test verifies public certificates. Loading those of all authorities takes 30 ms per connection to PostgreSQL and per
+HTTP client, so `SSL_CERT_FILE` names a file with one unused authority, here and in all processes that tests start.
 """
 
 import gc
@@ -16,13 +17,15 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "nobody.pem")
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "unused-authority.pem")
 
 SHARING = {"api", "cli", "deploy", "plots", "report", "scheduler", "workers"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    missing = [name for name in SHARING if not Path(__file__).with_name(name).is_dir()]
+    assert not missing, f"SHARING names directories that do not exist: {missing}"
     for item in items:
         if item.path.parent.name in SHARING and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
