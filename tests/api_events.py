@@ -26,7 +26,7 @@ class ReceivedEvent:
 
 @contextmanager
 def a_server(resources, **settings):
-    """A server in a thread; gives its URL and the application."""
+    """Run a server in a thread; yield its URL and the application."""
     app = create_app(resources, ApiSettings(**settings))
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -45,7 +45,7 @@ def a_server(resources, **settings):
 
 @contextmanager
 def following(url, job, headers=None, **params):
-    """Gives an iterator over the events of a job as they arrive, until the stream ends."""
+    """Yield an iterator over the events of a job as they arrive, until the stream ends."""
     timeout = httpx.Timeout(30)
     with httpx.stream("GET", f"{url}/v1/jobs/{job}/events", headers=headers, params=params, timeout=timeout) as answer:
         assert answer.status_code == 200, answer.read()

@@ -1,4 +1,4 @@
-"""A scheduler in a thread, and what a client does, for tests on real parts."""
+"""Helpers for tests on real components: a scheduler in a thread, and a client."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +26,7 @@ def cluster_settings(redis_url, directory, **changes):
 
 @contextmanager
 def a_scheduler(settings, owner="one", **replaced):
-    """Gives the ledger."""
+    """Run a scheduler in a thread; yield its ledger."""
     resources = replace(Resources.connect(settings), **replaced)
     stop = Event()
     thread = Thread(target=Scheduler(resources, owner).run, args=(stop,))
@@ -46,7 +46,7 @@ def store_table(settings, tmp_path, columns):
 
 
 def submit(settings, tmp_path, columns, job=None, *, document=None, **mining):
-    """Store the table and ask for a job; gives its id."""
+    """Store the table, request a job and return its id."""
     store_table(settings, tmp_path, columns)
     job = job or uuid4().hex
     full = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "settings": mining} | (document or {})

@@ -1,4 +1,4 @@
-"""Result documents as JSON values, complete and valid, of which a test gives only what it is about."""
+"""Complete and valid result documents as JSON values; tests override only the fields they check."""
 
 from maabo_dist.contract.result import FORMAT
 

@@ -17,7 +17,7 @@ from tests.reference import gs_mrm
 
 
 def _neighbouring(rng, rows):
-    """Floats with nothing between them: no midpoint of their own."""
+    """Adjacent floats, between which no midpoint exists."""
     steps = [1.0]
     for _ in range(4):
         steps.append(np.nextafter(steps[-1], 2.0))
@@ -38,7 +38,7 @@ KINDS = {
 
 
 def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal=0.6):
-    """A table whose class follows its columns in a `signal` share of the rows and is noise in the others."""
+    """Return a table whose class depends on its columns in a share `signal` of the rows and is noise in the others."""
     matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
     ranks = np.array([np.unique(column, return_inverse=True)[1] for column in matrix])
     told = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
@@ -47,7 +47,9 @@ def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal
 
 
 def make_planted(rng, rows=90, features=4, classes=2, kinds=("continuous", "rounded", "few"), signal=0.85):
-    """A table whose class is how many of its first two columns are large, modulo the classes: with two, their XOR."""
+    """Return a table whose class is the number of large values in its first two columns, modulo the classes (for two,
+    an XOR).
+    """
     matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
     above = matrix[:2] > np.sort(matrix[:2], axis=1)[:, rows // 2, None]
     labels = np.where(rng.random(rows) < signal, above.sum(axis=0) % classes, rng.integers(0, classes, rows))
@@ -55,14 +57,14 @@ def make_planted(rng, rows=90, features=4, classes=2, kinds=("continuous", "roun
 
 
 def columns_of(matrix, labels, classes=2):
-    """A feature-major matrix of numbers and its labels as columns."""
+    """Return columns from a feature-major matrix of numbers and its labels."""
     features = tuple(Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(len(matrix)))
     names = tuple(f"c{number}" for number in range(classes))
     return Columns.from_matrix(np.asarray(matrix, float), np.asarray(labels, np.int32), features, names, "y")
 
 
 def make_split(rng, rows, validation=0.3, holdout=0.0):
-    """Rows dealt out at random; at least one for validation."""
+    """Assign the rows to the two parts at random, at least one of them to validation."""
     order = rng.permutation(rows)
     tested, held = max(1, int(validation * rows)), int(holdout * rows)
     parts = order[tested + held :], order[:tested], order[tested : tested + held]
@@ -70,26 +72,28 @@ def make_split(rng, rows, validation=0.3, holdout=0.0):
 
 
 def make_study(columns, split, **settings):
-    """A study of this split. The plan is that of a single tree, so that any number of features will do."""
+    """Return a study of this split, with the plan of a single tree, which allows any number of features."""
     mining = MiningSettings(strategy="single", **settings)
     table = TrainingTable.build(columns, split, class_weight=mining.class_weight)
     return Study(columns, split, table, mining, SearchPlan.settle(mining, columns.count))
 
 
 def every_subset(features, size):
-    """All subsets, as the library takes them."""
+    """Return all subsets, in the form that the library takes."""
     return np.array(list(combinations(range(features), size)), np.int32).reshape(-1, size)
 
 
 def make_forest(rng, *, rows=40, features=4, classes=2, size=2, max_depth=4, **table_options):
-    """(columns, split, table, the forest of all subsets)."""
+    """Return columns, split, table and the forest of all subsets."""
     columns, split = make_columns(rng, rows, features, classes), make_split(rng, rows)
     table = TrainingTable.build(columns, split, **table_options)
     return columns, split, table, depth_search(table, every_subset(features, size), max_depth)
 
 
 def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_rows=20):
-    """Random leaves, many with the same logic set. Gini indices come of `ginis`, so that they tie, or of the counts."""
+    """Return random leaves, many with the same logic set. Gini indices are drawn from `ginis`, so that they tie, or
+    computed.
+    """
     logic = np.full((count, width), NO_LITERAL, np.int32)
     bounds = np.zeros((count, width))
     for row in range(count):
@@ -112,7 +116,7 @@ def make_leaves(rng, count, *, features=4, width=4, classes=2, ginis=None, most_
 
 
 def make_rules(rng, columns, split, count, *, weights, width=4):
-    """Leaves whose conditions are drawn, intervals among them, with the training rows that satisfy them."""
+    """Return leaves with random conditions, some of them intervals, with the training rows that satisfy them."""
     logic, bounds = np.full((count, width), NO_LITERAL, np.int32), np.zeros((count, width))
     for row in range(count):
         chosen = np.sort(rng.choice(2 * columns.count, rng.integers(1, width + 1), replace=False))
@@ -131,7 +135,7 @@ def make_rules(rng, columns, split, count, *, weights, width=4):
 
 
 def reference_leaves(leaves):
-    """The rows of `Leaves` as leaves of the twin."""
+    """Return the rows of `Leaves` as leaves of the reference implementation."""
     result = []
     for row in range(len(leaves)):
         literals = leaves.logic[row][leaves.logic[row] != NO_LITERAL].tolist()
@@ -149,5 +153,5 @@ def reference_leaves(leaves):
 
 
 def matrix_of(columns):
-    """The values as a plain list of rows."""
+    """Return the values as a plain list of rows."""
     return np.array([columns.column(feature) for feature in range(columns.count)]).T.tolist()

@@ -1,6 +1,7 @@
-"""Ledgers for tests: opened, looked at past their methods, reached for by several at once, with jobs and a memory.
+"""Helpers for tests of ledgers: open ledgers, direct reads of their tables, concurrent calls, and jobs in various
+states.
 
-A job that has ended leaves no rows of its search behind. `remember_results` keeps a note of each that ever was.
+The rows of a search are deleted when its job ends. `remember_results` records each row when it is written.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -33,19 +34,19 @@ def opened(url):
 
 @contextmanager
 def connected(url):
-    """A transaction past the ledger."""
+    """Yield a transaction that bypasses the ledger's methods."""
     with create_engine(url, poolclass=NullPool).begin() as connection:
         yield connection
 
 
 def contents(url):
-    """Everything that a ledger holds."""
+    """Return the rows of all tables of a ledger."""
     with connected(url) as connection:
         return {name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}")))) for name in TABLES}
 
 
-def side_by_side(*calls):
-    """Call all at the same moment, each in a thread; gives what they return."""
+def call_concurrently(*calls):
+    """Make all calls at the same time, each in a thread, and return their results."""
     barrier = Barrier(len(calls))
 
     def run(call):
@@ -70,8 +71,8 @@ def held(ledger, number=1, now=100.0, **changes):
     return lease
 
 
-def with_search(ledger, lease, now=101.0):
-    """A batch of nine subsets, two tasks, an answer."""
+def write_search(ledger, lease, now=101.0):
+    """Write a batch of nine subsets, two tasks and an answer."""
     ledger.search.write(
         lease,
         now,
@@ -97,7 +98,7 @@ _REMEMBER = {
 
 
 def remember_results(url):
-    """From now on, note every row that is written for a subset's tree."""
+    """From now on, record every result row that is written."""
     with connected(url) as connection:
         connection.execute(text("CREATE TABLE remembered (job TEXT, batch INTEGER, start INTEGER, stop INTEGER)"))
         for statement in _REMEMBER[connection.dialect.name]:
@@ -105,7 +106,7 @@ def remember_results(url):
 
 
 def remembered_subsets(url, job):
-    """Every subset that a row was written for, as often as one was: (batch, index in the batch)."""
+    """Return (batch, index in the batch) of every subset in a result row, once for each row."""
     with connected(url) as connection:
         rows = connection.execute(text("SELECT batch, start, stop FROM remembered WHERE job = :job"), {"job": job})
         return [(batch, index) for batch, start, stop in rows for index in range(start, stop)]

@@ -1,4 +1,4 @@
-"""Processes that tests start, watch by their logs, signal and end."""
+"""Processes that tests start, observe by their logs, signal and kill."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from tests import servers
 
 
 class Process:
-    """A child of ours with a log. It leads a session, so that all of its children can be ended with it."""
+    """A child process with a log. It leads a session, so that its own children can be killed with it."""
 
     def __init__(self, command, environment, log, root=servers.ROOT):
         self.log_path = Path(log)
@@ -39,7 +39,7 @@ class Process:
 
     @property
     def children(self):
-        """Process ids of the children: of a worker, those that run tasks."""
+        """The ids of its child processes; those of a worker run tasks."""
         return [child.pid for child in psutil.Process(self.pid).children()]
 
     def ready(self, mark, seconds=60):
@@ -54,7 +54,7 @@ class Process:
         return self._popen.wait(seconds)
 
     def end(self):
-        """Whatever is left of it."""
+        """Kill all remaining processes of the session."""
         for number in (signal.SIGCONT, signal.SIGKILL):
             try:
                 os.killpg(self.pid, number)

@@ -1,9 +1,9 @@
-"""A TCP proxy in front of a Redis, which does to connections what networks do.
+"""A TCP proxy in front of Redis that simulates network faults.
 
     client ──► proxy ──► redis-server        with proxy(port) as between: … between.port …
 
-Time: `delay`, `freeze` and `thaw`. Connections: `cut`, `strand`, `refuse` and `accept`. It knows where a command and a
-reply end, so that it can also deliver a command twice (`duplicate_commands`) or lose the reply to it (`lose_reply`).
+Time: `delay`, `freeze` and `thaw`. Connections: `cut`, `strand`, `refuse` and `accept`. It parses commands and
+replies, so that it can also deliver a command twice (`duplicate_commands`) or lose the reply to it (`lose_reply`).
 """
 
 import asyncio
@@ -22,17 +22,17 @@ _OF_LENGTH, _OF_ITEMS, _OF_PAIRS = b"$!=", b"*~>", b"%|"
 
 @contextmanager
 def proxy(target_port):
-    """Gives a `Proxy` that listens on a port of its own."""
-    made = Proxy(target_port)
-    made.open()
+    """Yield a `Proxy` that listens on a free port."""
+    server = Proxy(target_port)
+    server.open()
     try:
-        yield made
+        yield server
     finally:
-        made.close()
+        server.close()
 
 
 class Proxy:
-    """What is asked of it holds from when the call returns."""
+    """A proxy whose faults take effect before the call returns."""
 
     def __init__(self, target_port):
         self.port = 0
@@ -51,13 +51,13 @@ class Proxy:
         self._do(self.flowing.set)
 
     def close(self):
-        self._do(self._leave)
+        self._do(self._shut_down)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def delay(self, seconds, at_most=None):
-        """Hold every piece back; by a random time up to `at_most`, so that connections overtake each other."""
+        """Delay every piece of data; with `at_most`, by a random time, so that connections overtake each other."""
         self._delay = (seconds, at_most or seconds)
 
     def cut(self):
@@ -65,35 +65,37 @@ class Proxy:
         self._do(self._cut_all)
 
     def refuse(self):
-        """Let nobody in any more, and reset who is."""
+        """Refuse new connections and reset existing ones."""
         self._do(self._stop_listening)
         self.cut()
 
     def accept(self):
-        """Let clients in again."""
+        """Accept connections again."""
         self._do(self._listen)
 
     def freeze(self):
-        """Keep all connections and take new ones, but forward nothing."""
+        """Keep all connections and accept new ones, but forward nothing."""
         self._do(self.flowing.clear)
 
     def thaw(self):
-        """Forward again, and first what has waited."""
+        """Forward again, starting with the data that has waited."""
         self._do(self.flowing.set)
 
     def strand(self):
-        """Connections that are there stay open and say nothing any more; new ones work. (Half-open, for a client.)"""
+        """Keep existing connections open without forwarding anything (half-open for the client); new ones work."""
         self._do(lambda: [link.strand() for link in self._links])
 
     def duplicate_commands(self, *names):
-        """Deliver these commands twice from now on, and pass on one reply; without names, none."""
+        """Deliver these commands twice from now on, and forward one reply; without names, stop doing so."""
         self._doubled = {name.upper() for name in names}
 
     def lose_reply(self, name, times=1):
-        """The server does the next `times` commands of this name; the client is cut off before it hears so."""
+        """Let the server execute the next `times` commands of this name, and reset the client's connection before the
+        reply.
+        """
         self._lost[name.upper()] += times
 
-    # What follows runs in the loop's thread.
+    # The following methods run in the loop's thread.
 
     def _do(self, action):
         async def acting():
@@ -113,7 +115,7 @@ class Proxy:
         for link in list(self._links):
             link.cut()
 
-    async def _leave(self):
+    async def _shut_down(self):
         self._server.close()
         self._cut_all()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -124,7 +126,7 @@ class Proxy:
     async def _serve(self, reader, writer):
         link = _Link(self, reader, writer)
         self._links.add(link)
-        with suppress(asyncio.CancelledError):  # by `_leave`
+        with suppress(asyncio.CancelledError):  # by `_shut_down`
             await link.run()
         self._links.discard(link)
         link.cut()
@@ -135,7 +137,7 @@ class Proxy:
         await self.flowing.wait()
 
     def fate(self, name):
-        """What becomes of the replies to a command, one for each time that it is delivered."""
+        """Return how to handle the replies to a command, one for each time it is delivered."""
         if self._lost[name] > 0:
             self._lost[name] -= 1
             self.seen[name] += 1
@@ -147,7 +149,7 @@ class Proxy:
 
 
 class _Link:
-    """One client's connection, and the one to the server that belongs to it."""
+    """A client's connection and the corresponding one to the server."""
 
     def __init__(self, owner, reader, writer):
         self._owner, self._reader, self._writer = owner, reader, writer
@@ -160,16 +162,16 @@ class _Link:
         await self._owner.flowing.wait()
         with suppress(OSError, asyncio.IncompleteReadError):
             server_reader, self._server_writer = await asyncio.open_connection("127.0.0.1", self._owner.target)
-            ways = [
+            directions = [
                 asyncio.create_task(self._forward(self._reader, self._server_writer, self._commands)),
                 asyncio.create_task(self._forward(server_reader, self._writer, self._replies)),
             ]
             try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
+                for direction in directions:
+                    direction.cancel()
+                await asyncio.gather(*directions, return_exceptions=True)
 
     def strand(self):
         self._stranded.set()
@@ -195,7 +197,7 @@ class _Link:
                 return
 
     def _commands(self, data):
-        """Whole commands, each as often as it is to be delivered, and the rest."""
+        """Return the complete commands, each as often as it must be delivered, and the remaining data."""
         if self._raw:
             return data, b""
         passed, start = [], 0
@@ -212,7 +214,7 @@ class _Link:
         return b"".join(passed), data[start:]
 
     def _replies(self, data):
-        """Those whole replies that the client is to hear, and the rest."""
+        """Return the complete replies that are forwarded to the client, and the remaining data."""
         if self._raw:
             return data, b""
         passed, start = [], 0
@@ -229,13 +231,13 @@ class _Link:
 
 
 def _name(command):
-    """The name of a command as clients send it: an array of strings."""
+    """Return the name of a command in the form that clients send, an array of strings."""
     lines = command.split(b"\r\n", 3)
     return lines[2].upper() if len(lines) > 3 else command.split()[0].upper()
 
 
 def end_of(data, start):
-    """Where the value that begins at `start` ends, in RESP 2 or 3; None if it is not whole yet."""
+    """Return the end of the value that begins at `start`, in RESP 2 or 3; None if it is incomplete."""
     line = data.find(b"\r\n", start)
     if line < 0:
         return None

@@ -1,4 +1,4 @@
-"""The queries of alerts, dashboard and autoscaling, and what each of them needs to find."""
+"""The queries of alerts, dashboard and autoscaling, and the metrics that they use."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from tests.servers import ROOT
 MONITORING = ROOT / "deploy" / "monitoring"
 AUTOSCALING = ROOT / "deploy" / "kubernetes" / "components" / "autoscaling" / "workers.yml"
 OF_PROMETHEUS = {"up", "ALERTS"}
-"""Metrics that Prometheus itself makes."""
+"""Metrics that Prometheus itself exposes."""
 VARIABLES = {"$__rate_interval": "1m"}
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A metric, and the labels by which it is chosen and grouped."""
+    """A metric and the labels that a query selects or groups it by."""
 
     metric: str
     labels: frozenset[str]
@@ -36,22 +36,22 @@ def dashboard():
 
 
 def queries():
-    """All of them, by where they stand."""
+    """Return all queries by their location."""
     (trigger,) = yaml.safe_load(AUTOSCALING.read_text())["spec"]["triggers"]
-    found = {"autoscaling": trigger["metadata"]["query"]}
-    found |= {f"alert {name}": rule["expr"] for name, rule in alerts().items()}
+    by_location = {"autoscaling": trigger["metadata"]["query"]}
+    by_location |= {f"alert {name}": rule["expr"] for name, rule in alerts().items()}
     for panel in dashboard()["panels"]:
         for target in panel.get("targets", ()):
-            found[f"panel {panel['title']} {target['refId']}"] = _filled(target["expr"])
-    return found
+            by_location[f"panel {panel['title']} {target['refId']}"] = _substitute_variables(target["expr"])
+    return by_location
 
 
 def needed(query):
-    """What a query asks Prometheus for."""
+    """Return the metrics that a query uses."""
     return list(_needed(promql_parser.parse(query), frozenset()))
 
 
-def _filled(expression):
+def _substitute_variables(expression):
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
     assert "$" not in expression, f"an unknown variable in {expression}"
@@ -75,9 +75,9 @@ def _children(node):
 
 
 def program(name):
-    """Debian's package prometheus brings promtool and prometheus."""
-    found = shutil.which(name)
-    if found is None:
+    """Return the path of promtool or prometheus (Debian's package prometheus); skip the test without it."""
+    path = shutil.which(name)
+    if path is None:
         complain = pytest.fail if os.environ.get("MAABO_TEST_PROMETHEUS") == "1" else pytest.skip
-        complain(f"there is no {name} here")
-    return found
+        complain(f"{name} is not installed")
+    return path

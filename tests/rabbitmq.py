@@ -1,4 +1,4 @@
-"""A private RabbitMQ for tests: Debian's, on free ports of loopback, as the user that the tests run as."""
+"""A private RabbitMQ for tests: Debian's, on free ports of the loopback interface, run by the user of the tests."""
 
 import os
 import shutil
@@ -17,13 +17,15 @@ PASSWORD = "rabbit-only-for-tests"
 
 
 def needs_rabbitmq():
-    """A mark: skip where there is none, unless MAABO_TEST_RABBITMQ says that there must be one."""
-    there = (PROGRAM.exists() and shutil.which("epmd")) or os.environ.get("MAABO_TEST_RABBITMQ")
-    return pytest.mark.skipif(not there, reason="no rabbitmq-server is installed (Debian's package rabbitmq-server)")
+    """Return a pytest mark that skips tests without RabbitMQ, unless MAABO_TEST_RABBITMQ requires it."""
+    available = (PROGRAM.exists() and shutil.which("epmd")) or os.environ.get("MAABO_TEST_RABBITMQ")
+    return pytest.mark.skipif(
+        not available, reason="no rabbitmq-server is installed (Debian's package rabbitmq-server)"
+    )
 
 
 class RabbitServer:
-    """Can be killed and started again on its port and directory. Erlang's port mapper is its own, too."""
+    """A server that can be killed and restarted with its port and directory. It has its own Erlang port mapper."""
 
     def __init__(self, directory, certificates=None):
         self.directory = Path(directory)
@@ -77,7 +79,7 @@ class RabbitServer:
         return self
 
     def kill(self):
-        """The server is a child of a script, and has children itself: all of its session."""
+        """Kill the whole session: the server is a child of a script, and has children itself."""
         if self._server is not None:
             os.killpg(self._server.pid, signal.SIGKILL)
             self._server.wait()
@@ -94,9 +96,9 @@ class RabbitServer:
             self._mapper.wait()
 
     def control(self, *command):
-        """What `rabbitmqctl` says."""
-        asked = [PROGRAM.with_name("rabbitmqctl"), *command]
-        return subprocess.run(asked, env=self._environment, check=True, capture_output=True, text=True).stdout
+        """Run `rabbitmqctl` and return its output."""
+        control_command = [PROGRAM.with_name("rabbitmqctl"), *command]
+        return subprocess.run(control_command, env=self._environment, check=True, capture_output=True, text=True).stdout
 
     def connection(self):
         return amqp.Connection(f"127.0.0.1:{self.port}", userid="maabo", password=PASSWORD)

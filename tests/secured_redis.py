@@ -1,4 +1,4 @@
-"""A private Redis with the users of `deploy.redis_acl`, with TLS where its program can do it."""
+"""A private Redis with the users of `deploy.redis_acl`, with TLS if its program supports it."""
 
 import os
 import shutil
@@ -22,16 +22,16 @@ ADMIN = "admin-only-for-tests"
 
 
 def needs_tls():
-    """A mark: skip where no redis-server with TLS is, unless MAABO_TEST_TLS says that there must be one."""
-    there = Path(DEBIAN).exists() and shutil.which("openssl")
+    """Return a pytest mark that skips tests without a redis-server with TLS, unless MAABO_TEST_TLS requires one."""
+    available = Path(DEBIAN).exists() and shutil.which("openssl")
     return pytest.mark.skipif(
-        not (there or os.environ.get("MAABO_TEST_TLS")),
+        not (available or os.environ.get("MAABO_TEST_TLS")),
         reason="no redis-server with TLS is installed (Debian's packages redis-server and openssl)",
     )
 
 
 class Certificates:
-    """An authority, the certificates that it signed for a server and a client, and another authority."""
+    """An authority, the certificates that it signed for a server and a client, and a second authority."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -49,12 +49,12 @@ class Certificates:
         return str(self.directory / name)
 
     def _openssl(self, *command):
-        made = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-        subprocess.run(["openssl", *command, *made], cwd=self.directory, check=True, capture_output=True)
+        options = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+        subprocess.run(["openssl", *command, *options], cwd=self.directory, check=True, capture_output=True)
 
 
 class SecuredRedis:
-    """The users' passwords are made up here; `url(user)` has them."""
+    """A Redis server whose users have generated passwords, which `url(user)` contains."""
 
     def __init__(self, directory, *, program=BUNDLED, prefix="", own_queues=(), certificates=None):
         self.directory, self.program, self.prefix = Path(directory), program, prefix
@@ -64,7 +64,7 @@ class SecuredRedis:
 
     @cached_property
     def admin(self):
-        """Who may do everything."""
+        """A client with all permissions."""
         return redis.Redis.from_url(self.url("admin"))
 
     def url(self, user, password=None, **changes):
@@ -79,20 +79,20 @@ class SecuredRedis:
         return redis.Redis.from_url(self.url(user))
 
     def refused(self):
-        """What users tried that they may not, since the last time: (user, reason, object)."""
+        """Return the commands that were denied since the last call, as (user, reason, object)."""
         entries = self.admin.acl_log(count=100)
         self.admin.acl_log_reset()
         return sorted({(entry["username"], entry["reason"], entry["object"]) for entry in entries})
 
     @contextmanager
     def running(self):
-        written = lines(
+        user_lines = lines(
             self.prefix,
             own_queues=self.own_queues,
             selectors=self.program != BUNDLED,
             passwords=self.passwords,
         )
-        (self.directory / "users.acl").write_text("\n".join([*written, f"user admin on >{ADMIN} ~* &* +@all", ""]))
+        (self.directory / "users.acl").write_text("\n".join([*user_lines, f"user admin on >{ADMIN} ~* &* +@all", ""]))
         place = [
             "--bind",
             "127.0.0.1",

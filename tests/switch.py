@@ -1,12 +1,12 @@
-"""A network of its own: hosts are network namespaces, and every frame between them passes through this process.
+"""A virtual network: hosts are network namespaces, and every frame between them passes through this process.
 
     host ── tap ──┐
     host ── tap ──┼── this process ◄── lines of JSON (stdin) ── tests.hosts.Network
-    host ── tap ──┘                ──► one answer each (stdout)
+    host ── tap ──┘                ──► one response each (stdout)
 
-A TAP device hands over frames as a cable would: checksums done, nothing left to cut. There is no other interface in a
-host than that and its loopback, no route out, and nothing in the namespace of the machine. A namespace is gone with the
-last process in it; when stdin ends, because the test is over or was killed, all of those are ended.
+A TAP device delivers raw frames, with their checksums and not segmented further. A host has no interface but this and
+its loopback, and no route out; nothing is changed in the machine's own namespace. A namespace disappears with its last
+process; when stdin ends, because the test is over or was killed, all processes in hosts are killed.
 """
 
 import ctypes
@@ -29,11 +29,11 @@ from random import Random
 NEW_NET, NEW_UTS = 0x40000000, 0x04000000
 SET_INTERFACE, TAP, BARE_FRAMES = 0x400454CA, 0x0002, 0x1000
 DIE_WITH_PARENT = 1
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 IPV4, ARP = b"\x08\x00", b"\x08\x06"
-CALM = {"loss": 0.0, "delay": 0.0, "jitter": 0.0, "twice": 0.0}
-"""Shares of frames that are lost and that come twice; seconds that each takes, and up to so many more at random: they
-overtake each other then."""
+NORMAL = {"loss": 0.0, "delay": 0.0, "jitter": 0.0, "twice": 0.0}
+"""Shares of frames that are lost and that are duplicated; the delay of each in seconds, and the maximum of a random
+addition, by which frames overtake each other."""
 
 
 def address(number):
@@ -45,47 +45,47 @@ def hardware(number):
 
 
 class Switch:
-    """Ports by the numbers of hosts, and the weather on the way from each to each."""
+    """Ports by host number, and the conditions of the link between each pair of hosts."""
 
     def __init__(self, seed):
-        self.taps, self.holders, self.weather = {}, [], {}
+        self.taps, self.holders, self.conditions = {}, [], {}
         self.late, self.random, self.counts = [], Random(seed), Counter()
         self.selector = selectors.DefaultSelector()
         self.selector.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
 
     def run(self):
-        """Until stdin ends."""
+        """Forward frames and execute requests until stdin ends."""
         while True:
-            for key, _ in self.selector.select(self._rest()):
+            for key, _ in self.selector.select(self._seconds_to_next()):
                 if key.data is None:
                     line = sys.stdin.buffer.raw.readline()
                     if not line:
                         return
-                    self._obey(json.loads(line))
+                    self._handle(json.loads(line))
                 else:
                     self._receive(key.data, key.fd)
             self._deliver_late()
 
-    def _obey(self, order):
-        answer = getattr(self, order.pop("do"))(**order)
-        sys.stdout.write(json.dumps(answer) + "\n")
+    def _handle(self, request):
+        response = getattr(self, request.pop("do"))(**request)
+        sys.stdout.write(json.dumps(response) + "\n")
         sys.stdout.flush()
 
-    # What may be asked for.
+    # Requests.
 
     def host(self, number, name):
-        """The process that holds the namespaces of a new host."""
+        """Create a host and return the process that holds its namespaces."""
         pid, tap = make_host(number, name)
         self.taps[number] = tap
         self.holders.append(pid)
         self.selector.register(tap, selectors.EVENT_READ, number)
         return pid
 
-    def change(self, ways, **weather):
-        """The weather on these ways, pairs of numbers."""
-        self.weather.update(dict.fromkeys(map(tuple, ways), CALM | weather))
+    def change(self, links, **conditions):
+        """Set the conditions of these links, pairs of host numbers."""
+        self.conditions.update(dict.fromkeys(map(tuple, links), NORMAL | conditions))
 
-    def counted(self):
+    def count_frames(self):
         return dict(self.counts)
 
     # Frames.
@@ -93,32 +93,32 @@ class Switch:
     def _receive(self, source, tap):
         with suppress(BlockingIOError):
             while True:
-                frame = os.read(tap, MOST_BYTES)
+                frame = os.read(tap, MAX_BYTES)
                 if frame[12:14] in {IPV4, ARP}:
                     self._carry(source, frame)
 
     def _carry(self, source, frame):
         for target in self.taps:
             if target != source and (frame[0] & 1 or frame[:6] == hardware(target)):
-                self._send(target, frame, self.weather.get((source, target), CALM))
+                self._send(target, frame, self.conditions.get((source, target), NORMAL))
 
-    def _send(self, target, frame, weather):
-        for _ in range(1 + self._happens("twice", weather)):
-            if self._happens("loss", weather):
+    def _send(self, target, frame, conditions):
+        for _ in range(1 + self._happens("twice", conditions)):
+            if self._happens("loss", conditions):
                 continue
-            delay = weather["delay"] + weather["jitter"] * self.random.random()
+            delay = conditions["delay"] + conditions["jitter"] * self.random.random()
             if delay:
                 self.counts["late"] += 1
                 heapq.heappush(self.late, (time.monotonic() + delay, self.counts["late"], target, frame))
             else:
                 self._deliver(target, frame)
 
-    def _happens(self, what, weather):
-        happens = self.random.random() < weather[what]
-        self.counts[what] += happens
+    def _happens(self, fault, conditions):
+        happens = self.random.random() < conditions[fault]
+        self.counts[fault] += happens
         return happens
 
-    def _rest(self):
+    def _seconds_to_next(self):
         return max(0.0, self.late[0][0] - time.monotonic()) if self.late else None
 
     def _deliver_late(self):
@@ -132,17 +132,17 @@ class Switch:
             os.write(self.taps[target], frame)
 
     def end_hosts(self):
-        """Kill whatever runs in a host."""
-        homes = {_home(Path(f"/proc/{pid}")) for pid in self.holders} - {None}
-        while found := [int(path.name) for path in Path("/proc").glob("[0-9]*") if _home(path) in homes]:
-            for pid in found:
+        """Kill all processes in hosts."""
+        namespaces = {_namespace(Path(f"/proc/{pid}")) for pid in self.holders} - {None}
+        while pids := [int(path.name) for path in Path("/proc").glob("[0-9]*") if _namespace(path) in namespaces]:
+            for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
 
 
-def _home(process):
-    """The network namespace of a process; None if it has ended, or is not ours to know."""
+def _namespace(process):
+    """Return the network namespace of a process; None if it has ended or is not readable."""
     try:
         return (process / "ns/net").stat().st_ino
     except OSError:
@@ -150,15 +150,15 @@ def _home(process):
 
 
 def make_host(number, name):
-    """A process in new namespaces, and the switch's end of the cable into them."""
-    here, there = socket.socketpair()
+    """Start a process in new namespaces; return its id and the switch's end of its network device."""
+    own_end, host_end = socket.socketpair()
     pid = os.fork()
     if pid == 0:
-        _be_host(number, name, there)
-    there.close()
-    with here:
-        said, (tap,), _, _ = socket.recv_fds(here, 1, 1)
-    assert said, f"host {name} could not be made"
+        _be_host(number, name, host_end)
+    host_end.close()
+    with own_end:
+        ready, (tap,), _, _ = socket.recv_fds(own_end, 1, 1)
+    assert ready, f"host {name} could not be created"
     os.set_blocking(tap, False)
     return pid, tap
 

@@ -19,16 +19,16 @@ def port(tmp_path_factory):
 
 @pytest.fixture
 def between(port):
-    with proxy(port) as made:
-        yield made
+    with proxy(port) as between:
+        yield between
 
 
 @pytest.fixture
 def client(between):
-    """Without retries: what happens to a connection is seen."""
-    with redis.Redis(port=between.port, socket_timeout=1, retry=None) as made:
-        made.flushall()
-        yield made
+    """Return a client that does not retry, so that every fault of a connection is visible."""
+    with redis.Redis(port=between.port, socket_timeout=1, retry=None) as client:
+        client.flushall()
+        yield client
 
 
 def test_commands_and_replies_pass(client):
@@ -55,7 +55,7 @@ def test_a_delay_holds_a_reply_back(between, client):
     assert time.monotonic() - started >= 0.2  # there and back
 
 
-def test_a_cut_is_felt_and_a_new_connection_works(between, client):
+def test_a_cut_resets_connections_and_a_new_one_works(between, client):
     with socket.create_connection(("127.0.0.1", between.port), timeout=5) as connection:
         connection.sendall(b"PING\r\n")
         connection.recv(100)
@@ -66,7 +66,7 @@ def test_a_cut_is_felt_and_a_new_connection_works(between, client):
     assert client.ping()
 
 
-def test_whoever_is_refused_cannot_connect_until_accepted(between, client):
+def test_refused_clients_can_connect_again_once_accepted(between, client):
     client.ping()
     between.refuse()
     for _ in range(2):
@@ -77,7 +77,7 @@ def test_whoever_is_refused_cannot_connect_until_accepted(between, client):
     assert client.ping()
 
 
-def test_a_frozen_proxy_says_nothing_to_old_and_new_connections(between, client):
+def test_a_frozen_proxy_sends_nothing_to_old_and_new_connections(between, client):
     client.ping()
     between.freeze()
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_a_frozen_proxy_says_nothing_to_old_and_new_connections(between, client)
     assert client.ping()
 
 
-def test_what_waited_in_a_frozen_proxy_is_forwarded_when_it_thaws(between, port):
+def test_data_held_by_a_frozen_proxy_is_forwarded_when_it_thaws(between, port):
     patient = redis.Redis(port=between.port, socket_timeout=20, retry=None)
     patient.ping()
     between.freeze()
@@ -109,7 +109,7 @@ def test_a_stranded_connection_is_silent_and_a_new_one_works(between, client):
     assert client.ping()
 
 
-def test_a_duplicated_command_is_done_twice_and_answered_once(between, client):
+def test_a_duplicated_command_is_executed_twice_and_answered_once(between, client):
     between.duplicate_commands(b"XADD", b"LPUSH")
     client.xadd("stream", {"a": 1})
     client.lpush("list", "x")
@@ -136,7 +136,7 @@ def test_a_transaction_is_not_torn(between, client):
         assert pipe.execute() == [b"5-1", None]
 
 
-def test_a_lost_reply_is_to_a_command_that_was_done(between, client):
+def test_a_command_whose_reply_is_lost_is_executed(between, client):
     between.lose_reply(b"XADD")
     with pytest.raises(redis.ConnectionError):
         client.xadd("stream", {"a": 1})
@@ -144,7 +144,7 @@ def test_a_lost_reply_is_to_a_command_that_was_done(between, client):
     assert client.xlen("stream") == 1
 
 
-def test_a_client_that_tries_again_after_a_lost_reply_does_it_twice(between):
+def test_a_client_that_retries_after_a_lost_reply_executes_the_command_twice(between):
     client = redis.Redis(port=between.port, socket_timeout=1)
     client.delete("stream")
     between.lose_reply(b"XADD")
@@ -174,6 +174,6 @@ def test_published_messages_pass(between, client):
         b"_\r\n",
     ],
 )
-def test_a_value_ends_where_it_ends(value):
+def test_the_end_of_a_value_is_found(value):
     assert end_of(value + b"+more\r\n", 0) == len(value)
     assert all(end_of(value[:length], 0) is None for length in range(len(value)))

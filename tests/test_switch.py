@@ -1,4 +1,4 @@
-"""The hosts and the switch that other tests rely on: what reaches whom, and that nothing is left."""
+"""The virtual hosts and the switch that other tests use: who can reach whom, and complete removal."""
 
 import json
 import signal
@@ -38,63 +38,63 @@ def network():
 
 
 @pytest.fixture
-def two(network, tmp_path):
-    """One host that listens and one that does not."""
-    here, there = network.host("here"), network.host("there")
-    there.run([sys.executable, "-S", "-c", ECHO], {}, tmp_path / "echo.log").ready("listening")
-    return here, there
+def client_and_server(network, tmp_path):
+    """A client host, and a host that runs an echo server."""
+    client, server = network.host("here"), network.host("there")
+    server.run([sys.executable, "-S", "-c", ECHO], {}, tmp_path / "echo.log").ready("listening")
+    return client, server
 
 
-def asked(host, *command):
+def run_in(host, *command):
     return subprocess.run([*host.entering, *command], capture_output=True, text=True, check=False)
 
 
-def called(here, there, seconds=10.0):
-    """What comes back of 100,000 bytes."""
-    return asked(here, sys.executable, "-S", "-c", CALL, there.address, str(seconds)).stdout.strip()
+def count_echoed(client, server, seconds=10.0):
+    """Send 100,000 bytes and return the number of bytes echoed."""
+    return run_in(client, sys.executable, "-S", "-c", CALL, server.address, str(seconds)).stdout.strip()
 
 
-def test_hosts_reach_each_other(two):
-    assert called(*two) == "100000"
+def test_hosts_reach_each_other(client_and_server):
+    assert count_echoed(*client_and_server) == "100000"
 
 
-def test_hosts_have_names_of_their_own_and_no_way_out(two):
-    assert [asked(host, "hostname").stdout.strip() for host in two] == ["here", "there"]
-    for host in two:
-        links = {link["ifname"] for link in json.loads(asked(host, "ip", "-json", "link", "show", "up").stdout)}
-        routes = [route["dst"] for route in json.loads(asked(host, "ip", "-json", "route").stdout)]
+def test_each_host_has_its_own_name_and_no_route_out(client_and_server):
+    assert [run_in(host, "hostname").stdout.strip() for host in client_and_server] == ["here", "there"]
+    for host in client_and_server:
+        links = {link["ifname"] for link in json.loads(run_in(host, "ip", "-json", "link", "show", "up").stdout)}
+        routes = [route["dst"] for route in json.loads(run_in(host, "ip", "-json", "route").stdout)]
         assert links == {"lo", "eth0"}
         assert routes == ["10.77.0.0/24"]
 
 
 @pytest.mark.parametrize("cut", ["cut", "silence"])
-def test_a_host_that_is_cut_off_is_not_reached_until_it_is_mended(network, two, cut):
-    here, there = two
-    getattr(network, cut)(there)
-    assert called(here, there, 0.3) == ""
-    network.mend()
+def test_a_host_that_is_cut_off_is_unreachable_until_the_network_is_repaired(network, client_and_server, cut):
+    client, server = client_and_server
+    getattr(network, cut)(server)
+    assert count_echoed(client, server, 0.3) == ""
+    network.repair()
 
-    assert called(here, there) == "100000"
-
-
-def test_a_link_that_goes_down_comes_back(two):
-    here, there = two
-    there.link("down")
-    assert called(here, there, 0.3) == ""
-    there.link("up")
-
-    assert called(here, there) == "100000"
+    assert count_echoed(client, server) == "100000"
 
 
-def test_tcp_mends_what_is_lost_doubled_and_reordered(network, two):
+def test_a_link_that_goes_down_comes_back(client_and_server):
+    client, server = client_and_server
+    server.link("down")
+    assert count_echoed(client, server, 0.3) == ""
+    server.link("up")
+
+    assert count_echoed(client, server) == "100000"
+
+
+def test_tcp_recovers_from_lost_duplicated_and_reordered_frames(network, client_and_server):
     network.change(loss=0.05, twice=0.1, jitter=0.01)
 
-    assert called(*two, seconds=30) == "100000"
-    assert all(network.counts[what] for what in ("loss", "twice", "late"))
+    assert count_echoed(*client_and_server, seconds=30) == "100000"
+    assert all(network.counts[fault] for fault in ("loss", "twice", "late"))
 
 
 @pytest.mark.soak
-def test_what_runs_in_hosts_ends_with_the_process_that_made_them():
+def test_processes_in_hosts_are_killed_with_the_process_that_created_them():
     program = (
         "import sys, time\n"
         "from tests.hosts import Network\n"

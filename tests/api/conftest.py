@@ -23,7 +23,7 @@ def redis_url():
 
 @pytest.fixture(scope="session")
 def shared_cluster(redis_url, tmp_path_factory):
-    """A cluster shared by tests: API process, worker and scheduler. Gives its settings and the address of the API."""
+    """A cluster shared by tests: API process, worker and scheduler. Yields its settings and the address of the API."""
     path = tmp_path_factory.mktemp("standing")
     settings = cluster_settings(redis_url, path, prefix="standing:", partial_seconds=0.2)
     with (

@@ -1,7 +1,6 @@
-"""What a client of a cluster does, and what a test expects of a job: `check_done` checks all of it.
+"""A client of a cluster. `check_done` is the complete check of a finished job.
 
-A job is done within so many seconds, its digest is that of `mine` in this process, and who looks it up in Redis sees
-the same.
+The job must be done within a time limit, with the digest of `mine` in this process, and Redis must show the same.
 """
 
 from functools import cache
@@ -31,7 +30,7 @@ MINING = {
 
 @cache
 def table(name="breast_cancer"):
-    """A bundled table, or one with so many features in which rules are planted: `planted 200`."""
+    """Return a bundled table, or one with planted rules and N features if the name is `planted N`."""
     if name.startswith("planted "):
         frame, _ = generate(Recipe(rows=300, features=int(name.split()[1]), xor=1, seed=4))
         return prepare(frame, TableSettings(target="y")).columns
@@ -48,7 +47,7 @@ def expected_digest(mining, name="breast_cancer"):
 
 
 class Client:
-    """Whoever derives from it has `settings`, a `directory`, a `ledger` and a `client` of Redis."""
+    """Base class. Subclasses provide `settings`, `directory`, `ledger` and `client` (of Redis)."""
 
     def submit(self, mining=None, *, name="breast_cancer", job=None, **document):
         return submit(self.settings, self.directory, table(name), job, document=document, **(mining or MINING))
@@ -60,9 +59,9 @@ class Client:
         return self.ledger.jobs.get(job)
 
     def under_way(self, job, trees=300, seconds=30):
-        """The job has some trees and is to get more."""
+        """Wait until the job has some trees, check that it is still running, and return its row."""
         row = servers.wait_for(
-            lambda: (found := self.row(job)) is not None and (found.trees >= trees or found.state.ended) and found,
+            lambda: (row := self.row(job)) is not None and (row.trees >= trees or row.state.ended) and row,
             seconds,
             what=f"{trees} trees",
         )
@@ -71,15 +70,17 @@ class Client:
 
     def ended(self, job, seconds=30):
         return servers.wait_for(
-            lambda: (found := self.row(job)) is not None and found.state.ended and found, seconds, what="the end"
+            lambda: (row := self.row(job)) is not None and row.state.ended and row, seconds, what="the end"
         )
 
     def check_done(self, job, mining=None, *, name="breast_cancer", digest=None, seconds=30):
-        """The end that every job must come to; gives its row."""
+        """Wait for the end of the job, check its result, and return its row."""
         row = self.ended(job, seconds)
         assert (row.state, row.reason) == (JobState.DONE, None)
         assert row.digest == (digest or expected_digest(mining or MINING, name))
-        servers.wait_for(lambda: self._shown(job) == (row.state, row.digest), 15, what="the job's record in Redis")
+        servers.wait_for(
+            lambda: self._published_result(job) == (row.state, row.digest), 15, what="the job's record in Redis"
+        )
         return row
 
     def record(self, job):
@@ -92,7 +93,7 @@ class Client:
     def stream(self, job):
         return results_stream(self.settings, job)
 
-    def _shown(self, job):
+    def _published_result(self, job):
         record = self.record(job)
         if record is None:  # as a client does: Redis may have been emptied since
             self.ask("look", job)

@@ -1,4 +1,4 @@
-"""One cluster stands for all tests that leave it as they found it; the others make their own."""
+"""One cluster is shared by tests that restore it; other tests create their own."""
 
 import pytest
 
@@ -6,28 +6,28 @@ from tests.faults.world import World
 
 
 @pytest.fixture(scope="session")
-def _standing(tmp_path_factory):
-    world = World(tmp_path_factory.mktemp("standing"))
+def _shared_world(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("shared"))
     yield world
     world.close()
 
 
 @pytest.fixture
-def world(_standing):
-    """A cluster with a scheduler and a worker (`world.first_scheduler`, `world.first_worker`), all of them well."""
-    _standing.revive()
-    return _standing
+def world(_shared_world):
+    """A cluster with a scheduler and a worker (`world.first_scheduler`, `world.first_worker`), all healthy."""
+    _shared_world.revive()
+    return _shared_world
 
 
 @pytest.fixture
 def new_world(tmp_path):
-    """Makes clusters with settings of their own; the processes are the test's to start."""
-    made = []
+    """Creates clusters with their own settings; the test starts the processes."""
+    worlds = []
 
     def make(**settings):
-        made.append(World(tmp_path, **settings))
-        return made[-1]
+        worlds.append(World(tmp_path, **settings))
+        return worlds[-1]
 
     yield make
-    for world in made:
+    for world in worlds:
         world.close()

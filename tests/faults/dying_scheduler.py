@@ -1,7 +1,7 @@
 """Schedulers that die at a step: `python -m tests.faults.dying_scheduler "before commit" "after commit" …`.
 
-For each step in turn a process runs until it has come to that step some times, and kills itself there. When all are
-dead, an ordinary scheduler goes on.
+For each step in turn, a process runs until it has reached that step a few times, and kills itself there. Afterwards an
+ordinary scheduler continues.
 """
 
 import os
@@ -25,27 +25,27 @@ STEPS = {
     "block-publish": ("_screens._publisher", "publish", lambda _: True, 2),
     "screen": ("_screens._ledger.screens", "write_screen", lambda _: True, 1),
 }
-"""Step → what does it, the method, which of its calls are meant, and at how many of them to die."""
+"""Step → the object, its method, a predicate for the calls that count, and the number of the call at which to die."""
 
 
-class Dying:
-    """An object one of whose methods kills the process before or after it has worked."""
+class DyingObject:
+    """A wrapper of an object that kills the process before or after a call of one method."""
 
-    def __init__(self, inner, when, method, meant, times):
-        self._inner, self._when, self._method, self._meant, self._left = inner, when, method, meant, times
+    def __init__(self, inner, when, method, counts, times):
+        self._inner, self._when, self._method, self._counts, self._left = inner, when, method, counts, times
 
     def __getattr__(self, name):
-        found = getattr(self._inner, name)
-        return self._deadly(found) if name == self._method else found
+        value = getattr(self._inner, name)
+        return self._make_deadly(value) if name == self._method else value
 
-    def _deadly(self, method):
+    def _make_deadly(self, method):
         def call(*arguments, **values):
-            meant = self._meant(values)
-            self._left -= meant
-            if meant and self._left <= 0 and self._when == "before":
+            counted = self._counts(values)
+            self._left -= counted
+            if counted and self._left <= 0 and self._when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             result = method(*arguments, **values)
-            if meant and self._left <= 0:
+            if counted and self._left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
@@ -53,12 +53,12 @@ class Dying:
 
 
 def run_until(step):
-    when, what = step.split()
-    part, method, meant, times = STEPS[what]
+    when, action = step.split()
+    path, method, counts, times = STEPS[action]
     scheduler = Scheduler(Resources.connect(ClusterSettings.from_environment(os.environ)), f"dying {step}")
-    *owner, name = part.split(".")
+    *owner, name = path.split(".")
     owner = reduce(getattr, owner, scheduler)
-    setattr(owner, name, Dying(getattr(owner, name), when, method, meant, times))
+    setattr(owner, name, DyingObject(getattr(owner, name), when, method, counts, times))
     scheduler.run(Event())
 
 
@@ -71,5 +71,5 @@ if __name__ == "__main__":
             run_until(step)
         _, status = os.waitpid(child, 0)
         print(f"died: {step}, by signal {os.WTERMSIG(status)}", flush=True)
-    del sys.argv[1:]  # those were for us
+    del sys.argv[1:]  # `main` reads the rest
     sys.exit(main())

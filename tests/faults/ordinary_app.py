@@ -1,7 +1,7 @@
-"""An ordinary worker, but that it takes its time over each block of a screen: so a job that screens a small table can
-be met while it does. `celery -A tests.faults.ordinary_app worker`.
+"""A worker that delays each block of a screen, so that a test can act while a small table is screened:
+`celery -A tests.faults.ordinary_app worker`.
 
-While the file HOLD exists, workers keep every block but the first few, and write into the log which process has one.
+While the file HOLD exists, workers hold every block but the first few, and log which process holds one.
 """
 
 import os
@@ -17,7 +17,7 @@ HOLD = Path(os.environ["HOLD"])
 
 
 class SlowScreenTask(ScreenTask):
-    """Screens after a rest."""
+    """Screens after a delay."""
 
     def screen(self, table, task):
         time.sleep(SECONDS)

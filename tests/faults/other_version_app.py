@@ -1,4 +1,4 @@
-"""A worker that knows the next contract version alone: `celery -A tests.faults.other_version_app worker`."""
+"""A worker that supports only the next contract version: `celery -A tests.faults.other_version_app worker`."""
 
 import sys
 from importlib.util import find_spec, module_from_spec

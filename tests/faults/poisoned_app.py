@@ -1,7 +1,7 @@
-"""A worker on which one subset is poison: `celery -A tests.faults.poisoned_app worker`.
+"""A worker with one failing subset: `celery -A tests.faults.poisoned_app worker`.
 
-The file that POISON names says which subset, and what it does: `{"subset": [0, 1, 2, 3], "deed": "raise"}`. It is read
-at each task, so that one worker serves many tests.
+The file named by POISON contains the subset and the action: `{"subset": [0, 1, 2, 3], "action": "raise"}`. It is read
+for each task, so that one worker serves many tests.
 """
 
 import json
@@ -18,13 +18,13 @@ from workers.tasks import EvaluateTask
 
 
 class PoisonedTask(EvaluateTask):
-    """Grows trees, except where the poison is."""
+    """Grows trees; a task with the subset performs the action instead."""
 
     def grow(self, table, subsets, max_depth, *, whole):
         path = Path(os.environ["POISON"])
         poison = json.loads(path.read_text()) if path.exists() else None
         if poison is not None and poison["subset"] in subsets.tolist():
-            DEEDS[poison["deed"]]()
+            ACTIONS[poison["action"]]()
         return super().grow(table, subsets, max_depth, whole=whole)
 
 
@@ -37,12 +37,12 @@ def _run_out_of_memory():
 
 
 def _never_end():
-    """Deaf to the soft limit, as a loop in machine code is."""
+    """Ignore the soft limit, as a loop in machine code does."""
     while True:
         try:
             time.sleep(60)
         except SoftTimeLimitExceeded as error:
-            print(f"not heeded: {error!r}", flush=True)
+            print(f"ignored: {error!r}", flush=True)
 
 
 def _die():
@@ -50,14 +50,14 @@ def _die():
 
 
 def _sleep_once():
-    """Leaves its process id where the poison was."""
+    """Replace the file by one that contains the process id, and sleep."""
     path = Path(os.environ["POISON"])
     path.unlink()
     path.with_suffix(".asleep").write_text(str(os.getpid()))
     time.sleep(600)
 
 
-DEEDS = {
+ACTIONS = {
     "raise": _raise,
     "run out of memory": _run_out_of_memory,
     "never end": _never_end,

@@ -1,4 +1,4 @@
-"""Rows 11 and 15: what does not belong on the wire is refused with a reason, and the job goes on."""
+"""Invalid messages are rejected with a reason, and the job continues."""
 
 import json
 import pickle
@@ -33,7 +33,7 @@ def celery(world):
 
 
 def evaluate(job, **changes):
-    """A message such as the scheduler sends."""
+    """Return a message like those of the scheduler."""
     message = EvaluateMessage(
         job=job,
         batch=0,
@@ -50,7 +50,7 @@ def evaluate(job, **changes):
 
 
 class Trap:
-    """Writes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -59,8 +59,8 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def wait_for_log(process, what, before, seconds=15):
-    servers.wait_for(lambda: what in process.log[before:], seconds, what=f"{what!r} in the log")
+def wait_for_log(process, text, before, seconds=15):
+    servers.wait_for(lambda: text in process.log[before:], seconds, what=f"{text!r} in the log")
 
 
 def test_a_pickle_is_refused_unread(world, celery, tmp_path):
@@ -99,8 +99,8 @@ def test_an_unknown_task_is_refused(world, celery):
         pytest.param(b"7", "TypeError", marks=pytest.mark.soak),
     ],
 )
-def test_an_item_in_the_queue_that_is_no_message_costs_a_worker_and_no_more(world, item, reason):
-    """Most of them end the worker: kombu reads the item outside of all that catches errors."""
+def test_an_invalid_item_in_the_queue_ends_at_most_one_worker(world, item, reason):
+    """Most of them end the worker, because kombu reads the item outside any error handler."""
     before = len(world.first_worker.log)
     world.client.lpush(world.settings.key(names.EVALUATE_QUEUE), item)
     wait_for_log(world.first_worker, reason, before)
@@ -137,7 +137,7 @@ def test_a_truncated_answer_is_refused(world, damage):
     job, before = world.submit(), len(world.first_scheduler.log)
     task = servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")[0]
     key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
-    header = EvaluationAnswer.read(key | {"kind": "done", "worker": "nobody"}).model_dump_json()
+    header = EvaluationAnswer.read(key | {"kind": "done", "worker": "unknown"}).model_dump_json()
     world.client.xadd(world.stream(job), {HEADER: header, BODY: damage(bytes(range(256)) * 8)})
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
@@ -149,7 +149,7 @@ def test_a_truncated_document_is_refused(world):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = world.submit(), len(world.first_scheduler.log)
     servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")
-    header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "nobody"})
+    header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "unknown"})
     world.client.xadd(world.stream(job), {RULES_HEADER: header.model_dump_json(), BODY: '{"a": "–'.encode()[:-1]})
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
@@ -167,7 +167,7 @@ def test_a_truncated_document_is_refused(world):
         ({HEADER: json.dumps({"kind": "submit", "job": "a" * 32, "document": {"id": "a" * 32}})}, "dataset"),
     ],
 )
-def test_a_request_that_does_not_read_is_refused_and_kept_with_its_reason(world, fields, reason):
+def test_an_invalid_request_is_refused_and_kept_with_its_reason(world, fields, reason):
     world.client.delete(world.settings.key(names.REFUSED_STREAM))
     world.client.xadd(world.settings.key(names.INTAKE_STREAM), fields)
 

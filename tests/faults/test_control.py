@@ -1,4 +1,4 @@
-"""Row 14: jobs that are cancelled at any time, and clusters without workers."""
+"""Jobs that are wait_for_end at any time, and clusters without workers."""
 
 import signal
 import time
@@ -13,32 +13,32 @@ from tests.faults.world import MINING
 pytestmark = pytest.mark.xdist_group("faults")
 
 
-def cancelled(world, job, seconds=15):
-    """The state that anyone sees."""
+def wait_for_end(world, job, seconds=15):
+    """Wait until the job has ended and its record shows the same state; return its row."""
     row = world.ended(job, seconds)
-    servers.wait_for(lambda: (seen := world.record(job)) and seen.state is row.state, 10, what="the job's record")
+    servers.wait_for(lambda: (record := world.record(job)) and record.state is row.state, 10, what="the job's record")
     return row
 
 
-def test_a_job_cancelled_while_it_is_queued_is_never_begun(world):
+def test_a_job_cancelled_while_it_is_queued_is_never_started(world):
     world.first_scheduler.signal(signal.SIGTERM)
     world.first_scheduler.exit_code(15)
     job = world.submit()
     world.ask("cancel", job)
     world.scheduler()
 
-    row = cancelled(world, job)
+    row = wait_for_end(world, job)
     assert (row.state, row.started, row.trees) == (JobState.CANCELLED, None, 0)
 
 
 def test_a_job_cancelled_while_it_runs_ends_and_leaves_nothing_behind(world):
     world.first_scheduler.signal(signal.SIGTERM)
-    world.scheduler(retention=5.0)  # as often it looks for what is left behind
+    world.scheduler(retention=5.0)  # also the interval at which it removes leftovers
     job = world.submit()
     world.under_way(job)
     world.ask("cancel", job)
 
-    assert cancelled(world, job).state is JobState.CANCELLED
+    assert wait_for_end(world, job).state is JobState.CANCELLED
     servers.wait_for(lambda: not world.client.keys(f"*{job}*"), 30, what="a Redis without the job")
 
 
@@ -51,13 +51,13 @@ def test_a_job_cancelled_while_its_rules_are_mined_ends(new_world):
     servers.wait_for(lambda: world.row(job) and world.row(job).state is JobState.MINING, 30, what="a job that mines")
     world.ask("cancel", job)
 
-    row = cancelled(world, job)
+    row = wait_for_end(world, job)
     assert (row.state, row.digest) == (JobState.CANCELLED, None)
     servers.wait_for(lambda: not world.client.exists(world.stream(job)), 10, what="no stream")
 
 
 @pytest.mark.soak
-def test_a_job_waits_for_workers_and_then_has_several(world):
+def test_a_job_waits_for_workers_and_is_done_by_several(world):
     world.first_worker.signal(signal.SIGKILL)
     world.first_worker.end()
     job = world.submit()
@@ -70,5 +70,5 @@ def test_a_job_waits_for_workers_and_then_has_several(world):
         worker.ready(" ready.")
 
     world.check_done(job)
-    assert max(waiting) < 2 * MINING["in_flight"], "what nobody took was sent over and over"
+    assert max(waiting) < 2 * MINING["in_flight"], "tasks that no worker took were sent repeatedly"
     servers.wait_for(lambda: not world.client.exists(world.stream(job)), 10, what="no stream")

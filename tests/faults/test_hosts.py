@@ -1,4 +1,4 @@
-"""Several hosts for real, and what becomes of the network between them: no rule changes, no subset has two rows."""
+"""Network faults between hosts: no rule changes, and no subset has two rows."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ from tests.ledgers import connected
 
 pytestmark = pytest.mark.xdist_group("faults")
 
-FEW = MINING | {"trees": 600}
-FOUL = {"loss": 0.02, "twice": 0.02, "jitter": 0.01}
+SHORT_MINING = MINING | {"trees": 600}
+FAULTY_LINK = {"loss": 0.02, "twice": 0.02, "jitter": 0.01}
 
 
 @pytest.fixture(scope="module")
-def _standing(tmp_path_factory):
+def _shared_world(tmp_path_factory):
     hosts.need()
     world = FarWorld(tmp_path_factory.mktemp("hosts"))
     try:
@@ -33,18 +33,18 @@ def _standing(tmp_path_factory):
 
 
 @pytest.fixture
-def far(_standing):
-    """A cluster over five hosts, and a network that is well."""
-    yield _standing
-    _standing.network.mend()
+def far(_shared_world):
+    """A cluster on five hosts, with a healthy network."""
+    yield _shared_world
+    _shared_world.network.repair()
 
 
 @pytest.fixture
 def two_schedulers(tmp_path):
-    """A scheduler on each of two hosts, their ledger on a third."""
+    """A scheduler on each of two hosts, with their ledger on a third."""
     hosts.need()
-    if hosts.way_in() != hosts.PLAIN or servers.postgres_programs() is None:
-        pytest.skip("A PostgreSQL on a host of its own takes root, and an installed one.")
+    if hosts.namespace_command() != hosts.PLAIN or servers.postgres_programs() is None:
+        pytest.skip("PostgreSQL on its own host needs root and an installed PostgreSQL.")
     world = FarWorld(tmp_path, postgres=True)
     try:
         world.start("scheduler-1", "scheduler-2", *WORKERS)
@@ -55,10 +55,10 @@ def two_schedulers(tmp_path):
 
 @contextmanager
 def busy(worker):
-    """It has trees to grow, and does not answer meanwhile."""
+    """Stop a worker while it has trees to grow, so that it does not answer inside the block."""
     (child,) = worker.children
 
-    def caught():
+    def stopped_in_a_task():
         os.kill(child, signal.SIGSTOP)
         time.sleep(0.05)
         if has_unanswered_trees(worker.log):
@@ -66,7 +66,7 @@ def busy(worker):
         os.kill(child, signal.SIGCONT)
         return False
 
-    servers.wait_for(caught, 20, what="a task that is not answered")
+    servers.wait_for(stopped_in_a_task, 20, what="a task that is not answered")
     try:
         yield
     finally:
@@ -74,28 +74,30 @@ def busy(worker):
 
 
 def has_unanswered_trees(log):
-    """Whether what was received last are trees to grow; what becomes of a task is said before it is answered."""
+    """True if the last task received is an evaluation without an outcome in the log; outcomes are logged before the
+    answer.
+    """
     before, received, after = log.rpartition("] received")
     return bool(received) and "maabo.evaluate[" in before.splitlines()[-1] and "] task " not in after
 
 
-def sent_again(far, before):
-    """The scheduler has noticed."""
+def wait_for_resending(far, before):
+    """Wait until the scheduler has sent a task again."""
     process = far.processes["scheduler"]
     servers.wait_for(lambda: "no answer; sending again" in process.log[before:], 60, what="a task that is sent again")
 
 
-def test_a_job_over_three_hosts_has_the_digest_of_one(far):
-    far.check_done(far.submit(FEW), FEW)
+def test_a_job_on_three_hosts_has_the_digest_of_one_process(far):
+    far.check_done(far.submit(SHORT_MINING), SHORT_MINING)
 
-    assert all(far.took_part(name) for name in WORKERS)
+    assert all(far.count_tasks(name) for name in WORKERS)
 
 
-def test_packets_that_are_lost_come_twice_or_overtake_each_other_change_no_rule(far):
-    far.network.change(**FOUL)
+def test_lost_duplicated_or_reordered_packets_change_no_rule(far):
+    far.network.change(**FAULTY_LINK)
 
-    far.check_done(far.submit(FEW), FEW, seconds=60)
-    assert all(far.network.counts[what] for what in ("loss", "twice", "late"))
+    far.check_done(far.submit(SHORT_MINING), SHORT_MINING, seconds=60)
+    assert all(far.network.counts[fault] for fault in ("loss", "twice", "late"))
 
 
 def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
@@ -103,7 +105,7 @@ def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
     far.under_way(job)
     with busy(far.processes["worker-1"]):
         far.hosts["worker-1"].link("down")
-    sent_again(far, before)
+    wait_for_resending(far, before)
     far.hosts["worker-1"].link("up")
 
     far.check_done(job)
@@ -112,12 +114,14 @@ def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
 @pytest.mark.soak
 def test_a_host_that_comes_back_works_again(far):
     far.network.cut(far.hosts["worker-2"])
-    far.check_done(far.submit(FEW), FEW, seconds=60)
+    far.check_done(far.submit(SHORT_MINING), SHORT_MINING, seconds=60)
     before = len(far.processes["worker-2"].log)
-    far.network.mend()
+    far.network.repair()
 
     servers.wait_for(
-        lambda: far.check_done(far.submit(FEW), FEW) and far.took_part("worker-2", before), 60, what="its work"
+        lambda: far.check_done(far.submit(SHORT_MINING), SHORT_MINING) and far.count_tasks("worker-2", before),
+        60,
+        what="a task done by the host",
     )
 
 
@@ -129,7 +133,7 @@ def test_a_host_that_is_cut_off_for_a_while_changes_no_rule(far, name, seconds):
     far.under_way(job)
     far.network.cut(far.hosts[name])
     time.sleep(seconds)
-    far.network.mend()
+    far.network.repair()
 
     far.check_done(job, seconds=60)
 
@@ -137,20 +141,20 @@ def test_a_host_that_is_cut_off_for_a_while_changes_no_rule(far, name, seconds):
 @pytest.mark.soak
 @pytest.mark.parametrize("seconds", [4, 25])
 @pytest.mark.parametrize("name", ["worker-1", "scheduler", "redis"])
-@pytest.mark.parametrize("way", ["from", "to"])
-def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, seconds, way):
+@pytest.mark.parametrize("direction", ["from", "to"])
+def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, seconds, direction):
     job = far.submit()
     far.under_way(job)
-    far.network.change(**{{"from": "sources", "to": "targets"}[way]: [far.hosts[name]]}, loss=1.0)
+    far.network.change(**{{"from": "sources", "to": "targets"}[direction]: [far.hosts[name]]}, loss=1.0)
     time.sleep(seconds)
-    far.network.mend()
+    far.network.repair()
 
     far.check_done(job, seconds=60)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "weather",
+    "conditions",
     [
         {"loss": 0.1},
         {"delay": 0.05},
@@ -160,38 +164,38 @@ def test_packets_that_are_lost_in_one_direction_change_no_rule(far, name, second
     ],
     ids=str,
 )
-def test_a_bad_network_changes_no_rule(far, weather):
-    far.network.change(**weather)
+def test_a_bad_network_changes_no_rule(far, conditions):
+    far.network.change(**conditions)
 
-    far.check_done(far.submit(FEW), FEW, seconds=180)
+    far.check_done(far.submit(SHORT_MINING), SHORT_MINING, seconds=180)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way", ["both", "from", "to"])
-def test_a_scheduler_host_that_is_cut_off_past_its_lease_is_succeeded_and_fenced_off(two_schedulers, way):
+@pytest.mark.parametrize("direction", ["both", "from", "to"])
+def test_a_scheduler_host_that_is_cut_off_past_its_lease_is_succeeded_and_fenced_off(two_schedulers, direction):
     far, job = two_schedulers, two_schedulers.submit()
     fence = far.under_way(job).fence
     first = holder(far, job)
-    if way != "to":
+    if direction != "to":
         far.network.silence(far.hosts[first])
-    if way != "from":
+    if direction != "from":
         far.network.change(targets=[far.hosts[first]], loss=1.0)
     servers.wait_for(lambda: far.row(job).fence > fence, LEASE + NETWORK_TIMEOUT + 15, what="another holder of the job")
     second = holder(far, job)
     servers.wait_for(
-        lambda: "outage; trying again" in far.processes[first].log, NETWORK_TIMEOUT + 30, what="a notice of it"
+        lambda: "outage; trying again" in far.processes[first].log, NETWORK_TIMEOUT + 30, what="an outage in the log"
     )
-    far.network.mend()
+    far.network.repair()
 
     far.check_done(job, seconds=60)
     assert second != first
     servers.wait_for(lambda: "outage over" in far.processes[first].log, 60, what="its return")
     far.network.cut(far.hosts[second])
-    far.check_done(far.submit(FEW), FEW, seconds=60)
+    far.check_done(far.submit(SHORT_MINING), SHORT_MINING, seconds=60)
 
 
 def holder(far, job):
-    """The host whose scheduler has the job."""
+    """Return the host whose scheduler holds the job."""
     with connected(far.settings.ledger_url) as connection:
         owner = connection.execute(text("SELECT owner FROM maabo_jobs WHERE id = :job"), {"job": job}).scalar()
     return owner.split(":")[0]

@@ -1,4 +1,4 @@
-"""Row 13: a full Redis, a full disk under the ledger, a ledger that is truncated or comes from a backup."""
+"""A Redis without memory, a full disk under the ledger, and a ledger that is truncated or restored from a backup."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("faults")
 
 
 @pytest.mark.soak
-def test_a_redis_without_memory_holds_a_job_up_and_no_more(world):
+def test_a_redis_without_memory_only_delays_a_job(world):
     job = world.submit()
     world.under_way(job)
     world.client.config_set("maxmemory", 1)
@@ -33,16 +33,16 @@ def test_a_redis_without_memory_holds_a_job_up_and_no_more(world):
 
 
 @pytest.mark.soak
-def test_a_full_disk_under_the_ledger_holds_a_job_up_and_no_more(world, tmp_path):
+def test_a_full_disk_under_the_ledger_only_delays_a_job(world, tmp_path):
     world.first_scheduler.signal(signal.SIGTERM)
     with small_disk(tmp_path / "small", "32m") as small:
         scheduler = world.scheduler(ledger_url=f"sqlite:///{small}/ledger.db")
-        own = _seen_through(world, f"sqlite:///{small}/ledger.db")
+        own = _with_ledger(world, f"sqlite:///{small}/ledger.db")
         job = own.submit()
         own.under_way(job)
         filler = small / "filler"
         _fill(filler)
-        servers.wait_for(lambda: "database or disk is full" in scheduler.log, 20, what="a full disk that is said")
+        servers.wait_for(lambda: "database or disk is full" in scheduler.log, 20, what="an error about the full disk")
         filler.unlink()
 
         own.check_done(job)
@@ -53,7 +53,7 @@ def test_a_full_disk_under_the_ledger_holds_a_job_up_and_no_more(world, tmp_path
 
 def test_a_truncated_ledger_is_said_plainly(new_world):
     world = new_world()
-    _without_the_ledger(world)
+    _close_ledger(world)
     path = _ledger_path(world)
     os.truncate(path, path.stat().st_size // 2)
     scheduler = world.scheduler(wait=False)
@@ -64,7 +64,7 @@ def test_a_truncated_ledger_is_said_plainly(new_world):
 
 
 @pytest.mark.soak
-def test_a_ledger_from_a_backup_goes_on_from_there(world, tmp_path):
+def test_a_job_continues_from_a_ledger_restored_from_a_backup(world, tmp_path):
     job = world.submit()
     world.under_way(job)
     backup = tmp_path / "backup.db"
@@ -73,7 +73,7 @@ def test_a_ledger_from_a_backup_goes_on_from_there(world, tmp_path):
     world.under_way(job, trees=1500)
     world.first_scheduler.signal(signal.SIGTERM)
     assert world.first_scheduler.exit_code(15) == 0
-    _without_the_ledger(world)
+    _close_ledger(world)
     backup.replace(_ledger_path(world))
     world.ledger = type(world.ledger)(world.settings.ledger_url)
     world.scheduler()
@@ -85,8 +85,8 @@ def _ledger_path(world):
     return Path(world.settings.ledger_url.removeprefix("sqlite:///"))
 
 
-def _without_the_ledger(world):
-    """Nobody has it open any more; what SQLite keeps beside it is in it."""
+def _close_ledger(world):
+    """Close the ledger, and write SQLite's journal files into it."""
     world.ledger.close()
     with sqlite3.connect(_ledger_path(world)) as ledger:
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -94,8 +94,8 @@ def _without_the_ledger(world):
         Path(f"{_ledger_path(world)}{suffix}").unlink(missing_ok=True)
 
 
-def _seen_through(world, ledger_url):
-    """The same cluster with another ledger."""
+def _with_ledger(world, ledger_url):
+    """Return the same cluster with another ledger."""
     other = object.__new__(World)
     other.__dict__ |= world.__dict__
     other.settings = world.settings.model_copy(update={"ledger_url": ledger_url})

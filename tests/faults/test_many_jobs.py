@@ -1,4 +1,4 @@
-"""Many clients post many jobs over HTTP while processes die: every job is there once, done, and right."""
+"""Many clients post many jobs over HTTP while processes are killed: every job exists once, is done, and is correct."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -19,25 +19,25 @@ MINING = {"preset": "paper", "trees": 30, "batch": 4, "similarity": 0.4}
 
 
 def post(addresses, document, key, chance):
-    """As a careful client does: again with the same key, wherever it failed, and sometimes where it did not."""
+    """Post a job, retrying with the same key after failures, and sometimes after successes."""
     tries = 0
     while True:
         tries += 1
         url = f"{chance.choice(addresses)}/v1/jobs"
         try:
-            answer = httpx.post(url, json=document, headers={"Idempotency-Key": key}, timeout=30)
+            response = httpx.post(url, json=document, headers={"Idempotency-Key": key}, timeout=30)
         except httpx.TransportError:
             assert tries < 100
             sleep(0.1)
             continue
-        assert answer.status_code in {200, 202, 503}, answer.text
-        if answer.status_code != 503 and chance.random() < 0.7:
-            return answer.json()["id"]
+        assert response.status_code in {200, 202, 503}, response.text
+        if response.status_code != 503 and chance.random() < 0.7:
+            return response.json()["id"]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("clients", "each"), [(6, 4), (20, 10)], ids=["24 jobs", "200 jobs"])
-def test_jobs_posted_at_once_are_each_done_once_whoever_is_killed(new_world, clients, each):
+def test_jobs_posted_concurrently_are_each_done_once_whichever_process_is_killed(new_world, clients, each):
     world = new_world()
     frame, table_settings = load_bundled("breast_cancer")
     resources = Resources.connect(world.settings)

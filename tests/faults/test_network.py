@@ -1,4 +1,4 @@
-"""Rows 8 and 9: connections that are cut, silent or slow; messages that come twice, late, or with a lost reply."""
+"""Connections that are cut, silent or slow; messages that arrive twice or late, or whose reply is lost."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def test_cut_connections_change_no_rule(world, between):
 
 
 @pytest.mark.soak
-def test_connections_that_fall_silent_are_given_up_in_time(world, between):
+def test_silent_connections_are_closed_in_time(world, between):
     job = world.submit()
     world.under_way(job)
     between.strand()
@@ -42,7 +42,7 @@ def test_connections_that_fall_silent_are_given_up_in_time(world, between):
 
 
 @pytest.mark.soak
-def test_a_network_that_stands_still_for_a_while_changes_no_rule(world, between):
+def test_a_network_that_stalls_for_a_while_changes_no_rule(world, between):
     job = world.submit()
     world.under_way(job)
     between.freeze()
@@ -53,7 +53,7 @@ def test_a_network_that_stands_still_for_a_while_changes_no_rule(world, between)
 
 
 @pytest.mark.soak
-def test_a_network_that_stands_still_for_longer_than_every_time_out_changes_no_rule(world, between):
+def test_a_network_that_stalls_for_longer_than_every_timeout_changes_no_rule(world, between):
     job = world.submit()
     world.under_way(job)
     between.freeze()
@@ -73,7 +73,7 @@ def test_a_slow_network_changes_no_rule(world, between, delay):
     world.check_done(job, mining, seconds=60)
 
 
-def test_messages_that_come_twice_are_counted_once(world, between):
+def test_duplicated_messages_are_counted_once(world, between):
     between.duplicate_commands(b"XADD", b"LPUSH")
     job = world.submit()
 
@@ -82,10 +82,10 @@ def test_messages_that_come_twice_are_counted_once(world, between):
     assert (row.trees, json.loads(world.document(job))["search"]["trees"]) == (MINING["trees"], MINING["trees"])
 
 
-SELDOM = [pytest.param(name, marks=pytest.mark.soak) for name in (b"LPUSH", b"XDEL", b"BRPOP", b"XREAD")]
+OTHER_COMMANDS = [pytest.param(name, marks=pytest.mark.soak) for name in (b"LPUSH", b"XDEL", b"BRPOP", b"XREAD")]
 
 
-@pytest.mark.parametrize("command", [b"XADD", b"MULTI", *SELDOM])
+@pytest.mark.parametrize("command", [b"XADD", b"MULTI", *OTHER_COMMANDS])
 def test_a_lost_reply_changes_no_rule(world, between, command):
     job = world.submit()
     world.under_way(job)
@@ -97,13 +97,13 @@ def test_a_lost_reply_changes_no_rule(world, between, command):
 
 
 def test_a_late_answer_is_dropped_when_another_came_first(world):
-    for _ in range(5):  # now and then the process that stays stopped was given no task
+    for _ in range(5):  # sometimes the process that stays stopped has received no task
         job = world.submit()
         world.under_way(job)
         late, other = world.first_worker.children
         for child in (late, other):
             os.kill(child, signal.SIGSTOP)
-        time.sleep(0.5)  # both are given a task
+        time.sleep(0.5)  # until both have received a task
         before = len(world.first_scheduler.log)
         os.kill(other, signal.SIGCONT)
         resent = _resent_before_the_end(world, job, before)
@@ -118,5 +118,5 @@ def _resent_before_the_end(world, job, before):
     def resent():
         return "no answer; sending again" in world.first_scheduler.log[before:]
 
-    servers.wait_for(lambda: resent() or world.row(job).state.ended, 120, what="a re-issue")
+    servers.wait_for(lambda: resent() or world.row(job).state.ended, 120, what="a task that is sent again")
     return resent()

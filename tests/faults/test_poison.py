@@ -1,4 +1,4 @@
-"""Row 10, and row 1 to the letter: a subset that cannot be evaluated, and a process that dies in mid-task."""
+"""A subset that cannot be evaluated, and a process that is killed in the middle of a task."""
 
 import json
 import os
@@ -24,7 +24,7 @@ MINING = {"trees": 400, "batch": 8, "in_flight": 8, "seed": 3, "similarity": 0.4
 
 
 class Search:
-    """The search in this process, with a subset that cannot be had."""
+    """The search in this process, with a subset that always fails."""
 
     def __init__(self):
         self.study = Study.build(table(), MiningSettings.parse(MINING))
@@ -61,16 +61,16 @@ def poison_and_digest():
 
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory):
-    """A cluster whose worker heeds `poison(deed)`."""
+    """A cluster whose worker fails as `poison(action)` specifies."""
     directory = tmp_path_factory.mktemp("poisoned")
     world = World(directory)
     path = directory / "poison.json"
-    world.poison = lambda deed: path.write_text(json.dumps({"subset": poison_and_digest()[0], "deed": deed}))
+    world.poison = lambda action: path.write_text(json.dumps({"subset": poison_and_digest()[0], "action": action}))
     world.asleep = path.with_suffix(".asleep")
-    world.worker_of_poison = partial(world.worker, "tests.faults.poisoned_app", environment={"POISON": str(path)})
+    world.poisoned_worker = partial(world.worker, "tests.faults.poisoned_app", environment={"POISON": str(path)})
     try:
         world.first_scheduler = world.scheduler(wait=False)
-        world.first_worker = world.worker_of_poison()
+        world.first_worker = world.poisoned_worker()
         world.first_scheduler.ready("ready as")
         yield world
     finally:
@@ -78,20 +78,20 @@ def poisoned(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"),
+    ("action", "reason"),
     [
         ("raise", "ValueError('poison')"),
         ("run out of memory", "The worker ran out of memory."),
         ("die", "signal 9 (SIGKILL)"),
     ],
 )
-def test_a_subset_that_cannot_be_had_is_isolated_and_named(poisoned, deed, reason):
-    poisoned.poison(deed)
+def test_a_subset_that_always_fails_is_isolated_and_named(poisoned, action, reason):
+    poisoned.poison(action)
 
     check_isolated_and_named(poisoned, reason)
 
 
-def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
+def test_a_process_killed_in_the_middle_of_a_task_is_reported_immediately(poisoned):
     poisoned.asleep.unlink(missing_ok=True)
     poisoned.poison("sleep once")
     job = poisoned.submit(MINING)
@@ -99,7 +99,7 @@ def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
     before = len(poisoned.first_scheduler.log)
     os.kill(int(asleep), signal.SIGKILL)
 
-    servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a loss that is heard")
+    servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a reported loss")
     assert "no answer" not in poisoned.first_scheduler.log[before:]
     assert poisoned.check_done(job, MINING).failed == 0
 
@@ -107,7 +107,7 @@ def test_a_process_killed_in_mid_task_is_reported_at_once(poisoned):
 @pytest.mark.soak
 def test_a_subset_that_never_ends_is_isolated_and_named(poisoned):
     poisoned.end(poisoned.first_worker)
-    poisoned.first_worker = poisoned.worker_of_poison(task_limit=0.8)
+    poisoned.first_worker = poisoned.poisoned_worker(task_limit=0.8)
     poisoned.poison("never end")
 
     check_isolated_and_named(poisoned, "TimeLimitExceeded")

@@ -1,4 +1,4 @@
-"""Rows 1, 2, 3 and 5: processes that are killed, told to go, or frozen."""
+"""Processes that are killed, terminated with SIGTERM, or frozen."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def test_a_killed_worker_main_changes_no_rule(world):
 
 
 @pytest.mark.slow
-def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
+def test_a_busy_worker_exits_on_sigterm_and_loses_nothing(world):
     job = world.submit()
     world.under_way(job)
     world.first_worker.signal(signal.SIGTERM)
@@ -41,7 +41,7 @@ def test_a_busy_worker_that_is_told_to_go_goes_and_loses_nothing(world):
     world.check_done(job)
 
 
-def test_a_scheduler_that_is_told_to_go_gives_its_jobs_back(world):
+def test_a_scheduler_releases_its_jobs_on_sigterm(world):
     job = world.submit()
     world.under_way(job)
     world.first_scheduler.signal(signal.SIGTERM)
@@ -62,7 +62,7 @@ def test_a_killed_scheduler_is_succeeded_by_another(world):
     assert world.check_done(job, seconds=LEASE + 30).fence > fence
 
 
-def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(world):
+def test_a_frozen_scheduler_is_fenced_off_when_it_resumes_and_can_take_new_jobs(world):
     job = world.submit()
     fence = world.under_way(job).fence
     world.freeze(world.first_scheduler)
@@ -71,7 +71,11 @@ def test_a_frozen_scheduler_is_fenced_off_when_it_comes_back_and_stays_of_use(wo
     world.first_scheduler.signal(signal.SIGCONT)
 
     world.check_done(job)
-    servers.wait_for(lambda: "taken over by another scheduler" in world.first_scheduler.log, 10, what="a fence")
+    servers.wait_for(
+        lambda: "taken over by another scheduler" in world.first_scheduler.log,
+        10,
+        what="the fenced scheduler in the log",
+    )
     second.signal(signal.SIGTERM)
     second.exit_code(15)
     other = MINING | {"seed": 2, "trees": 500}

@@ -1,4 +1,4 @@
-"""RabbitMQ as the broker: the same rules, whatever dies; and what it is sent by others is refused as over Redis."""
+"""RabbitMQ as the broker: the same rules after every fault, and invalid messages are rejected as over Redis."""
 
 import json
 import os
@@ -31,8 +31,8 @@ SHORT = MINING | {"trees": 200}
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory):
-    """All are started at once: whoever comes before the broker waits for it."""
+def shared_world(tmp_path_factory):
+    """All processes start at the same time; those that are ready before the broker wait for it."""
     rabbit = RabbitServer(tmp_path_factory.mktemp("rabbit")).start(wait=False)
     world = World(tmp_path_factory.mktemp("over-rabbit"), broker_url=rabbit.url)
     world.rabbit = rabbit
@@ -46,9 +46,9 @@ def standing(tmp_path_factory):
 
 
 @pytest.fixture
-def world(standing):
-    standing.revive()
-    return standing
+def world(shared_world):
+    shared_world.revive()
+    return shared_world
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def celery(world):
 
 
 @pytest.mark.slow
-def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_told(world):
+def test_a_job_over_rabbitmq_has_the_rules_of_mine_and_no_password_is_exposed(world):
     job = world.submit(SHORT)
 
     world.check_done(job, SHORT, seconds=60)
     assert not world.client.exists(world.settings.key(names.EVALUATE_QUEUE))
-    shown = scrape(world.ledger, world.client, world.settings, 0.0).decode()
-    assert 'maabo_up{part="broker"} 1.0' in shown
-    assert 'maabo_queue_messages{queue="maabo.evaluate"} 0.0' in shown
+    metrics = scrape(world.ledger, world.client, world.settings, 0.0).decode()
+    assert 'maabo_up{part="broker"} 1.0' in metrics
+    assert 'maabo_queue_messages{queue="maabo.evaluate"} 0.0' in metrics
     refused = world.settings.model_copy(update={"broker_url": world.rabbit.url.replace(PASSWORD, "no-such-secret")})
     with pytest.raises(SettingsError, match="user, the password and the virtual host in MAABO_BROKER") as error:
         check_broker(refused, make_celery(refused))
@@ -99,7 +99,7 @@ def test_a_rabbitmq_that_is_killed_and_comes_back_changes_no_rule(world):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
-def test_without_rabbitmq_a_scheduler_still_hears_what_is_wanted(world, fault):
+def test_without_rabbitmq_a_scheduler_still_executes_commands(world, fault):
     job, other = world.submit(), world.submit(SHORT | {"seed": 9})
     world.under_way(job)
     if fault == "killed":
@@ -117,18 +117,18 @@ def test_without_rabbitmq_a_scheduler_still_hears_what_is_wanted(world, fault):
 
 
 @pytest.mark.soak
-def test_what_does_not_belong_into_a_queue_is_refused_and_the_job_goes_on(world, celery, tmp_path):
+def test_invalid_messages_in_a_queue_are_refused_and_the_job_continues(world, celery, tmp_path):
     before, path = len(world.first_worker.log), tmp_path / "unpickled"
     job = world.submit()
     world.under_way(job)
-    heard = len(world.first_scheduler.log)
+    scheduler_before = len(world.first_scheduler.log)
     with celery.producer_pool.acquire() as producer:
         task_message = celery.amqp.create_task_message("1", names.EVALUATE, (), {})
-        place = {"exchange": "", "routing_key": names.EVALUATE_QUEUE}
+        route = {"exchange": "", "routing_key": names.EVALUATE_QUEUE}
         pickled = {"content_type": "application/x-python-serialize", "content_encoding": "binary"}
-        producer.publish(pickle.dumps(([Trap(path)], {}, {})), headers=task_message.headers, **pickled, **place)
-        producer.publish(b"not JSON", content_type="application/json", content_encoding="utf-8", **place)
-        producer.publish({"no": "task"}, **place)
+        producer.publish(pickle.dumps(([Trap(path)], {}, {})), headers=task_message.headers, **pickled, **route)
+        producer.publish(b"not JSON", content_type="application/json", content_encoding="utf-8", **route)
+        producer.publish({"no": "task"}, **route)
     celery.send_task("os.system", args=["true"], queue=names.EVALUATE_QUEUE)
     for _ in range(2):
         celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=1), queue=names.EVALUATE_QUEUE)
@@ -137,7 +137,7 @@ def test_what_does_not_belong_into_a_queue_is_refused_and_the_job_goes_on(world,
     wait_for_log(world.first_worker, "Received unregistered task of type 'os.system'", before)
     wait_for_log(world.first_worker, "Received and deleted unknown message", before)
     wait_for_log(world.first_worker, "not JSON", before)
-    wait_for_log(world.first_scheduler, "contract version 1", heard)
+    wait_for_log(world.first_scheduler, "contract version 1", scheduler_before)
     world.check_done(job)
     assert (path.exists(), world.first_worker.alive) == (False, True)
 
@@ -150,8 +150,8 @@ def test_tasks_that_are_delivered_twice_change_no_rule(world):
     servers.wait_for(lambda: world.rabbit.length(names.EVALUATE_QUEUE) >= 2, what="tasks that wait")
     with world.rabbit.connection() as connection:
         channel = connection.channel()
-        taken = [channel.basic_get(names.EVALUATE_QUEUE) for _ in range(2)]
-        for message in taken:
+        messages = [channel.basic_get(names.EVALUATE_QUEUE) for _ in range(2)]
+        for message in messages:
             for _ in range(2):
                 channel.basic_publish(message, routing_key=names.EVALUATE_QUEUE)
             channel.basic_ack(message.delivery_tag)
@@ -180,39 +180,39 @@ def test_a_service_queues_a_job_and_is_called_back_by_rabbitmq(world, tmp_path):
         "MAABO_PREFIX": world.settings.prefix,
     }
     start = {"cwd": EXAMPLE, "env": os.environ | variables}
-    job = world.submit(SHORT)  # which brings the table
+    job = world.submit(SHORT)  # which stores the table
     log = (tmp_path / "service.log").open("w+b")
-    waiting = [sys.executable, "-m", "celery", "-A", "service", "worker", "-Q", "billing", "--pool", "solo"]
-    service = subprocess.Popen(waiting, stdout=log, stderr=log, **start)
+    worker_command = [sys.executable, "-m", "celery", "-A", "service", "worker", "-Q", "billing", "--pool", "solo"]
+    service = subprocess.Popen(worker_command, stdout=log, stderr=log, **start)
     try:
         order = [sys.executable, "service.py", "order-7", table().fingerprint, json.dumps(SHORT)]
-        answers = [json.loads(subprocess.run(order, capture_output=True, check=True, **start).stdout) for _ in range(2)]
+        jobs = [json.loads(subprocess.run(order, capture_output=True, check=True, **start).stdout) for _ in range(2)]
         world.check_done(job, SHORT)
-        row = world.check_done(answers[0], SHORT)
+        row = world.check_done(jobs[0], SHORT)
         output = (tmp_path / "service.log").read_text
-        servers.wait_for(lambda: "called back: " in output(), 30, what="a call")
+        servers.wait_for(lambda: "called back: " in output(), 30, what="a callback")
     finally:
         service.kill()
         service.wait()
         log.close()
 
-    assert answers[0] == answers[1]
+    assert jobs[0] == jobs[1]
     assert f'"state": "done", "digest": "{row.digest}"' in output()
 
 
 @pytest.mark.soak
-def test_a_worker_is_asked_for_its_health_over_rabbitmq(world):
+def test_the_health_of_a_worker_is_checked_over_rabbitmq(world):
     environment = os.environ | world.settings.environment()
     node = next(word for word in world.first_worker.log.split() if word.endswith("@here"))
-    asked = [sys.executable, "-m", "workers.health", node]
-    found = subprocess.run(asked, cwd=servers.ROOT, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "workers.health", node]
+    run = subprocess.run(command, cwd=servers.ROOT, env=environment, capture_output=True, text=True, check=False)
 
-    assert (found.returncode, "is healthy" in found.stderr) == (0, True)
+    assert (run.returncode, "is healthy" in run.stderr) == (0, True)
 
 
 @pytest.mark.soak
 @needs_tls()
-def test_a_rabbitmq_is_talked_to_by_tls_only_if_it_can_be_trusted(tmp_path):
+def test_rabbitmq_is_used_with_tls_only_if_its_certificate_is_trusted(tmp_path):
     certificates = Certificates(tmp_path)
     rabbit = RabbitServer(tmp_path / "rabbit", certificates).start()
     files = {"ssl_certfile": certificates.path("client.crt"), "ssl_keyfile": certificates.path("client.key")}

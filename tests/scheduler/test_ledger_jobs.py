@@ -7,7 +7,17 @@ import pytest
 from maabo_dist.contract.job import JobState
 from scheduler.ledger.leases import FencedError
 from scheduler.ledger.search import ResultRow
-from tests.ledgers import CALLBACK, a_job, contents, held, numbers, opened, rows_of_search, side_by_side, with_search
+from tests.ledgers import (
+    CALLBACK,
+    a_job,
+    call_concurrently,
+    contents,
+    held,
+    numbers,
+    opened,
+    rows_of_search,
+    write_search,
+)
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -28,7 +38,7 @@ def test_schedulers_that_take_the_same_jobs_in_at_once_add_each_once(url):
         for first in range(0, 100, 20):
             specs = [a_job(first + number) for number in range(20)]
             orders = (one, specs), (two, specs[::-1]), (three, specs[10:])
-            side_by_side(*[partial(ledger.jobs.add, some, 1.0) for ledger, some in orders])
+            call_concurrently(*[partial(ledger.jobs.add, some, 1.0) for ledger, some in orders])
 
         assert one.jobs.count_by_state() == {"queued": 100}
 
@@ -73,7 +83,7 @@ def test_jobs_are_counted_by_state(ledger):
 def in_state(ledger, state, *, is_held):
     """A job in a state, with a search; its lease."""
     lease = held(ledger)
-    with_search(ledger, lease)
+    write_search(ledger, lease)
     if state in ENDED:
         ledger.search.end_job(lease, 102.0, state)
     else:

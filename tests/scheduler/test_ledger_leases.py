@@ -8,7 +8,7 @@ from maabo_dist.contract.job import JobState, Priority
 from scheduler.ledger.jobs import Segment
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
-from tests.ledgers import TABLE, a_job, contents, held, numbers, opened, side_by_side, with_search
+from tests.ledgers import TABLE, a_job, call_concurrently, contents, held, numbers, opened, write_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -55,7 +55,7 @@ def test_schedulers_that_reach_for_the_same_jobs_share_them(url, ledger):
                 number for _ in range(20) for number in numbers(mine.leases.acquire(owner, 100.0, seconds=60, limit=3))
             ]
 
-    taken = side_by_side(*[partial(reach, owner) for owner in ("one", "two", "three")])
+    taken = call_concurrently(*[partial(reach, owner) for owner in ("one", "two", "three")])
 
     assert sorted(number for some in taken for number in some) == list(range(1, 61))
 
@@ -83,7 +83,7 @@ def test_schedulers_that_renew_the_same_leases_in_another_order_do_not_block_eac
             mine.leases.release(leases[::order], 106.0)
             return len(commands)
 
-    assert side_by_side(partial(renew, 1), partial(renew, -1)) == [20, 20]
+    assert call_concurrently(partial(renew, 1), partial(renew, -1)) == [20, 20]
 
 
 def test_a_lease_that_went_to_another_is_neither_renewed_nor_released(ledger):
@@ -121,7 +121,7 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_who_was_frozen_writes_nothing_when_it_comes_back(ledger, url, write):
     first = held(ledger, now=100.0)
-    with_search(ledger, first)
+    write_search(ledger, first)
     (second,) = ledger.leases.acquire("two", 111.0, seconds=10, limit=5)
     before = contents(url)
 

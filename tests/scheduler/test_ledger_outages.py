@@ -13,7 +13,7 @@ from scheduler.ledger.database import NETWORK_TIMEOUT, LedgerError
 from scheduler.ledger.leases import fenced
 from scheduler.ledger.search import ResultRow
 from tests import servers
-from tests.ledgers import a_job, connected, contents, held, numbers, opened, with_search
+from tests.ledgers import a_job, connected, contents, held, numbers, opened, write_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_nothing_of_what_was_written(sqlite_url):
         engine = ledger.database.engine
         event.listen(engine, "checkout", lambda raw, *_: raw.execute(f"PRAGMA max_page_count={room['pages']}"))
         lease = held(ledger)
-        with_search(ledger, lease)
+        write_search(ledger, lease)
         before, room["pages"] = contents(sqlite_url), 1  # then it stays as large as it is
 
         with pytest.raises(LedgerError, match="full"):

@@ -11,7 +11,7 @@ from tests.ledgers import (
     CALLBACK,
     a_job,
     connected,
-    with_search,
+    write_search,
 )
 
 pytestmark = pytest.mark.xdist_group("ledger")
@@ -60,7 +60,7 @@ def test_no_call_that_comes_often_goes_through_all_jobs(ledger, url):
         (lease,) = ledger.leases.acquire("one", 20_000.0, seconds=10, limit=1)
         assert ledger.leases.acquire("one", 20_000.0, seconds=10, limit=10, min_priority=Priority.HIGH) == []
         ledger.leases.renew(leases, 20_001.0, seconds=10)
-        with_search(ledger, lease)
+        write_search(ledger, lease)
         ledger.jobs.get_many([lease.job])
         ledger.jobs.set_command(leases[0].job, "cancel", 20_002.0)
         ledger.leases.release(leases, 20_002.0)

@@ -10,13 +10,13 @@ from scheduler.ledger.database import LedgerError
 from tests.ledgers import (
     CALLBACK,
     a_job,
+    call_concurrently,
     connected,
     contents,
     held,
     opened,
     rows_of_search,
-    side_by_side,
-    with_search,
+    write_search,
 )
 
 pytestmark = pytest.mark.xdist_group("ledger")
@@ -35,7 +35,7 @@ def test_schedulers_that_start_at_once_on_an_empty_database_all_begin(url, attem
             ledger.jobs.add([a_job(1)], 1.0)
             return ledger.jobs.count_by_state()
 
-    assert side_by_side(*[start] * 4) == [{"queued": 1}] * 4
+    assert call_concurrently(*[start] * 4) == [{"queued": 1}] * 4
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def make_version_1(url):
     """A ledger with a running and a finished job."""
     with opened(url) as ledger:
         ledger.search.end_job(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
-        with_search(ledger, held(ledger))
+        write_search(ledger, held(ledger))
     with connected(url) as connection:
         connection.execute(text("UPDATE maabo_meta SET value = '1' WHERE key = 'schema'"))
 
@@ -82,7 +82,7 @@ def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url, a_s
         with opened(url) as ledger:
             return ledger.jobs.count_by_state()
 
-    assert side_by_side(*[start] * 4) == [{"running": 1, "done": 1}] * 4
+    assert call_concurrently(*[start] * 4) == [{"running": 1, "done": 1}] * 4
     assert a_second_version == [1]
 
 

@@ -15,7 +15,7 @@ from scheduler.ledger import Ledger
 from scheduler.ledger.database import DuplicateError
 from scheduler.ledger.submissions import KeyReusedError
 from scheduler.ledger.tenants import DatasetRow, QuotaError, QuotaRow, TokenRow, make_token
-from tests.ledgers import TABLE, opened, side_by_side
+from tests.ledgers import TABLE, call_concurrently, opened
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -129,7 +129,7 @@ def test_uploads_at_the_same_moment_do_not_share_the_last_room(ledger, url):
                 return 0
             return 1
 
-    assert sum(side_by_side(*[partial(upload, number) for number in range(1, 7)])) == 3
+    assert sum(call_concurrently(*[partial(upload, number) for number in range(1, 7)])) == 3
     assert ledger.datasets.bytes_stored("ann") == 30
 
 
@@ -359,7 +359,7 @@ def check_orders(url, orders):
                 return error
 
     Ledger(url).close()
-    answers = side_by_side(*[partial(submit, *order) for order in orders])
+    answers = call_concurrently(*[partial(submit, *order) for order in orders])
 
     with opened(url) as ledger:
         rows = {row.id: row for row in ledger.jobs.page(None)}

@@ -6,14 +6,14 @@ from maabo_dist.contract.job import JobState
 from scheduler.ledger.database import DuplicateError, LedgerError
 from scheduler.ledger.jobs import Segment
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
-from tests.ledgers import a_job, contents, held, opened, rows_of_search, with_search
+from tests.ledgers import a_job, contents, held, opened, rows_of_search, write_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
 
 def test_what_was_written_is_there_after_a_restart(ledger, url):
     lease = held(ledger)
-    with_search(ledger, lease)
+    write_search(ledger, lease)
     ledger.search.write(lease, 103.0, sent=[TaskRow(0, 5, 9, 1)])
     ledger.search.write(
         lease, 104.0, {"started": 101.0, "planned": 9, "best_score": 0.8, "run_seconds": 2.5, "stop_after": 3}
@@ -105,7 +105,7 @@ def test_a_part_of_a_search_is_read_by_its_batches_in_order(ledger):
 
 def test_an_answer_that_is_there_already_is_refused_with_all_that_came_with_it(ledger, url):
     lease = held(ledger)
-    with_search(ledger, lease)
+    write_search(ledger, lease)
     before = contents(url)
 
     with pytest.raises(DuplicateError) as caught:
@@ -142,7 +142,7 @@ def test_the_end_forgets_what_only_the_search_needed(ledger):
     ledger.jobs.add([a_job(2)], 101.0)
     (other,) = ledger.leases.acquire("one", 101.0, seconds=10, limit=1)
     for one in (lease, other):
-        with_search(ledger, one)
+        write_search(ledger, one)
 
     ledger.search.end_job(lease, 110.0, JobState.DONE, digest="d" * 64, document="{}", run_seconds=9.5)
 

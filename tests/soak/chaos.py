@@ -1,8 +1,8 @@
-"""Faults at random moments on a whole cluster that has several jobs at once, until the time is up; then it may rest.
+"""Random faults on a complete cluster with several concurrent jobs, until the time is up; then it recovers.
 
-    each moment:  undo what is due ─► restart what is dead ─► submit ─► a fault, if it is time
+    each iteration:  undo faults that are due ─► restart dead processes ─► submit ─► a fault, if it is time
 
-Everything random comes from the seed. (When a fault meets which line of code does not.)
+All random choices come from the seed. The seed does not fix which line of code a fault interrupts.
 """
 
 import heapq
@@ -22,13 +22,13 @@ import redis
 from maabo_dist.contract.job import JobState
 from tests.faults.world import World, expected_digest
 
-SCHEDULERS, WORKERS, JOBS_AT_ONCE = 2, 2, 4
+SCHEDULERS, WORKERS, CONCURRENT_JOBS = 2, 2, 4
 PAUSE = (0.5, 5.0)
 """Seconds between two faults."""
 SHORT, LONG = (0.2, 2.0), (3.0, 9.0)
-"""Seconds that something stays frozen: within every time-out, or beyond the lease and most of them."""
-ASKED_AGAIN = 5.0
-"""A client submits again when nobody knows its job after so many seconds."""
+"""Seconds that something stays frozen: less than every timeout, or longer than the lease and most timeouts."""
+RESUBMIT_SECONDS = 5.0
+"""A client submits its job again if it is still unknown after this time."""
 SETTINGS = {"lease_seconds": 3.0, "task_seconds": 0.02, "partial_seconds": 2.0}
 
 
@@ -37,10 +37,10 @@ class Job:
     id: str
     name: str
     mining: dict
-    asked: float = 0.0
-    asks: int = 0
+    submitted: float = 0.0
+    submissions: int = 0
     known: bool = False
-    over: bool = False
+    ended: bool = False
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Summary:
     faults: Counter = field(default_factory=Counter)
     restarts: Counter = field(default_factory=Counter)
     jobs: int = 0
-    asked_again: int = 0
+    resubmitted: int = 0
     trees: int = 0
     given_up: int = 0
     takeovers: int = 0
@@ -67,7 +67,7 @@ class Summary:
             f"chaos: seed {self.seed}, {self.seconds:.0f} s of faults, all done {self.settled:.0f} s after the last",
             f"  faults    {self.faults.total()}: {faults}",
             f"  restarts  {self.restarts.total()}: {restarts}",
-            f"  jobs      {self.jobs}, submitted again {self.asked_again}, taken over {self.takeovers} times",
+            f"  jobs      {self.jobs}, submitted again {self.resubmitted}, taken over {self.takeovers} times",
             f"  trees     {self.trees:,}, subsets given up {self.given_up}",
             f"  tasks     sent again {self.resent}, reported lost {self.lost}, answers dropped {self.dropped}",
             f"  wrong     {self.wrong or 'none'}",
@@ -88,12 +88,12 @@ class Chaos:
         self._logs = []
 
     def run(self, settle_seconds):
-        """Faults until the time is up; then wait until all jobs have ended."""
+        """Cause faults until the time is up, wait until all jobs have ended, and return the summary."""
         try:
             self._supervise()
             next_fault = time.monotonic() + 5
             while (now := time.monotonic()) < self._end:
-                self._undo_what_is_due(now)
+                self._undo_due_faults(now)
                 self._supervise()
                 self._submit(now)
                 if now >= next_fault:
@@ -101,7 +101,7 @@ class Chaos:
                     next_fault = now + self._random.uniform(*PAUSE)
                 time.sleep(0.05)
             self._settle(settle_seconds)
-            self._judge()
+            self._check_results()
         finally:
             self._world.close()
         return self.summary
@@ -109,22 +109,22 @@ class Chaos:
     # Jobs.
 
     def _submit(self, now, *, new=True):
-        """Keep some jobs under way; ask again for those that nobody knows."""
-        while new and sum(not job.over for job in self._jobs) < JOBS_AT_ONCE:
-            self._jobs.append(self._drawn())
+        """Keep some jobs running; resubmit unknown jobs."""
+        while new and sum(not job.ended for job in self._jobs) < CONCURRENT_JOBS:
+            self._jobs.append(self._draw_job())
         for job in self._jobs:
-            if not job.over:
+            if not job.ended:
                 row = self._world.row(job.id)
-                job.known, job.over = row is not None, row is not None and row.state.ended
-            if not job.known and now - job.asked > ASKED_AGAIN:
-                self._ask_for(job, now)
+                job.known, job.ended = row is not None, row is not None and row.state.ended
+            if not job.known and now - job.submitted > RESUBMIT_SECONDS:
+                self._submit_job(job, now)
 
-    def _ask_for(self, job, now):
-        job.asked, job.asks = now, job.asks + 1
-        with suppress(redis.RedisError, OSError):  # then later, as a client does
+    def _submit_job(self, job, now):
+        job.submitted, job.submissions = now, job.submissions + 1
+        with suppress(redis.RedisError, OSError):  # retried later, as a client does
             self._world.submit(job.mining, name=job.name, job=job.id)
 
-    def _drawn(self):
+    def _draw_job(self):
         draw = self._random
         mining = {
             "trees": draw.choice([50, 300, 1000, 3000]),
@@ -139,22 +139,22 @@ class Chaos:
     # Processes.
 
     def _supervise(self):
-        """What has died comes back."""
+        """Restart dead processes."""
         if not self._world.redis.alive and time.monotonic() >= self._redis_back:
             self._world.redis.start()
         self._restart(self._schedulers, "scheduler", self._new_scheduler)
         self._restart(self._workers, "worker", self._new_worker)
 
     def _restart(self, processes, kind, start):
-        for place, process in enumerate(processes):
+        for index, process in enumerate(processes):
             if process is None or not process.alive:
                 if process is not None:
                     self._world.end(process)
                     self.summary.restarts[kind] += 1
-                processes[place] = start()
+                processes[index] = start()
 
     def _new_scheduler(self):
-        process = self._world.scheduler("tests.soak.talkative_scheduler", wait=False)
+        process = self._world.scheduler("tests.soak.verbose_scheduler", wait=False)
         self._logs.append(process.log_path)
         return process
 
@@ -165,18 +165,18 @@ class Chaos:
 
     def _fault(self):
         kind, fault = self._random.choice(list(self._kinds().items()))
-        with suppress(redis.RedisError, psutil.Error, OSError):  # it was not there to be hurt
+        with suppress(redis.RedisError, psutil.Error, OSError):  # not running
             fault()
             self.summary.faults[kind] += 1
 
     def _kinds(self):
         return {
-            "scheduler killed": lambda: self._one(self._schedulers).signal(signal.SIGKILL),
-            "scheduler told to go": lambda: self._one(self._schedulers).signal(signal.SIGTERM),
-            "scheduler frozen": lambda: self._freeze(self._one(self._schedulers).pid, LONG),
-            "worker killed": lambda: self._one(self._workers).signal(signal.SIGKILL),
-            "worker told to go": lambda: self._one(self._workers).signal(signal.SIGTERM),
-            "worker frozen": lambda: self._freeze(self._one(self._workers).pid, LONG),
+            "scheduler killed": lambda: self._choose(self._schedulers).signal(signal.SIGKILL),
+            "scheduler terminated": lambda: self._choose(self._schedulers).signal(signal.SIGTERM),
+            "scheduler frozen": lambda: self._freeze(self._choose(self._schedulers).pid, LONG),
+            "worker killed": lambda: self._choose(self._workers).signal(signal.SIGKILL),
+            "worker terminated": lambda: self._choose(self._workers).signal(signal.SIGTERM),
+            "worker frozen": lambda: self._freeze(self._choose(self._workers).pid, LONG),
             "worker child killed": lambda: os.kill(self._child(), signal.SIGKILL),
             "worker child frozen": lambda: self._freeze(self._child(), LONG),
             "Redis killed": self._kill_redis,
@@ -190,11 +190,11 @@ class Chaos:
             "replies lost": lambda: self._world.proxy.lose_reply(self._random.choice([b"XADD", b"LPUSH", b"XDEL"]), 3),
         }
 
-    def _one(self, processes):
+    def _choose(self, processes):
         return self._random.choice(processes)
 
     def _child(self):
-        children = self._one(self._workers).children
+        children = self._choose(self._workers).children
         if not children:
             raise ProcessLookupError
         return self._random.choice(children)
@@ -222,7 +222,7 @@ class Chaos:
     def _later(self, seconds, action):
         heapq.heappush(self._undo, (time.monotonic() + self._random.uniform(*seconds), len(self._undo), action))
 
-    def _undo_what_is_due(self, now):
+    def _undo_due_faults(self, now):
         while self._undo and self._undo[0][0] <= now:
             action = heapq.heappop(self._undo)[2]
             with suppress(ProcessLookupError):  # killed while it was frozen
@@ -231,26 +231,26 @@ class Chaos:
     # The end.
 
     def _settle(self, seconds):
-        """No more faults and no new jobs."""
+        """Wait for the jobs, without faults and new jobs."""
         started = time.monotonic()
-        self._undo_what_is_due(float("inf"))
+        self._undo_due_faults(float("inf"))
         self._redis_back = 0.0
-        while not all(job.over for job in self._jobs) and time.monotonic() - started < seconds:
+        while not all(job.ended for job in self._jobs) and time.monotonic() - started < seconds:
             self._supervise()
             self._submit(time.monotonic(), new=False)
             time.sleep(0.2)
         self.summary.settled = time.monotonic() - started
 
-    def _judge(self):
-        """Every job is done, and its digest is that of one process."""
+    def _check_results(self):
+        """Check that every job is done with the digest of one process."""
         summary = self.summary
         summary.jobs = len(self._jobs)
         for job in self._jobs:
             row = self._world.row(job.id)
-            summary.asked_again += job.asks - 1
+            summary.resubmitted += job.submissions - 1
             if row is None or row.state is not JobState.DONE or row.digest != expected_digest(job.mining, job.name):
-                found = "unknown" if row is None else f"{row.state.value} {row.reason or ''} {row.digest}"
-                summary.wrong.append(f"{job.id}: {found} {job.name} {job.mining}")
+                outcome = "unknown" if row is None else f"{row.state.value} {row.reason or ''} {row.digest}"
+                summary.wrong.append(f"{job.id}: {outcome} {job.name} {job.mining}")
                 continue
             summary.trees += row.trees
             summary.given_up += row.failed
@@ -261,7 +261,7 @@ class Chaos:
     def _count(self, path):
         with path.open(errors="replace") as lines:
             for line in lines:
-                if found := re.search(r"no answer; sending again .*tasks=(\d+)", line):
-                    self.summary.resent += int(found[1])
+                if match := re.search(r"no answer; sending again .*tasks=(\d+)", line):
+                    self.summary.resent += int(match[1])
                 self.summary.lost += "task lost" in line
                 self.summary.dropped += "answer dropped" in line

@@ -3,16 +3,16 @@
 import logging
 import sys
 
-from scheduler import __main__ as entry
+from scheduler import cli
 
-set_up = entry.set_up_logging
+set_up_logging = cli.set_up_logging
 
 
-def set_up_in_detail(style):
-    set_up(style)
+def set_up_verbose_logging(style):
+    set_up_logging(style)
     logging.getLogger("maabo").setLevel(logging.DEBUG)
 
 
 if __name__ == "__main__":
-    entry.set_up_logging = set_up_in_detail
-    sys.exit(entry.main())
+    cli.set_up_logging = set_up_verbose_logging
+    sys.exit(cli.main())
