@@ -1,4 +1,4 @@
-"""Where ledgers are: a file of SQLite, and a real PostgreSQL that all tests of this directory share."""
+"""Ledgers for tests: a SQLite file, and a real PostgreSQL that all tests of this directory share."""
 
 import os
 from tempfile import TemporaryDirectory
@@ -18,34 +18,34 @@ TABLES_OF_ROWS = [name for name in TABLES if name != "maabo_meta"]
 def postgres():
     if servers.postgres_programs() is None:
         complain = pytest.fail if os.environ.get("MAABO_TEST_POSTGRES") == "1" else pytest.skip
-        complain("PostgreSQL is not installed; `apt-get install postgresql` brings it.")
-    # Not below pytest's own directories: those are closed to the user that PostgreSQL runs as.
+        complain("PostgreSQL is not installed; `apt-get install postgresql` installs it.")
+    # Not below pytest's own directories, which the user of PostgreSQL cannot access.
     with TemporaryDirectory(prefix="maabo-postgres-") as directory, servers.postgres_server(directory) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def _made(postgres):
-    """A database in which the tables of a ledger are; to make them takes longer than most tests do."""
+def _created_ledger_url(postgres):
+    """URL of a database with the tables of a ledger; creating them takes longer than most tests."""
     with create_engine(postgres, isolation_level="AUTOCOMMIT", poolclass=NullPool).connect() as connection:
-        connection.execute(text("CREATE DATABASE made"))
-    url = make_url(postgres).set(database="made").render_as_string(hide_password=False)
+        connection.execute(text("CREATE DATABASE created"))
+    url = make_url(postgres).set(database="created").render_as_string(hide_password=False)
     Ledger(url).close()
     return url
 
 
 @pytest.fixture
-def postgres_url(_made):
-    """Of a ledger in which there is nothing."""
-    emptied = " ".join(f"IF EXISTS (SELECT FROM {name}) THEN TRUNCATE {name}; END IF;" for name in TABLES_OF_ROWS)
-    with connected(_made) as connection:
-        connection.execute(text(f"DO $$ BEGIN {emptied} END $$"))
-    return _made
+def postgres_url(_created_ledger_url):
+    """URL of an empty ledger."""
+    truncate = " ".join(f"IF EXISTS (SELECT FROM {name}) THEN TRUNCATE {name}; END IF;" for name in TABLES_OF_ROWS)
+    with connected(_created_ledger_url) as connection:
+        connection.execute(text(f"DO $$ BEGIN {truncate} END $$"))
+    return _created_ledger_url
 
 
 @pytest.fixture
 def empty_postgres_url(postgres):
-    """Of a database in which not even tables are."""
+    """URL of a database without tables."""
     with connected(postgres) as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))

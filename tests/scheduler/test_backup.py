@@ -1,4 +1,4 @@
-"""Jobs in files: taken from one ledger and store, brought back to others."""
+"""Jobs are saved to files from one ledger and store, and restored into others."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def columns():
 
 
 @pytest.fixture
-def place(sqlite_url, tmp_path, columns):
+def source(sqlite_url, tmp_path, columns):
     """A ledger and a store with a job in the middle of its search."""
     store = FileStore(f"file://{tmp_path}/store")
     columns.save(tmp_path / "table")
@@ -49,7 +49,7 @@ def place(sqlite_url, tmp_path, columns):
 
 
 @pytest.fixture
-def elsewhere(tmp_path):
+def destination(tmp_path):
     with opened(f"sqlite:///{tmp_path}/other.db") as ledger:
         yield SimpleNamespace(ledger=ledger, store=FileStore(f"file://{tmp_path}/other"))
 
@@ -61,57 +61,56 @@ def postgres_ledger(postgres_url):
 
 
 def rows_in(path):
-    """The rows of a backup, less what says who held the job."""
+    """Return the rows of a backup, without lease columns."""
     with tarfile.open(path) as archive:
-        lines = [line for each in archive if "ledger/" in each.name for line in archive.extractfile(each)]
+        lines = [line for member in archive if "ledger/" in member.name for line in archive.extractfile(member)]
     return sorted(json.dumps({**json.loads(line), "owner": None, "lease_until": 0}, sort_keys=True) for line in lines)
 
 
-def held(ledger, job):
+def rows_of(ledger, job):
     row = ledger.jobs.get(job)
     return (replace(row, fence=0), [*ledger.search.batches(job)], [*ledger.search.results(job)])
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_job_comes_back_as_it_was_with_its_table(place, elsewhere, kind, request):
+def test_a_job_is_restored_as_it_was_with_its_table(source, destination, kind, request):
     if kind == "postgresql":
-        elsewhere.ledger = request.getfixturevalue("postgres_ledger")
-    kept = back_up(place.ledger, place.store, [place.job, place.job], place.file)
-    assert restore(elsewhere.ledger, elsewhere.store, place.file, place.path) == kept
-    again = back_up(elsewhere.ledger, elsewhere.store, [place.job], place.path / "again.tar")
+        destination.ledger = request.getfixturevalue("postgres_ledger")
+    summary = back_up(source.ledger, source.store, [source.job, source.job], source.file)
+    assert restore(destination.ledger, destination.store, source.file, source.path) == summary
+    again = back_up(destination.ledger, destination.store, [source.job], source.path / "again.tar")
 
-    assert (again, rows_in(place.path / "again.tar")) == (kept, rows_in(place.file))
-    assert (kept.jobs, kept.artifacts, kept.rows) == ((place.job,), 1, 2301)
-    assert held(elsewhere.ledger, place.job) == held(place.ledger, place.job)
-    assert {each.name for each in elsewhere.store.list()} == {each.name for each in place.store.list()}
-    assert [lease.job for lease in elsewhere.ledger.leases.acquire("two", 8.0, 60, 5)] == [
-        place.job
-    ]  # nobody's: at once
-    assert place.file.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in place.path.glob(".*")] == []
+    assert (again, rows_in(source.path / "again.tar")) == (summary, rows_in(source.file))
+    assert (summary.jobs, summary.artifacts, summary.rows) == ((source.job,), 1, 2301)
+    assert rows_of(destination.ledger, source.job) == rows_of(source.ledger, source.job)
+    assert {item.name for item in destination.store.list()} == {item.name for item in source.store.list()}
+    leases = destination.ledger.leases.acquire("two", 8.0, 60, 5)  # the job is free immediately
+    assert [lease.job for lease in leases] == [source.job]
+    assert source.file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in source.path.glob(".*")] == []
 
 
-def test_what_is_there_is_not_written_over(place, elsewhere):
-    back_up(place.ledger, place.store, [place.job], place.file)
-    with pytest.raises(InputError, match=f"already has job {place.job}"):
-        restore(place.ledger, place.store, place.file, place.path)
+def test_existing_jobs_and_files_are_not_overwritten(source, destination):
+    back_up(source.ledger, source.store, [source.job], source.file)
+    with pytest.raises(InputError, match=f"already has job {source.job}"):
+        restore(source.ledger, source.store, source.file, source.path)
     with pytest.raises(InputError, match="has no job 'none'"):
-        back_up(place.ledger, place.store, ["none"], place.path / "other.tar")
+        back_up(source.ledger, source.store, ["none"], source.path / "other.tar")
 
-    assert not (place.path / "other.tar").exists()
-    assert elsewhere.ledger.jobs.get(place.job) is None
+    assert not (source.path / "other.tar").exists()
+    assert destination.ledger.jobs.get(source.job) is None
 
 
-def changed(source, name, change):
-    """The same archive with one member's content changed."""
-    target = source.with_name("changed.tar")
-    with tarfile.open(source) as old, tarfile.open(target, "w") as new:
+def change_member(archive_path, name, change):
+    """Return the same archive with the content of one member changed."""
+    target = archive_path.with_name("changed.tar")
+    with tarfile.open(archive_path) as old, tarfile.open(target, "w") as new:
         for member in old:
             content = old.extractfile(member).read()
             if name in member.name:
                 content, member.name = change(content, member.name)
                 member.size = len(content)
-            path = source.with_name("member")
+            path = archive_path.with_name("member")
             path.write_bytes(content)
             with path.open("rb") as file:
                 new.addfile(member, file)
@@ -140,23 +139,23 @@ def changed(source, name, change):
         ("backup.json", lambda content, _: (content, "something"), "not a backup"),
     ],
 )
-def test_an_invalid_backup_changes_no_ledger(place, elsewhere, name, change, message):
-    back_up(place.ledger, place.store, [place.job], place.file)
+def test_an_invalid_backup_changes_no_ledger(source, destination, name, change, message):
+    back_up(source.ledger, source.store, [source.job], source.file)
     with pytest.raises(MaaboError, match=message):
-        restore(elsewhere.ledger, elsewhere.store, changed(place.file, name, change), place.path)
+        restore(destination.ledger, destination.store, change_member(source.file, name, change), source.path)
 
-    assert elsewhere.ledger.jobs.get(place.job) is None
+    assert destination.ledger.jobs.get(source.job) is None
 
 
-def test_a_file_that_is_cut_off_is_refused(place, elsewhere):
-    back_up(place.ledger, place.store, [place.job], place.file)
-    whole = place.file.read_bytes()
+def test_a_truncated_backup_is_refused(source, destination):
+    back_up(source.ledger, source.store, [source.job], source.file)
+    whole = source.file.read_bytes()
     for size in (0, 100, 5000, len(whole) // 2):
-        place.file.write_bytes(whole[:size])
+        source.file.write_bytes(whole[:size])
         with pytest.raises((FormatError, InputError)):
-            restore(elsewhere.ledger, elsewhere.store, place.file, place.path)
+            restore(destination.ledger, destination.store, source.file, source.path)
 
-    assert elsewhere.ledger.jobs.get(place.job) is None
+    assert destination.ledger.jobs.get(source.job) is None
 
 
 @pytest.fixture(scope="module")
@@ -180,20 +179,20 @@ def command(settings, *arguments):
 
 
 @pytest.mark.slow
-def test_a_job_that_was_backed_up_in_mid_search_ends_elsewhere_with_the_same_digest(cluster, columns, tmp_path):
+def test_a_job_backed_up_during_its_search_ends_elsewhere_with_the_same_digest(cluster, columns, tmp_path):
     mining = {"trees": 56, "batch": 1, "seed": 5, "min_samples": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest
     with a_scheduler(cluster, "first") as ledger:
         job = submit(cluster, tmp_path, columns, **mining)
         some_trees(ledger, job, 5)
-    made = command(cluster, "backup", job, "--to", str(tmp_path / "job.tar"))
+    saved = command(cluster, "backup", job, "--to", str(tmp_path / "job.tar"))
     shutil.rmtree(Path(cluster.store_url.removeprefix("file://")))
     other = cluster.model_copy(update={"ledger_url": f"sqlite:///{tmp_path}/other.db"})
-    back = command(other, "restore", str(tmp_path / "job.tar"))
+    restored = command(other, "restore", str(tmp_path / "job.tar"))
 
-    assert (made.returncode, back.returncode) == (0, 0), made.stderr + back.stderr
-    assert made.stdout.startswith("Wrote 1 job: ")
-    assert back.stdout.startswith("Restored 1 job: ")
+    assert (saved.returncode, restored.returncode) == (0, 0), saved.stderr + restored.stderr
+    assert saved.stdout.startswith("Wrote 1 job: ")
+    assert restored.stdout.startswith("Restored 1 job: ")
     with a_scheduler(other, "second") as ledger:
         assert 5 <= ledger.jobs.get(job).trees < 56
         row = ended(ledger, job)

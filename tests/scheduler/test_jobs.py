@@ -34,10 +34,10 @@ from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, some_trees, submit
 
 SLOW = {"trees": 100, "batch": 1, "seed": 3}
-"""One tree at a time: long enough to be met while it runs."""
+"""One tree at a time: slow enough for tests to act while it runs."""
 QUICK = {"trees": 40, "batch": 8, "seed": 2, "max_depth": 3}
 PATIENT = {"trees": 400, "batch": 8, "patience": 24, "similarity": 0.2}
-"""Finds no new rule for a while, and ends before its budget."""
+"""Stops before its budget, when no new rule is found for a while."""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def brisk(monkeypatch):
-    """Schedulers that have nothing to do stop sooner when they are told to."""
+def _short_idle_reads(monkeypatch):
+    """Idle schedulers stop sooner."""
     monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
@@ -67,15 +67,15 @@ def client(cluster):
 
 @pytest.fixture
 def maabo(cluster, monkeypatch, capsys):
-    """Runs the command line in this process; gives exit code, stdout and stderr."""
+    """Runs the command line in this process; returns exit code, stdout and stderr."""
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["maabo", *map(str, arguments), "--redis", cluster.redis_url])
         monkeypatch.setenv("MAABO_PREFIX", cluster.prefix)
-        with pytest.raises(SystemExit) as ending:
+        with pytest.raises(SystemExit) as exit_info:
             main()
         captured = capsys.readouterr()
-        return ending.value.code, captured.out, captured.err
+        return exit_info.value.code, captured.out, captured.err
 
     return call
 
@@ -92,7 +92,7 @@ def in_state(client, job, state):
 
 @contextmanager
 def queues_paused(cluster, *queues):
-    """The worker leaves these queues alone for a while."""
+    """Pause the worker's consumption of these queues."""
     control = make_celery(cluster).control
     for queue in queues:
         assert control.cancel_consumer(queue, reply=True, timeout=5, limit=1)
@@ -105,7 +105,7 @@ def queues_paused(cluster, *queues):
 
 @contextmanager
 def no_slots(monkeypatch):
-    """Schedulers take jobs in and open none of them."""
+    """Let schedulers queue jobs without starting any."""
     with monkeypatch.context() as patch:
         patch.setattr(dispatch, "MAX_JOBS", 0)
         patch.setattr(dispatch, "URGENT_SLOTS", 0)
@@ -117,18 +117,18 @@ def no_slots(monkeypatch):
 
 
 def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_path, monkeypatch):
-    seen = []
+    records = []
     with a_scheduler(cluster):
         with queues_paused(cluster, names.RULES_QUEUE):
             with queues_paused(cluster, names.EVALUATE_QUEUE):
                 with no_slots(monkeypatch):
                     job = submit(cluster, tmp_path, columns, **QUICK)
-                    seen.append(in_state(client, job, JobState.QUEUED))
-                seen.append(in_state(client, job, JobState.RUNNING))
-            seen.append(in_state(client, job, JobState.MINING))
-        seen.append(in_state(client, job, JobState.DONE))
+                    records.append(in_state(client, job, JobState.QUEUED))
+                records.append(in_state(client, job, JobState.RUNNING))
+            records.append(in_state(client, job, JobState.MINING))
+        records.append(in_state(client, job, JobState.DONE))
 
-    queued, running, mining, done = seen
+    queued, running, mining, done = records
     assert (queued.started, queued.planned, queued.trees) == (None, None, 0)
     assert (running.planned, running.trees, running.finished) == (40, 0, None)
     assert (mining.trees, mining.digest, mining.finished) == (40, None, None)
@@ -137,8 +137,8 @@ def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_pa
     assert queued.created <= running.started <= done.finished
 
 
-def test_a_record_tells_how_far_the_search_is(cluster, columns, client, tmp_path):
-    mining = SLOW | {"trees": 240, "subset_size": 5}  # a record a second is enough to meet it halfway
+def test_a_record_contains_the_progress_of_the_search(cluster, columns, client, tmp_path):
+    mining = SLOW | {"trees": 240, "subset_size": 5}  # long enough for a record, one per second, in between
     with a_scheduler(cluster):
         job = submit(cluster, tmp_path, columns, **mining)
         records = list(client.follow(job))
@@ -156,31 +156,31 @@ def test_rules_so_far_can_be_read_while_the_search_runs(cluster, columns, client
         job = submit(cluster, tmp_path, columns, **SLOW | {"trees": 1000})
         document = servers.wait_for(lambda: client.document(job), what="rules so far").to_json()
         code, out, err = maabo("rules", job[:8], "--json")
-        counted = servers.wait_for(lambda: client.record(job).rules is not None and client.record(job), what="a count")
+        record = servers.wait_for(lambda: client.record(job).rules is not None and client.record(job), what="a count")
         ask(cluster, "cancel", job)
         in_state(client, job, JobState.CANCELLED)
 
-    for shown in (document, json.loads(out)):
-        jsonschema.validate(shown, load_schema())
-        assert shown["search"]["stopped"] == "running"
-        assert 0 < shown["search"]["trees"] < 1000
+    for partial in (document, json.loads(out)):
+        jsonschema.validate(partial, load_schema())
+        assert partial["search"]["stopped"] == "running"
+        assert 0 < partial["search"]["trees"] < 1000
     assert code == 0
     assert "rules found so far" in err
-    assert counted.state is JobState.RUNNING
+    assert record.state is JobState.RUNNING
 
 
-def test_a_job_sent_by_the_command_line_gives_what_mine_gives(cluster, maabo, columns):
+def test_a_job_submitted_by_the_command_line_has_the_result_of_mine(cluster, maabo, columns):
     options = ("--dataset", "breast_cancer", "--trees", "40", "--batch", "8", "--seed", "2", "--max-depth", "3")
     with a_scheduler(cluster):
         code, out, _ = maabo("submit", *options, "--wait", "--json")
         job = json.loads(maabo("jobs", "--json", "--limit", "1")[1])[0]["id"]
-        shown = json.loads(maabo("status", job, "--json")[1])
+        status = json.loads(maabo("status", job, "--json")[1])
         watched = maabo("watch", job)
 
     document = json.loads(out)
     jsonschema.validate(document, load_schema())
     assert (code, document["digest"]) == (0, digest_of(columns, QUICK))
-    assert (shown["state"], shown["name"], shown["digest"]) == ("done", "breast_cancer", document["digest"])
+    assert (status["state"], status["name"], status["digest"]) == ("done", "breast_cancer", document["digest"])
     assert watched[0] == 0
     assert "is done" in watched[1]
 
@@ -189,7 +189,7 @@ def test_a_document_sent_as_a_celery_task_becomes_a_job(cluster, columns, client
     job = uuid4().hex
     document = {"id": job, "dataset": {"fingerprint": columns.fingerprint}, "settings": QUICK, "tenant": "billing"}
     with a_scheduler(cluster) as ledger:
-        submit(cluster, tmp_path, columns, **QUICK)  # brings the table
+        submit(cluster, tmp_path, columns, **QUICK)  # stores the table
         make_celery(cluster).send_task(names.SUBMIT, kwargs=document, queue=names.JOBS_QUEUE)
         row = ended(ledger, job)
 
@@ -210,7 +210,7 @@ def test_a_document_sent_as_a_celery_task_becomes_a_job(cluster, columns, client
     ],
     ids=["patience", "rows", "random", "exhaustive", "single", "holdout", "weights"],
 )
-def test_every_way_to_mine_gives_the_digest_of_one_process(cluster, columns, client, tmp_path, mining):
+def test_all_kinds_of_settings_give_the_digest_of_one_process(cluster, columns, client, tmp_path, mining):
     expected = mine(columns, MiningSettings.parse(mining))
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining))
@@ -221,7 +221,7 @@ def test_every_way_to_mine_gives_the_digest_of_one_process(cluster, columns, cli
     assert document["notes"] == list(expected.notes)
 
 
-def test_a_search_that_ends_by_patience_says_so_in_its_record(cluster, columns, tmp_path):
+def test_the_record_of_a_search_that_ends_by_patience_has_this_reason(cluster, columns, tmp_path):
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **PATIENT))
 
@@ -231,13 +231,13 @@ def test_a_search_that_ends_by_patience_says_so_in_its_record(cluster, columns, 
 # Pause, resume, cancel.
 
 
-def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns, client, maabo, tmp_path):
+def test_a_job_paused_while_it_runs_has_the_same_result(cluster, columns, client, maabo, tmp_path):
     with a_scheduler(cluster) as ledger:
         job = submit(cluster, tmp_path, columns, **SLOW)
         some_trees(ledger, job, 20)
         paused = maabo("pause", job)
         trees = ledger.jobs.get(job).trees
-        resting = (in_state(client, job, JobState.PAUSED).seconds, time.sleep(1.2), client.record(job).seconds)
+        paused_seconds = (in_state(client, job, JobState.PAUSED).seconds, time.sleep(1.2), client.record(job).seconds)
         still = ledger.jobs.get(job).trees
         resumed = maabo("resume", job)
         row = ended(ledger, job)
@@ -245,11 +245,11 @@ def test_a_job_paused_while_it_runs_ends_as_if_nothing_had_been(cluster, columns
     assert paused[:2] == (0, f"Job {job[:8]} is paused.\n")
     assert resumed[0] == 0
     assert 20 <= trees == still < 100
-    assert resting[0] == resting[2]
+    assert paused_seconds[0] == paused_seconds[2]
     assert (row.state, row.trees, row.digest) == (JobState.DONE, 100, digest_of(columns, SLOW))
 
 
-def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, columns, client, tmp_path, monkeypatch):
+def test_a_job_paused_in_the_queue_is_not_started_before_it_is_resumed(cluster, columns, client, tmp_path, monkeypatch):
     with a_scheduler(cluster) as ledger:
         with no_slots(monkeypatch):
             job = submit(cluster, tmp_path, columns, **QUICK)
@@ -264,7 +264,7 @@ def test_a_job_paused_in_the_queue_is_not_begun_before_it_is_resumed(cluster, co
     assert row.digest == other.digest == digest_of(columns, QUICK)
 
 
-def test_a_job_paused_while_its_rules_are_mined_is_done_after_all(cluster, columns, client, tmp_path):
+def test_a_job_paused_while_its_rules_are_mined_is_done_once_resumed(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
         with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
@@ -318,7 +318,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client
 # A budget of time.
 
 
-def test_a_time_budget_ends_the_search_after_a_whole_batch_and_says_what_that_means(cluster, columns, client, tmp_path):
+def test_a_time_limit_ends_the_search_after_a_complete_batch_with_a_note(cluster, columns, client, tmp_path):
     mining = {"trees": 4000, "batch": 8, "seed": 3}
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining, time_limit=1.0))
@@ -330,7 +330,7 @@ def test_a_time_budget_ends_the_search_after_a_whole_batch_and_says_what_that_me
     assert row.digest == digest_of(columns, mining | {"trees": row.trees})
 
 
-def test_another_scheduler_keeps_the_batches_that_the_time_budget_allowed(cluster, columns, tmp_path):
+def test_another_scheduler_keeps_the_batches_that_the_time_limit_allowed(cluster, columns, tmp_path):
     mining = {"trees": 4000, "batch": 8, "in_flight": 3, "seed": 3}
     with queues_paused(cluster, names.EVALUATE_QUEUE):
         with a_scheduler(cluster) as ledger:
@@ -359,7 +359,7 @@ def test_time_that_runs_out_after_the_last_tree_changes_nothing(cluster, columns
     assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, None, "budget")
 
 
-# Who waits, and who comes first.
+# Waiting, and priorities.
 
 
 def test_without_a_worker_a_job_waits(cluster, columns, client, tmp_path):
@@ -388,12 +388,12 @@ def test_a_small_urgent_job_does_not_wait_for_a_wide_one(cluster, columns, clien
     assert (others.state, others.trees < 18_000) == (JobState.RUNNING, True)
 
 
-def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
+def test_equal_jobs_progress_concurrently(cluster, columns, tmp_path):
     mining = {"trees": 1200, "batch": 64, "in_flight": 8}
     with a_scheduler(cluster.model_copy(update={"task_seconds": 0.005})) as ledger:
         jobs = [submit(cluster, tmp_path, columns, **mining, seed=seed) for seed in (1, 2)]
         rows = servers.wait_for(
-            lambda: (found := ledger.jobs.get_many(jobs)) and any(row.state.ended for row in found) and found,
+            lambda: (rows := ledger.jobs.get_many(jobs)) and any(row.state.ended for row in rows) and rows,
             what="an end",
         )
         digests = {row.spec.settings.seed: row.digest for row in [ended(ledger, job) for job in jobs]}
@@ -416,7 +416,7 @@ def test_equal_jobs_go_on_side_by_side(cluster, columns, tmp_path):
     ],
     ids=["bad setting", "unknown field", "another id", "no fingerprint", "another version"],
 )
-def test_a_refused_document_is_answered_and_kept_with_its_reason(cluster, client, changes, reason):
+def test_a_refused_document_is_answered_and_stored_with_its_reason(cluster, client, changes, reason):
     job = uuid4().hex
     document = {"id": job, "dataset": {"fingerprint": "a" * 64}} | changes
     with a_scheduler(cluster) as ledger:
@@ -426,21 +426,21 @@ def test_a_refused_document_is_answered_and_kept_with_its_reason(cluster, client
 
     assert reason in record.reason
     assert row is None
-    request, why = last_refused(cluster)
+    request, stored_reason = last_refused(cluster)
     assert json.loads(request)["document"] == document
-    assert why == record.reason
+    assert stored_reason == record.reason
 
 
 @pytest.mark.parametrize("entry", [{HEADER: b"\xff not JSON"}, {HEADER: b'{"kind": "dance"}'}, {b"other": b"field"}])
-def test_what_is_no_request_is_kept_with_its_reason(cluster, columns, tmp_path, entry):
+def test_an_invalid_request_is_stored_with_its_reason(cluster, columns, tmp_path, entry):
     with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
         server.xadd(cluster.key(names.INTAKE_STREAM), entry)
         row = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
 
-    request, why = last_refused(cluster)
+    request, stored_reason = last_refused(cluster)
     assert row.state is JobState.DONE
     assert request == entry.get(HEADER, b"")
-    assert "Request is invalid" in why
+    assert "Request is invalid" in stored_reason
 
 
 def last_refused(cluster):
@@ -449,15 +449,15 @@ def last_refused(cluster):
     return fields[b"request"], fields[b"reason"].decode()
 
 
-def test_a_job_whose_plan_cannot_be_settled_fails_alone(cluster, columns, client, tmp_path):
+def test_a_job_whose_plan_is_invalid_fails_without_affecting_others(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
         bad = submit(cluster, tmp_path, columns, **QUICK | {"subset_size": 40})
         good = submit(cluster, tmp_path, columns, **QUICK)
         rows = [ended(ledger, job) for job in (bad, good)]
-        shown = in_state(client, bad, JobState.FAILED)
+        record = in_state(client, bad, JobState.FAILED)
 
     assert [row.state for row in rows] == [JobState.FAILED, JobState.DONE]
-    assert "--subset-size 40 needs a table of more features" in rows[0].reason == shown.reason
+    assert "--subset-size 40 needs a table of more features" in rows[0].reason == record.reason
 
 
 def test_a_table_under_a_wrong_fingerprint_fails_the_job_with_a_reason(cluster, columns, client, tmp_path):
@@ -474,26 +474,26 @@ def test_a_table_under_a_wrong_fingerprint_fails_the_job_with_a_reason(cluster, 
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """An internal error in one job: when it is opened, or when its first answer arrives."""
+    """Causes an internal error in one job, when it is opened or when its first answer arrives."""
 
     def make(job, moment):
         def fail(*_):
             raise ZeroDivisionError("an internal error here")
 
         def open_job(ledger, lease, *rest):
-            opened = right(ledger, lease, *rest) if lease.job != job or moment == "answered" else fail()
+            opened = original(ledger, lease, *rest) if lease.job != job or moment == "answered" else fail()
             if lease.job == job:
                 opened.speed = type("Speed", (), {"observe": fail, "task_size": lambda *_: 8, "expected": lambda *_: 1})
             return opened
 
-        right = loop.open_job
+        original = loop.open_job
         monkeypatch.setattr(loop, "open_job", open_job)
 
     return make
 
 
 @pytest.mark.parametrize("moment", ["opened", "answered"])
-def test_an_internal_error_in_one_job_fails_that_job_alone(cluster, columns, client, tmp_path, faulty, moment):
+def test_an_internal_error_in_one_job_fails_only_that_job(cluster, columns, client, tmp_path, faulty, moment):
     job = uuid4().hex
     faulty(job, moment)
     with a_scheduler(cluster) as ledger:
@@ -505,12 +505,12 @@ def test_an_internal_error_in_one_job_fails_that_job_alone(cluster, columns, cli
     assert good.digest == digest_of(columns, QUICK)
 
 
-def test_rules_that_do_not_read_are_not_taken_for_the_job_s(cluster, columns, client, tmp_path):
+def test_unreadable_rules_are_not_accepted_as_the_result_of_a_job(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
         with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
-            header = RulesAnswer(kind="done", job=job, attempt=1, final=True, worker="somebody", digest="0" * 64)
+            header = RulesAnswer(kind="done", job=job, attempt=1, final=True, worker="other", digest="0" * 64)
             server.xadd(results_stream(cluster, job), {RULES_HEADER: header.model_dump_json(), BODY: b"\xff\xfe"})
             servers.wait_for(lambda: not server.xlen(results_stream(cluster, job)), what="an answer that is read")
         row = ended(ledger, job)
@@ -521,22 +521,22 @@ def test_rules_that_do_not_read_are_not_taken_for_the_job_s(cluster, columns, cl
 # Outages at bad moments.
 
 
-def failing_once(monkeypatch, owner, name, error, when=lambda *_: True):
-    """The method raises the error the first time that `when` says so; gives the event of its having done so."""
-    right, failed = getattr(owner, name), Event()
+def fail_once(monkeypatch, owner, name, error, when=lambda *_: True):
+    """Let the method raise the error on the first call that fulfils `when`; return an event that is then set."""
+    original, failed = getattr(owner, name), Event()
 
     def method(self, *arguments, **named):
         if not failed.is_set() and when(*arguments):
             failed.set()
             raise error
-        return right(self, *arguments, **named)
+        return original(self, *arguments, **named)
 
     monkeypatch.setattr(owner, name, method)
     return failed
 
 
-def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, columns, tmp_path, monkeypatch):
-    failed = failing_once(monkeypatch, TaskPublisher, "publish", BrokerError("the broker is gone"))
+def test_a_broker_failure_between_two_jobs_blocks_neither(cluster, columns, tmp_path, monkeypatch):
+    failed = fail_once(monkeypatch, TaskPublisher, "publish", BrokerError("the broker is gone"))
     monkeypatch.setattr(SearchingJob, "allowance", lambda *_: 1.0)
     with a_scheduler(cluster) as ledger:
         with no_slots(monkeypatch):
@@ -548,15 +548,15 @@ def test_a_broker_that_fails_between_two_jobs_leaves_neither_hanging(cluster, co
     assert {row.digest for row in rows} == {digest_of(columns, QUICK)}
 
 
-def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, tmp_path, monkeypatch):
+def test_a_redis_failure_between_two_answers_loses_neither(cluster, columns, tmp_path, monkeypatch):
     with open_redis(cluster) as server:
         with a_scheduler(cluster) as ledger, queues_paused(cluster, names.EVALUATE_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
-            servers.wait_for(lambda: ledger.search.tasks(job), what="tasks on their way")
+            servers.wait_for(lambda: ledger.search.tasks(job), what="sent tasks")
         servers.wait_for(lambda: server.exists(results_stream(cluster, job)), what="an answer that no scheduler reads")
-        so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="somebody", rules=1)
+        so_far = RulesAnswer(kind="done", job=job, attempt=0, final=False, worker="other", rules=1)
         server.xadd(results_stream(cluster, job), {RULES_HEADER: so_far.model_dump_json(), BODY: b"{}"})
-    failed = failing_once(monkeypatch, StatusPublisher, "publish_document", redis.ConnectionError("gone"))
+    failed = fail_once(monkeypatch, StatusPublisher, "publish_document", redis.ConnectionError("gone"))
     with a_scheduler(cluster, "second") as ledger:
         row = ended(ledger, job)
 
@@ -564,15 +564,17 @@ def test_a_redis_that_fails_between_two_answers_loses_neither(cluster, columns, 
     assert (row.state, row.trees, row.digest) == (JobState.DONE, 40, digest_of(columns, QUICK))
 
 
-def test_an_end_that_redis_did_not_hear_of_is_shown_when_it_is_back(cluster, columns, client, tmp_path, monkeypatch):
-    def of_the_end(records):
+def test_an_end_during_an_outage_of_redis_is_published_afterwards(cluster, columns, client, tmp_path, monkeypatch):
+    def publishes_the_end(records):
         return isinstance(records, list) and any(record.state is JobState.DONE for record in records)
 
     with a_scheduler(cluster) as ledger:
         with queues_paused(cluster, names.RULES_QUEUE):
             job = submit(cluster, tmp_path, columns, **QUICK)
             in_state(client, job, JobState.MINING)
-            failed = failing_once(monkeypatch, StatusPublisher, "publish", redis.ConnectionError("gone"), of_the_end)
+            failed = fail_once(
+                monkeypatch, StatusPublisher, "publish", redis.ConnectionError("gone"), publishes_the_end
+            )
         row = ended(ledger, job)
         record = in_state(client, job, JobState.DONE)
 
@@ -580,7 +582,7 @@ def test_an_end_that_redis_did_not_hear_of_is_shown_when_it_is_back(cluster, col
     assert record.digest == row.digest == digest_of(columns, QUICK)
 
 
-def test_an_end_that_nobody_came_to_show_is_shown_by_the_next_scheduler(cluster, columns, client, tmp_path):
+def test_an_unpublished_end_is_published_by_the_next_scheduler(cluster, columns, client, tmp_path):
     with a_scheduler(cluster) as ledger:
         job = submit(cluster, tmp_path, columns, **QUICK)
         ended(ledger, job)
@@ -595,7 +597,7 @@ def test_an_end_that_nobody_came_to_show_is_shown_by_the_next_scheduler(cluster,
     assert record.digest == done.digest
 
 
-def test_what_redis_forgot_is_brought_back_when_somebody_looks(cluster, columns, client, maabo, tmp_path):
+def test_records_missing_in_redis_are_restored_when_a_client_reads_them(cluster, columns, client, maabo, tmp_path):
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
         before = (in_state(client, row.id, JobState.DONE), client.final_document(row.id))
@@ -617,7 +619,7 @@ def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining
     callback = {"callback": {"task": "orders.mined", "queue": queue}}
     with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
         row = ended(ledger, submit(cluster, tmp_path, columns, document=callback, **mining))
-        servers.wait_for(lambda: server.llen(cluster.key(queue)), what="a call")
+        servers.wait_for(lambda: server.llen(cluster.key(queue)), what="a callback")
         ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
         time.sleep(1)  # two or three rounds of housekeeping
         calls = [json.loads(message) for message in server.lrange(cluster.key(queue), 0, -1)]
@@ -627,37 +629,40 @@ def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining
     assert arguments == {"job": row.id, "state": state, "digest": row.digest}
 
 
-def of_its_own(cluster, tmp_path, **changes):
-    """The cluster with another ledger, so that what others left is not this one's to forget."""
+def with_own_ledger(cluster, tmp_path, **changes):
+    """Return the cluster with a separate ledger, so that jobs of other tests are not purged."""
     return cluster.model_copy(update={"ledger_url": f"sqlite:///{tmp_path}/ledger.db"} | changes)
 
 
 def test_after_the_retention_time_nothing_is_left_of_a_job(cluster, columns, client, tmp_path):
-    patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0)
+    patient, brief = with_own_ledger(cluster, tmp_path), with_own_ledger(cluster, tmp_path, retention=1.0)
     refused = "c" * 32
     with a_scheduler(patient) as ledger:
         done = ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
-        named = ledger.artifacts()
+        artifacts = ledger.artifacts()
     with a_scheduler(brief) as ledger, open_redis(cluster) as server:
         ask(cluster, "submit", refused, document={"id": refused})
         in_state(client, refused, JobState.FAILED)
 
         def gone():
-            shown = set(server.zrange(cluster.key(names.JOB_LIST), 0, -1))
-            return ledger.jobs.get(done.id) is None and not {done.id.encode(), refused.encode()} & shown
+            listed = set(server.zrange(cluster.key(names.JOB_LIST), 0, -1))
+            return ledger.jobs.get(done.id) is None and not {done.id.encode(), refused.encode()} & listed
 
         servers.wait_for(gone, what="the end of the retention time")
         keys = [key for job in (done.id, refused) for key in server.keys(f"{cluster.prefix}*{job}*")]
     collect(brief, time.time() + 3)
 
-    assert {name.split("/")[0] for name in named} == {"columns", "figures", "trees"}
+    assert {name.split("/")[0] for name in artifacts} == {"columns", "figures", "trees"}
     assert keys == []
-    assert not {item.name for item in FileStore(cluster.store_url).list()} & named
+    assert not {item.name for item in FileStore(cluster.store_url).list()} & artifacts
 
 
 @pytest.mark.soak
-def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, client, tmp_path):
-    patient, brief = of_its_own(cluster, tmp_path), of_its_own(cluster, tmp_path, retention=1.0, partial_seconds=0.1)
+def test_data_of_a_running_job_is_kept_beyond_the_retention_time(cluster, columns, client, tmp_path):
+    patient, brief = (
+        with_own_ledger(cluster, tmp_path),
+        with_own_ledger(cluster, tmp_path, retention=1.0, partial_seconds=0.1),
+    )
     with a_scheduler(brief) as ledger:
         job = submit(cluster, tmp_path, columns, **SLOW)
         servers.wait_for(lambda: (row := ledger.jobs.get(job)) and row.segments, what="trees in the store")
@@ -674,7 +679,7 @@ def test_what_a_job_still_needs_outlives_the_retention_time(cluster, columns, cl
 
 
 def collect(settings, now):
-    """What a scheduler does once an hour."""
+    """Remove unused artifacts, as a scheduler does once an hour."""
     resources = Resources.connect(settings)
     Housekeeping(resources, StatusPublisher(resources), TaskPublisher(resources)).run(now, set())
     resources.close()

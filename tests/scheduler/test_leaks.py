@@ -1,4 +1,4 @@
-"""Nothing leaks: after many small jobs everything is back where it was; and thousands may wait."""
+"""Nothing leaks after many small jobs, and thousands of jobs can be queued."""
 
 import os
 import subprocess
@@ -21,9 +21,9 @@ from tests.cluster import cluster_settings, store_table, submit
 
 TINY = {"trees": 20, "batch": 10, "subset_size": 2, "max_depth": 3, "min_samples": 5}
 SLACK = 4
-"""A pool opens a connection when two threads happen to need one at a time; it is kept, and not one for each job."""
+"""Pools may open and keep a few more connections, when two threads need one at the same time."""
 GROWTH = 30 << 20
-"""Bytes that a process may grow by: allocators keep some of what they were given."""
+"""Bytes that a process may grow by: allocators do not return all freed memory."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def scheduler_process(settings, log_path):
 
 
 class Cluster:
-    """A scheduler and perhaps a worker, seen from outside."""
+    """A scheduler and perhaps a worker, observed from outside."""
 
     def __init__(self, settings, directory, **processes):
         self.settings, self.processes = settings, processes
@@ -53,7 +53,7 @@ class Cluster:
         self.ledger.close()
 
     def send(self, count, cancelled_of_ten=0):
-        """Jobs in bulk, some of them taken back at once; gives their ids."""
+        """Submit many jobs and cancel some of them immediately; return their ids."""
         jobs = [uuid4().hex for _ in range(count)]
         with self.redis.pipeline(transaction=False) as pipe:
             for number, job in enumerate(jobs):
@@ -67,18 +67,18 @@ class Cluster:
     def _put(self, pipe, request):
         pipe.xadd(self.settings.key(names.INTAKE_STREAM), {HEADER: request.model_dump_json()})
 
-    def forgotten(self):
-        """Every job has ended, and its time in the ledger and in Redis has passed."""
+    def has_forgotten_all(self):
+        """True if every job has ended and has expired in the ledger and in Redis."""
         listed, taken_in = self.redis.zcard(names.JOB_LIST), self.redis.xlen(names.INTAKE_STREAM)
         return not self.ledger.jobs.count_by_state() and not listed and not taken_in
 
-    def held(self):
-        """What the cluster holds on to."""
-        found = {"keys": self.redis.dbsize(), "connections": len(self.redis.client_list())}
+    def resources(self):
+        """Return the numbers of keys, connections, threads and open files of the cluster."""
+        counts = {"keys": self.redis.dbsize(), "connections": len(self.redis.client_list())}
         for name, process in self.processes.items():
-            found[f"{name} threads"] = _status(process, "Threads")
-            found[f"{name} files"] = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
-        return found
+            counts[f"{name} threads"] = _status(process, "Threads")
+            counts[f"{name} files"] = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+        return counts
 
     def memory(self):
         return {name: _status(process, "VmRSS") * 1024 for name, process in self.processes.items()}
@@ -89,13 +89,13 @@ def _status(process, field):
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
-def within(found, before):
-    return all(found[name] <= before[name] + SLACK for name in before)
+def within(counts, before):
+    return all(counts[name] <= before[name] + SLACK for name in before)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("first", "count"), [(20, 40), (100, 1000)])
-def test_after_many_jobs_everything_is_back_where_it_was(tmp_path, first, count):
+def test_after_many_jobs_no_resources_are_left_in_use(tmp_path, first, count):
     log = tmp_path / "scheduler.log"
     with servers.redis_server(tmp_path) as url:
         settings = cluster_settings(url, tmp_path, retention=2, lease_seconds=1)
@@ -105,26 +105,28 @@ def test_after_many_jobs_everything_is_back_where_it_was(tmp_path, first, count)
         ):
             cluster = Cluster(settings, tmp_path, scheduler=scheduler, worker=worker)
             cluster.send(first, cancelled_of_ten=1)
-            servers.wait_for(cluster.forgotten, 120, what="the end of the first jobs")
-            before, memory = cluster.held(), cluster.memory()
+            servers.wait_for(cluster.has_forgotten_all, 120, what="the end of the first jobs")
+            before, memory = cluster.resources(), cluster.memory()
             cluster.send(count, cancelled_of_ten=1)
-            servers.wait_for(cluster.forgotten, 300, what="the end of all jobs")
-            servers.wait_for(lambda: within(cluster.held(), before), 30, what=f"less than {cluster.held()} ({before})")
-            grown = {name: after - memory[name] for name, after in cluster.memory().items()}
-            ours = set(cluster.redis.scan_iter("maabo:*"))
+            servers.wait_for(cluster.has_forgotten_all, 300, what="the end of all jobs")
+            servers.wait_for(
+                lambda: within(cluster.resources(), before), 30, what=f"less than {cluster.resources()} ({before})"
+            )
+            growth = {name: after - memory[name] for name, after in cluster.memory().items()}
+            keys = set(cluster.redis.scan_iter("maabo:*"))
             cluster.close()
     text = log.read_text()
 
     assert text.count("job done") >= 0.9 * (first + count)
     assert "WARNING" not in text
-    assert ours == {b"maabo:cluster", b"maabo:intake"}
-    assert {name: size for name, size in grown.items() if size > GROWTH} == {}
+    assert keys == {b"maabo:cluster", b"maabo:intake"}
+    assert {name: size for name, size in growth.items() if size > GROWTH} == {}
     assert len(list(Path(settings.cache_dir).glob(".*"))) <= 3 * 256
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count):
+def test_the_scheduler_responds_while_thousands_of_jobs_are_queued(tmp_path, count):
     with servers.redis_server(tmp_path) as url:
         settings = cluster_settings(url, tmp_path)
         with scheduler_process(settings, tmp_path / "log") as scheduler:
@@ -132,7 +134,7 @@ def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count)
             client = QueueClient(settings, cluster.redis)
             jobs = cluster.send(count)
             servers.wait_for(
-                lambda: sum(cluster.ledger.jobs.count_by_state().values()) == count, 120, what="all of them taken in"
+                lambda: sum(cluster.ledger.jobs.count_by_state().values()) == count, 120, what="all jobs in the ledger"
             )
             urgent = submit(settings, tmp_path, cluster.columns, document={"priority": "high"}, **TINY)
             servers.wait_for(
@@ -140,9 +142,9 @@ def test_thousands_of_jobs_wait_and_the_scheduler_still_answers(tmp_path, count)
             )
             cancelled = client.send_command(jobs[-1], "cancel")
             counts = cluster.ledger.jobs.count_by_state()
-            shown = len(client.jobs())
+            listed = len(client.jobs())
             cluster.close()
 
     assert cancelled.state is JobState.CANCELLED
     assert counts == {"running": 51, "queued": count - 51, "cancelled": 1}
-    assert shown == count + 1
+    assert listed == count + 1

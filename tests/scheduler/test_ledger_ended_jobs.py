@@ -1,4 +1,4 @@
-"""Jobs that have ended are called back, and forgotten in time."""
+"""Callbacks of jobs that have ended, and their deletion."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.ledgers import CALLBACK, TABLE, a_job, call_concurrently, held, opene
 pytestmark = pytest.mark.xdist_group("ledger")
 
 
-def test_ended_jobs_are_called_back_once(ledger):
+def test_callbacks_of_ended_jobs_are_claimed_once(ledger):
     for number in (1, 2, 3):
         lease = held(ledger, number, **({} if number == 3 else CALLBACK))
         if number != 2:
@@ -19,8 +19,8 @@ def test_ended_jobs_are_called_back_once(ledger):
     assert [ledger.callbacks.record_success([a_job(1).id], now) for now in (105.0, 106.0)] == [1, 0]
     assert (ledger.callbacks.claim(200.0, seconds=10), ledger.jobs.get(a_job(1).id).called_back) == ([], 105.0)
     ledger.jobs.set_command(a_job(2).id, "cancel", 500.0)
-    found = [(row.id, row.state) for row in ledger.callbacks.claim(501.0, seconds=10)]
-    assert found == [(a_job(2).id, JobState.CANCELLED)]
+    callbacks = [(row.id, row.state) for row in ledger.callbacks.claim(501.0, seconds=10)]
+    assert callbacks == [(a_job(2).id, JobState.CANCELLED)]
 
 
 def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
@@ -28,8 +28,8 @@ def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
         ledger.search.end_job(held(ledger, number, **CALLBACK), 101.0, JobState.DONE)
 
     def claim():
-        with opened(url) as mine:
-            return [row.id for row in mine.callbacks.claim(102.0, seconds=10, limit=8)]
+        with opened(url) as own_ledger:
+            return [row.id for row in own_ledger.callbacks.claim(102.0, seconds=10, limit=8)]
 
     first = [job for some in call_concurrently(claim, claim, claim) for job in some]
     rest = [row.id for row in ledger.callbacks.claim(102.0, seconds=10)]
@@ -39,7 +39,7 @@ def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
     assert len(ledger.callbacks.claim(112.0, seconds=10)) == 20
 
 
-def test_a_callback_that_failed_is_tried_again_in_time_and_given_up_in_the_end(ledger):
+def test_a_failed_callback_is_retried_later_and_finally_given_up(ledger):
     job = held(ledger, 1, **CALLBACK)
     ledger.search.end_job(job, 101.0, JobState.DONE)
     ledger.callbacks.claim(102.0, seconds=10)
@@ -55,7 +55,7 @@ def test_a_callback_that_failed_is_tried_again_in_time_and_given_up_in_the_end(l
     assert ledger.jobs.get(job.job).called_back == -1.0
 
 
-def test_jobs_that_ended_long_ago_are_forgotten(ledger, url):
+def test_jobs_that_ended_long_ago_are_deleted(ledger, url):
     for number, ended in enumerate([200.0, 300.0, None], start=1):
         lease = held(ledger, number)
         if ended is not None:
@@ -68,7 +68,7 @@ def test_jobs_that_ended_long_ago_are_forgotten(ledger, url):
     assert ledger.jobs.count_by_state() == {"queued": 1}
 
 
-def test_a_store_keeps_what_some_job_refers_to(ledger):
+def test_artifacts_that_jobs_refer_to_are_kept(ledger):
     lease = held(ledger)
     ledger.search.write_segments(lease, 101.0, [Segment("a" * 64, 3), Segment("b" * 64, 7)])
     ledger.jobs.add([a_job(2, dataset={"fingerprint": "c" * 64})], 102.0)

@@ -1,4 +1,4 @@
-"""Jobs in a ledger, as their owners see them, and what owners ask for."""
+"""Jobs in a ledger, and the commands of their owners."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ def test_a_job_is_added_once(ledger):
     assert [ledger.jobs.get(a_job(number).id).created for number in (1, 2)] == [1.0, 2.0]
 
 
-def test_schedulers_that_take_the_same_jobs_in_at_once_add_each_once(url):
+def test_schedulers_that_add_the_same_jobs_concurrently_add_each_once(url):
     with opened(url) as one, opened(url) as two, opened(url) as three:
         for first in range(0, 100, 20):
             specs = [a_job(first + number) for number in range(20)]
@@ -43,7 +43,7 @@ def test_schedulers_that_take_the_same_jobs_in_at_once_add_each_once(url):
         assert one.jobs.count_by_state() == {"queued": 100}
 
 
-def test_a_job_comes_back_as_it_was_given(ledger):
+def test_a_job_is_read_as_it_was_added(ledger):
     spec = a_job(settings={"trees": "50%", "seed": 4}, priority="high", tenant="Größe 表", **CALLBACK)
     ledger.jobs.add([spec], 1.5)
 
@@ -56,13 +56,13 @@ def test_a_job_comes_back_as_it_was_given(ledger):
     assert (ledger.jobs.get("f" * 32), ledger.jobs.document("f" * 32), ledger.jobs.get_many([])) == (None, None, [])
 
 
-def test_a_moment_is_kept_to_the_microsecond(ledger):
+def test_times_are_stored_to_the_microsecond(ledger):
     ledger.jobs.add([a_job()], 1_763_270_000.123456)
 
     assert ledger.jobs.get(a_job().id).created == 1_763_270_000.123456
 
 
-def test_text_that_no_database_would_hold_does_not_stop_the_ledger(ledger):
+def test_text_with_null_characters_can_be_stored(ledger):
     lease = held(ledger, tenant="a\0b")
     ledger.search.write(lease, 101.0, new_results=[ResultRow(0, 0, 1, b"\0\xff", "died\0", 0.1)])
 
@@ -81,7 +81,7 @@ def test_jobs_are_counted_by_state(ledger):
 
 
 def in_state(ledger, state, *, is_held):
-    """A job in a state, with a search; its lease."""
+    """Create a job in this state, with a search; return its lease."""
     lease = held(ledger)
     write_search(ledger, lease)
     if state in ENDED:
@@ -94,48 +94,48 @@ def in_state(ledger, state, *, is_held):
 
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.MINING])
-@pytest.mark.parametrize("wanted", ["run", "pause", "cancel"])
-def test_what_is_asked_of_a_job_that_is_held_is_left_to_who_holds_it(ledger, state, wanted):
+@pytest.mark.parametrize("command", ["run", "pause", "cancel"])
+def test_a_command_to_a_held_job_is_left_to_its_scheduler(ledger, state, command):
     lease = in_state(ledger, state, is_held=True)
 
-    ledger.jobs.set_command(lease.job, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, command, 105.0)
 
     row = ledger.jobs.get(lease.job)
-    assert (row.state, row.command, row.finished) == (state, wanted, None)
-    assert ledger.leases.renew([lease], 106.0, seconds=10) == {lease.job: wanted}
+    assert (row.state, row.command, row.finished) == (state, command, None)
+    assert ledger.leases.renew([lease], 106.0, seconds=10) == {lease.job: command}
     assert len(rows_of_search(ledger, lease.job)) == 4
 
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.MINING, JobState.PAUSED])
 @pytest.mark.parametrize(
-    ("wanted", "then"), [("run", None), ("pause", JobState.PAUSED), ("cancel", JobState.CANCELLED)]
+    ("command", "expected"), [("run", None), ("pause", JobState.PAUSED), ("cancel", JobState.CANCELLED)]
 )
-def test_what_is_asked_of_a_job_that_nobody_holds_is_done_at_once(ledger, state, wanted, then):
+def test_a_command_to_a_free_job_is_applied_immediately(ledger, state, command, expected):
     lease = in_state(ledger, state, is_held=False)
 
-    ledger.jobs.set_command(lease.job, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, command, 105.0)
 
     row = ledger.jobs.get(lease.job)
     resumed = JobState.QUEUED if state is JobState.PAUSED else state
-    assert (row.state, row.command) == (then or resumed, wanted)
-    assert row.finished == (105.0 if wanted == "cancel" else None)
-    assert len(rows_of_search(ledger, lease.job)) == (0 if wanted == "cancel" else 4)
+    assert (row.state, row.command) == (expected or resumed, command)
+    assert row.finished == (105.0 if command == "cancel" else None)
+    assert len(rows_of_search(ledger, lease.job)) == (0 if command == "cancel" else 4)
 
 
 @pytest.mark.parametrize("state", ENDED)
-@pytest.mark.parametrize("wanted", ["run", "pause", "cancel"])
-def test_nothing_is_asked_of_a_job_that_has_ended(ledger, url, state, wanted):
+@pytest.mark.parametrize("command", ["run", "pause", "cancel"])
+def test_a_command_to_an_ended_job_has_no_effect(ledger, url, state, command):
     lease = in_state(ledger, state, is_held=False)
     before = contents(url)
 
-    ledger.jobs.set_command(lease.job, wanted, 105.0)
-    ledger.jobs.set_command("f" * 32, wanted, 105.0)
+    ledger.jobs.set_command(lease.job, command, 105.0)
+    ledger.jobs.set_command("f" * 32, command, 105.0)
 
     assert contents(url) == before
     assert ledger.leases.acquire("two", 500.0, seconds=10, limit=5) == []
 
 
-def test_a_paused_job_is_taken_by_nobody_until_it_is_to_run_again(ledger):
+def test_a_paused_job_is_not_acquired_until_it_is_resumed(ledger):
     lease = held(ledger)
     ledger.search.write(lease, 101.0, {"state": JobState.PAUSED.value, "lease_until": 0.0})
 
@@ -144,7 +144,7 @@ def test_a_paused_job_is_taken_by_nobody_until_it_is_to_run_again(ledger):
     assert numbers(ledger.leases.acquire("two", 104.0, seconds=10, limit=5)) == [1]
 
 
-def test_who_was_frozen_while_its_job_was_cancelled_does_not_bring_it_back(ledger, url):
+def test_a_scheduler_that_was_frozen_cannot_revive_a_cancelled_job(ledger, url):
     lease = held(ledger, now=100.0)
     ledger.jobs.set_command(lease.job, "cancel", 111.0)
     before = contents(url)

@@ -1,4 +1,4 @@
-"""Jobs are held by leases with fences: by one scheduler at a time, and who was frozen writes nothing."""
+"""Jobs are held by leases with fences: by one scheduler at a time, and a frozen scheduler cannot write."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ def test_a_job_is_held_by_one_scheduler_at_a_time(ledger):
     assert ledger.leases.acquire("two", 105.0, seconds=10, limit=5) == []
 
 
-def test_a_lapsed_lease_goes_to_the_next_with_a_higher_fence(ledger):
+def test_an_expired_lease_is_acquired_by_the_next_scheduler_with_a_higher_fence(ledger):
     first = held(ledger, now=100.0)
 
     (second,) = ledger.leases.acquire("two", 110.5, seconds=10, limit=5)
@@ -39,28 +39,30 @@ def test_higher_priorities_and_older_jobs_are_taken_first(ledger):
 @pytest.mark.parametrize(
     ("least", "taken"), [(Priority.HIGH, [3]), (Priority.NORMAL, [3, 2]), (Priority.LOW, [3, 2, 1])]
 )
-def test_jobs_below_the_least_priority_are_left(ledger, least, taken):
+def test_jobs_below_the_minimum_priority_are_not_acquired(ledger, least, taken):
     for number, priority in enumerate(Priority, start=1):
         ledger.jobs.add([a_job(number, priority=priority)], 1.0)
 
     assert numbers(ledger.leases.acquire("one", 100.0, seconds=10, limit=9, min_priority=least)) == taken
 
 
-def test_schedulers_that_reach_for_the_same_jobs_share_them(url, ledger):
+def test_schedulers_that_acquire_concurrently_share_the_jobs(url, ledger):
     ledger.jobs.add([a_job(number) for number in range(1, 61)], 1.0)
 
-    def reach(owner):
-        with opened(url) as mine:
+    def acquire(owner):
+        with opened(url) as own_ledger:
             return [
-                number for _ in range(20) for number in numbers(mine.leases.acquire(owner, 100.0, seconds=60, limit=3))
+                number
+                for _ in range(20)
+                for number in numbers(own_ledger.leases.acquire(owner, 100.0, seconds=60, limit=3))
             ]
 
-    taken = call_concurrently(*[partial(reach, owner) for owner in ("one", "two", "three")])
+    taken = call_concurrently(*[partial(acquire, owner) for owner in ("one", "two", "three")])
 
-    assert sorted(number for some in taken for number in some) == list(range(1, 61))
+    assert sorted(number for numbers_of_owner in taken for number in numbers_of_owner) == list(range(1, 61))
 
 
-def test_a_renewed_lease_does_not_lapse_and_tells_what_is_wanted(ledger):
+def test_a_renewed_lease_does_not_expire_and_returns_the_command(ledger):
     ledger.jobs.add([a_job(1), a_job(2)], 100.0)
     leases = ledger.leases.acquire("one", 100.0, seconds=10, limit=2)
     ledger.jobs.set_command(a_job(2).id, "pause", 105.0)
@@ -72,21 +74,21 @@ def test_a_renewed_lease_does_not_lapse_and_tells_what_is_wanted(ledger):
     assert ledger.leases.renew([], 116.0, seconds=10) == {}
 
 
-def test_schedulers_that_renew_the_same_leases_in_another_order_do_not_block_each_other(url, ledger):
+def test_renewing_the_same_leases_in_another_order_causes_no_deadlock(url, ledger):
     ledger.jobs.add([a_job(number) for number in range(1, 21)], 1.0)
     leases = ledger.leases.acquire("one", 100.0, seconds=10, limit=20)
 
     def renew(order):
-        with opened(url) as mine:
+        with opened(url) as own_ledger:
             for _ in range(10):
-                commands = mine.leases.renew(leases[::order], 105.0, seconds=10)
-            mine.leases.release(leases[::order], 106.0)
+                commands = own_ledger.leases.renew(leases[::order], 105.0, seconds=10)
+            own_ledger.leases.release(leases[::order], 106.0)
             return len(commands)
 
     assert call_concurrently(partial(renew, 1), partial(renew, -1)) == [20, 20]
 
 
-def test_a_lease_that_went_to_another_is_neither_renewed_nor_released(ledger):
+def test_a_lost_lease_is_neither_renewed_nor_released(ledger):
     first = held(ledger, now=100.0)
     (second,) = ledger.leases.acquire("two", 111.0, seconds=10, limit=5)
 
@@ -97,7 +99,7 @@ def test_a_lease_that_went_to_another_is_neither_renewed_nor_released(ledger):
     assert ledger.leases.renew([second], 120.0, seconds=10) == {second.job: "run"}
 
 
-def test_a_released_job_can_be_taken_at_once(ledger):
+def test_a_released_job_can_be_acquired_immediately(ledger):
     lease = held(ledger, now=100.0)
 
     ledger.leases.release([], 101.0)
@@ -119,7 +121,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_who_was_frozen_writes_nothing_when_it_comes_back(ledger, url, write):
+def test_a_frozen_scheduler_cannot_write_when_it_resumes(ledger, url, write):
     first = held(ledger, now=100.0)
     write_search(ledger, first)
     (second,) = ledger.leases.acquire("two", 111.0, seconds=10, limit=5)

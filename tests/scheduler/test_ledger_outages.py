@@ -1,4 +1,4 @@
-"""Ledgers that are damaged, full, locked or away."""
+"""Ledgers that are damaged, full, locked or unavailable."""
 
 import socket
 from contextlib import suppress
@@ -18,43 +18,43 @@ from tests.ledgers import a_job, connected, contents, held, numbers, opened, wri
 pytestmark = pytest.mark.xdist_group("ledger")
 
 
-def test_a_file_that_is_no_database_is_said_plainly(tmp_path):
+def test_a_file_that_is_not_a_database_has_a_clear_error(tmp_path):
     (tmp_path / "x.db").write_bytes(b"this is not a database, not at all" * 100)
 
     with pytest.raises(LedgerError, match=r"^The ledger failed: file is not a database\. "):
         Ledger(f"sqlite:///{tmp_path}/x.db")
 
 
-@pytest.mark.parametrize("kept", [0.9, 0.5, 0.1])
-def test_a_truncated_file_is_said_plainly(sqlite_url, tmp_path, kept):
+@pytest.mark.parametrize("remaining", [0.9, 0.5, 0.1])
+def test_a_truncated_file_has_a_clear_error(sqlite_url, tmp_path, remaining):
     with opened(sqlite_url) as ledger:
         ledger.jobs.add([a_job(number) for number in range(100)], 1.0)
     path = tmp_path / "ledger.db"
-    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    path.write_bytes(path.read_bytes()[: int(remaining * path.stat().st_size)])
 
     with pytest.raises(LedgerError, match=r"^The ledger failed: database disk image is malformed\. "):
         Ledger(sqlite_url)
 
 
-def test_a_directory_that_is_not_there_is_said_plainly(tmp_path):
+def test_a_missing_directory_has_a_clear_error(tmp_path):
     with pytest.raises(LedgerError, match="unable to open database file"):
         Ledger(f"sqlite:///{tmp_path}/nowhere/x.db")
 
 
-def test_a_full_disk_leaves_nothing_of_what_was_written(sqlite_url):
-    room = {"pages": 2**30}
+def test_a_write_that_fails_on_a_full_disk_leaves_nothing_behind(sqlite_url):
+    limit = {"pages": 2**30}
     with opened(sqlite_url) as ledger:
         engine = ledger.database.engine
-        event.listen(engine, "checkout", lambda raw, *_: raw.execute(f"PRAGMA max_page_count={room['pages']}"))
+        event.listen(engine, "checkout", lambda raw, *_: raw.execute(f"PRAGMA max_page_count={limit['pages']}"))
         lease = held(ledger)
         write_search(ledger, lease)
-        before, room["pages"] = contents(sqlite_url), 1  # then it stays as large as it is
+        before, limit["pages"] = contents(sqlite_url), 1  # it cannot grow any more
 
         with pytest.raises(LedgerError, match="full"):
             ledger.search.write(lease, 105.0, {"trees": 9}, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
 
         assert contents(sqlite_url) == before
-        room["pages"] = 2**30
+        limit["pages"] = 2**30
         ledger.search.write(lease, 106.0, new_results=[ResultRow(0, 5, 9, b"x" * 1_000_000)])
 
 
@@ -66,7 +66,7 @@ def test_a_database_of_another_kind_is_refused_without_its_password(url):
     assert "geheim" not in str(caught.value)
 
 
-def test_a_job_that_another_transaction_holds_is_left_and_the_next_one_taken(postgres_url):
+def test_a_job_locked_by_another_transaction_is_skipped(postgres_url):
     with opened(postgres_url) as ledger:
         ledger.jobs.add([a_job(1), a_job(2)], 1.0)
         with connected(postgres_url) as frozen:
@@ -75,18 +75,18 @@ def test_a_job_that_another_transaction_holds_is_left_and_the_next_one_taken(pos
             assert numbers(ledger.leases.acquire("one", 100.0, seconds=10, limit=5)) == [2]
 
 
-def test_a_socket_that_breaks_is_a_failure_of_the_ledger(ledger):
+def test_a_broken_socket_is_a_ledger_error(ledger):
     with pytest.raises(LedgerError, match="reset by peer"), ledger.database.write():
         raise ConnectionResetError(104, "Connection reset by peer")
 
 
-def test_a_server_whose_host_falls_silent_is_given_up_and_gives_up_who_falls_silent(postgres_url):
+def test_client_and_server_time_out_when_the_other_host_is_silent(postgres_url):
     with opened(postgres_url) as ledger, ledger.database.read() as connection:
-        sock = connection.connection.dbapi_connection._usock  # noqa: SLF001 - pg8000 has no public way to its socket
+        sock = connection.connection.dbapi_connection._usock  # noqa: SLF001 - pg8000 has no public access to its socket
         waits = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar()
 
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == NETWORK_TIMEOUT * 1000
-        assert sock.gettimeout() is None  # a server that is slow is not gone
+        assert sock.gettimeout() is None  # slow servers are allowed
         assert waits == f"{NETWORK_TIMEOUT}s"
 
 
@@ -104,21 +104,21 @@ def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres_url)
         Ledger(make_url(postgres_url).set(database="odd").render_as_string(hide_password=False))
 
 
-def test_a_ledger_outlives_the_loss_of_its_connections(postgres_url):
+def test_a_ledger_recovers_from_the_loss_of_its_connections(postgres_url):
     with opened(postgres_url) as ledger:
         lease = held(ledger)
         cut_off(postgres_url)
-        assert again_and_again(ledger.jobs.count_by_state) == {"queued": 1}
+        assert retry(ledger.jobs.count_by_state) == {"queued": 1}
 
         with pytest.raises(LedgerError), fenced(ledger.database, lease, 101.0, trees=9):
             cut_off(postgres_url)
 
-        assert again_and_again(lambda: ledger.jobs.get(lease.job)).trees == 0
+        assert retry(lambda: ledger.jobs.get(lease.job)).trees == 0
         ledger.search.write(lease, 102.0, {"trees": 9})
 
 
-def again_and_again(call):
-    """As the scheduler's loop does in an outage."""
+def retry(call):
+    """Call until it succeeds, at most six times, as the scheduler's loop does in an outage."""
     for _ in range(5):
         with suppress(LedgerError):
             return call()
@@ -131,21 +131,21 @@ def cut_off(url):
         connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}"))
 
 
-def test_a_server_that_is_not_there_or_refuses_is_said_plainly_and_without_the_password(postgres):
-    right = make_url(postgres)
+def test_a_missing_or_refusing_server_has_a_clear_error_without_the_password(postgres):
+    valid = make_url(postgres)
     messages = {}
     for name, wrong in {"port": servers.free_port(), "password": "geheim", "database": "nowhere"}.items():
         with pytest.raises(LedgerError) as caught:
-            Ledger(right.set(**{name: wrong}).render_as_string(hide_password=False))
+            Ledger(valid.set(**{name: wrong}).render_as_string(hide_password=False))
         messages[name] = str(caught.value)
 
     assert "Can't create a connection to host 127.0.0.1" in messages["port"]
     assert 'The ledger failed: password authentication failed for user "maabo".' in messages["password"]
     assert 'The ledger failed: database "nowhere" does not exist.' in messages["database"]
-    assert not any(secret in text for text in messages.values() for secret in (right.password, "geheim"))
+    assert not any(secret in text for text in messages.values() for secret in (valid.password, "geheim"))
 
 
-def test_a_job_that_another_version_wrote_is_said_to_be_so_and_stops_nobody(ledger):
+def test_a_job_of_another_version_is_reported_and_does_not_affect_others(ledger):
     ledger.jobs.add([a_job(1), a_job(2)], 1.0)
     with ledger.database.write() as connection:
         connection.execute(text(f"UPDATE maabo_jobs SET spec = '{{}}' WHERE id = '{a_job(1).id}'"))

@@ -1,4 +1,4 @@
-"""What a ledger with many jobs is asked for."""
+"""Query plans on a large ledger."""
 
 from contextlib import contextmanager
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.xdist_group("ledger")
 
 
 @contextmanager
-def explained(ledger):
-    """Gives a list that gets the plan of every statement, in the words of the database."""
+def explain_statements(ledger):
+    """Yield a list to which the database's plan of every statement is added."""
     engine, plans = ledger.database.engine, []
     explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
 
@@ -34,7 +34,7 @@ def explained(ledger):
 
 
 def copy_job(connection, first, times, **expressions):
-    """Job 1, with an id and a time for each copy: its number n, of five digits."""
+    """Copy job 1; the id and time of each copy come from its number n, which has five digits."""
     last = first + times - 1
     counted = f"WITH RECURSIVE counted(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM counted WHERE n < {last})"
     replaced = {"id": f"'{'0' * 27}' || n", "created": "n"} | expressions
@@ -46,7 +46,7 @@ def copy_job(connection, first, times, **expressions):
     )
 
 
-def test_no_call_that_comes_often_goes_through_all_jobs(ledger, url):
+def test_no_frequent_call_scans_all_jobs(ledger, url):
     ledger.jobs.add([a_job(**CALLBACK)], 1.0)
     with connected(url) as connection:
         copy_job(connection, 10_000, 10_000, state="'queued'")
@@ -56,7 +56,7 @@ def test_no_call_that_comes_often_goes_through_all_jobs(ledger, url):
         connection.execute(text("ANALYZE"))
     leases = ledger.leases.acquire("one", 20_000.0, seconds=10, limit=50)
 
-    with explained(ledger) as plans:
+    with explain_statements(ledger) as plans:
         (lease,) = ledger.leases.acquire("one", 20_000.0, seconds=10, limit=1)
         assert ledger.leases.acquire("one", 20_000.0, seconds=10, limit=10, min_priority=Priority.HIGH) == []
         ledger.leases.renew(leases, 20_001.0, seconds=10)

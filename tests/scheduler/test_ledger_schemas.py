@@ -24,12 +24,12 @@ pytestmark = pytest.mark.xdist_group("ledger")
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request):
-    """Of a database in which there is nothing."""
+    """URL of a database without tables."""
     return request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "empty_postgres_url")
 
 
 @pytest.mark.parametrize("attempt", range(5))
-def test_schedulers_that_start_at_once_on_an_empty_database_all_begin(url, attempt):
+def test_schedulers_that_start_concurrently_on_an_empty_database_all_succeed(url, attempt):
     def start():
         with opened(url) as ledger:
             ledger.jobs.add([a_job(1)], 1.0)
@@ -40,7 +40,7 @@ def test_schedulers_that_start_at_once_on_an_empty_database_all_begin(url, attem
 
 @pytest.fixture
 def a_second_version(monkeypatch):
-    """A made-up schema version 2, in which jobs have one more column; gives the migrations that were run."""
+    """A fictitious schema version 2, in which jobs have one more column; returns a list of the migration runs."""
     runs = []
 
     def migrate(connection):
@@ -75,7 +75,7 @@ def test_a_ledger_of_an_older_version_is_migrated_with_its_jobs(url, a_second_ve
     assert a_second_version == [1]
 
 
-def test_schedulers_that_start_at_once_on_an_old_ledger_migrate_it_once(url, a_second_version):
+def test_schedulers_that_start_concurrently_on_an_old_ledger_migrate_it_once(url, a_second_version):
     make_version_1(url)
 
     def start():

@@ -1,4 +1,4 @@
-"""What belongs to tenants, on SQLite and on a real PostgreSQL: tables, tokens, quotas, idempotent jobs."""
+"""Tenants on SQLite and on a real PostgreSQL: tables, tokens, quotas, idempotent jobs."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Logs: an event and its facts, for people or for machines."""
+"""Logs: events with their fields, as text or JSON."""
 
 import io
 import json
@@ -10,8 +10,8 @@ from maabo_dist.cluster.logs import StructuredLogger, log_handler
 
 
 @pytest.fixture
-def written():
-    """Writes one event in a style, and gives the line."""
+def log_line():
+    """Logs one event in a style, and returns the line."""
     logger = logging.getLogger("maabo.test")
     logger.setLevel(logging.INFO)
     logger.propagate = False
@@ -26,14 +26,14 @@ def written():
     logger.handlers.clear()
 
 
-def test_people_read_an_event_and_its_facts(written):
-    line = written("text", "task lost", job="7f3a", seconds=1.23456, reason="signal 9 (SIGKILL)")
+def test_text_lines_contain_the_event_and_its_fields(log_line):
+    line = log_line("text", "task lost", job="7f3a", seconds=1.23456, reason="signal 9 (SIGKILL)")
 
     assert line.endswith('WARNING maabo.test: task lost job=7f3a seconds=1.235 reason="signal 9 (SIGKILL)"\n')
 
 
-def test_machines_read_the_same_as_json(written):
-    line = json.loads(written("json", "task lost", job="7f3a", reason="signal 9"))
+def test_json_lines_contain_the_event_and_its_fields(log_line):
+    line = json.loads(log_line("json", "task lost", job="7f3a", reason="signal 9"))
 
     assert line.pop("time").endswith("+00:00")
     assert line == {
@@ -46,8 +46,8 @@ def test_machines_read_the_same_as_json(written):
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_what_came_from_outside_never_makes_a_line_of_its_own(written, style):
-    line = written(style, "job refused", reason="x\n2026-01-01 INFO maabo: all is well")
+def test_a_line_break_in_a_value_does_not_start_a_new_line(log_line, style):
+    line = log_line(style, "job refused", reason="x\n2026-01-01 INFO maabo: all is well")
 
     assert line.count("\n") == 1
 
@@ -57,8 +57,8 @@ FORGERIES = ["a\nb", "a\rb", "a\x1b[2Jb", "a\x85b", "a\u2028b", "a\u202eb", "a\x
 
 @pytest.mark.parametrize("style", ["text", "json"])
 @pytest.mark.parametrize("value", FORGERIES)
-def test_no_value_can_look_like_another_line_or_field(written, style, value):
-    line = written(style, "job refused", correlation=value, job="7f3a")
+def test_no_value_can_look_like_another_line_or_field(log_line, style, value):
+    line = log_line(style, "job refused", correlation=value, job="7f3a")
 
     assert line.encode().decode().splitlines() == [line.removesuffix("\n")]
     assert line.removesuffix("\n").isprintable()

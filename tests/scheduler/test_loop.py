@@ -1,4 +1,4 @@
-"""The whole way on real parts: scheduler, Redis, Celery worker. The digest is that of one process."""
+"""End to end on real components: scheduler, Redis and Celery worker. The digest is that of one process."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def columns():
 
 
 @pytest.mark.slow
-def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path):
+def test_another_scheduler_resumes_the_search_of_one_that_stopped(cluster, columns, tmp_path):
     mining = {"trees": 100, "batch": 1, "seed": 5}
     expected = mine(columns, MiningSettings.parse(mining)).digest
     with a_scheduler(cluster, "first") as ledger:
@@ -44,7 +44,7 @@ def test_another_scheduler_goes_on_where_one_stopped(cluster, columns, tmp_path)
     assert (row.state, row.digest) == (JobState.DONE, expected)
 
 
-def test_the_process_takes_jobs_and_leaves_in_order_when_told_to(cluster, columns, tmp_path):
+def test_the_process_does_jobs_and_exits_on_sigterm(cluster, columns, tmp_path):
     mining = {"trees": 30, "seed": 9, "batch": 8}
     log_path = tmp_path / "log"
     with log_path.open("wb") as log:
@@ -70,7 +70,7 @@ def test_the_process_takes_jobs_and_leaves_in_order_when_told_to(cluster, column
 def test_a_ledger_that_cannot_be_used_ends_the_process_with_a_reason(cluster, tmp_path):
     environment = os.environ | cluster.environment() | {"MAABO_LEDGER": "nonsense://x"}
 
-    done = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-m", "scheduler"],
         cwd=servers.ROOT,
         env=environment,
@@ -80,9 +80,9 @@ def test_a_ledger_that_cannot_be_used_ends_the_process_with_a_reason(cluster, tm
         check=False,
     )
 
-    assert done.returncode == 2
-    assert "nonsense://x" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert run.returncode == 2
+    assert "nonsense://x" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_a_table_that_is_not_in_the_store_fails_the_job_with_a_reason(cluster):

@@ -1,4 +1,4 @@
-"""The state machine of a job: whatever happens on the way, the search is the same."""
+"""The state machine of a job: after any sequence of events, the search is the same."""
 
 from functools import cache
 from math import ceil, log2
@@ -29,12 +29,12 @@ from scheduler.ledger.leases import FencedError
 from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from tests import factories
 
-# Patience that nothing exhausts: with it a job pools its trees where they can be looked at.
+# With a patience, which is never exhausted, a job pools its trees, so that tests can read them.
 MINING = MiningSettings(
     subset_size=2, max_depth=3, trees=40, initial=8, min_samples=2, batch=8, in_flight=3, seed=3, patience=1000
 )
 ALLOWANCE = 3.0
-NOBODY = frozenset()
+NO_SUBSETS = frozenset()
 
 
 @cache
@@ -47,8 +47,8 @@ def study():
     return Study.build(columns(), MINING)
 
 
-def grow(subsets, bad=NOBODY):
-    """What workers find; subsets that are bad have no tree."""
+def grow(subsets, bad=NO_SUBSETS):
+    """Simulate the trees of workers; bad subsets fail."""
     return Forest.concatenate([tree_of(subset, subset in bad) for subset in map(tuple, subsets.tolist())])
 
 
@@ -59,7 +59,7 @@ def tree_of(subset, is_bad):
 
 
 class RecordingProposer(SubsetProposer):
-    """Keeps every score that it observes, by subset."""
+    """Records the observed scores by subset."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -72,7 +72,7 @@ class RecordingProposer(SubsetProposer):
 
 @pytest.fixture(scope="module", autouse=True)
 def _scores_are_recorded():
-    """In every search of this module: in those of the tests and in those that are restored from the ledger."""
+    """Record scores in all searches of this module, including those restored from the ledger."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mining_run, "SubsetProposer", RecordingProposer)
         yield
@@ -83,7 +83,7 @@ def a_machine():
 
 
 class World:
-    """A machine, and a worker that is asked by hand."""
+    """A machine and a manually driven worker."""
 
     def __init__(self):
         self.machine, self.now, self.batches = a_machine(), 0.0, []
@@ -96,34 +96,34 @@ class World:
     def propose(self):
         self.batches += [subsets for _, subsets in self.machine.propose()]
 
-    def send(self, most=1000):
-        task = self.machine.next_task(most, self.now)
+    def send(self, max_size=1000):
+        task = self.machine.next_task(max_size, self.now)
         if task is not None:
             self.machine.mark_sent(task.key, task.attempt, self.now)
         return task
 
-    def send_all(self, most=1000):
-        return list(iter(lambda: self.send(most), None))
+    def send_all(self, max_size=1000):
+        return list(iter(lambda: self.send(max_size), None))
 
-    def answer(self, task, bad=NOBODY):
+    def answer(self, task, bad=NO_SUBSETS):
         fresh = self.machine.accept(task.key, grow(task.subsets, bad))
         self.propose()
         return fresh
 
     def silence(self, seconds):
-        """Workers take all that was sent, and nothing is heard for so long."""
+        """Let workers take all sent tasks, and no answer arrive for this time."""
         self.machine.outbox.mark_taken(self.now, self.now)
         self.now += seconds
         return self.machine.outbox.resend_unanswered(self.now, lambda key: ALLOWANCE)
 
-    def finish(self, bad=NOBODY):
+    def finish(self, bad=NO_SUBSETS):
         while (task := self.send()) is not None:
             self.answer(task, bad)
         assert self.machine.finished
 
 
 @cache
-def undisturbed(bad=NOBODY, stop_after=None):
+def undisturbed(bad=NO_SUBSETS, stop_after=None):
     world = World()
     if stop_after is not None:
         world.machine = a_machine()
@@ -135,39 +135,39 @@ def undisturbed(bad=NOBODY, stop_after=None):
 
 
 def outcome(machine):
-    """All that a search leaves behind, as plain values: every subset with its score, and every leaf."""
+    """Return the result of a search as plain values: every subset with its score, and every leaf."""
     proposer, leaves = machine.run.proposer, machine.run.pool.leaves.distinct()
     scores = np.array([proposer.scores.get(tuple(row), np.nan) for row in proposer.proposed.rows.tolist()])
     arrays = [proposer.proposed.rows, scores, leaves.logic, leaves.bounds, leaves.counts, leaves.tree, leaves.score]
     high = sorted(proposer.guide.high(proposer.proposed).tolist())
     pending = sorted(proposer.proposed.pending), len(proposer.guide), high
-    found = machine.run.reason, machine.run.best_score, machine.run.trees
-    return [array.tobytes() for array in arrays], pending, found
+    summary = machine.run.reason, machine.run.best_score, machine.run.trees
+    return [array.tobytes() for array in arrays], pending, summary
 
 
 def in_flight_state(machine):
-    """Every subset that a machine holds, and where."""
-    held = {
+    """Return every subset in flight as (batch, index, where it is)."""
+    keys_by_state = {
         "unsent": [key for key, _ in machine.outbox.unsent],
         "sent": list(machine.outbox.sent),
         "postponed": [key for _, key, _ in machine.outbox.postponed],
     }
     return [
-        (key.batch, place, where)
-        for where, keys in held.items()
+        (key.batch, index, state)
+        for state, keys in keys_by_state.items()
         for key in keys
-        for place in range(key.start, key.stop)
+        for index in range(key.start, key.stop)
     ]
 
 
 def sent_subsets(machine):
-    return {(batch, place) for batch, place, where in in_flight_state(machine) if where == "sent"}
+    return {(batch, index) for batch, index, state in in_flight_state(machine) if state == "sent"}
 
 
 # Examples.
 
 
-def test_a_machine_proposes_what_the_search_alone_would():
+def test_a_machine_proposes_the_same_as_a_search_without_it():
     run, waiting, proposed = a_machine().run, [], []
     while not run.finished:
         subsets = run.propose()
@@ -181,10 +181,10 @@ def test_a_machine_proposes_what_the_search_alone_would():
     assert len(proposed) == MINING.trees
 
 
-@pytest.mark.parametrize("heard", [1, 2, 5, 9, 14])
-def test_a_machine_goes_on_from_answers_that_were_cut_otherwise(heard):
+@pytest.mark.parametrize("count", [1, 2, 5, 9, 14])
+def test_a_machine_accepts_answers_to_tasks_of_other_sizes(count):
     first, answers = World(), []
-    for _ in range(heard):
+    for _ in range(count):
         task = first.send(2)
         first.answer(task)
         answers.append(task)
@@ -197,7 +197,7 @@ def test_a_machine_goes_on_from_answers_that_were_cut_otherwise(heard):
     assert outcome(second.machine) == outcome(undisturbed().machine)
 
 
-def test_a_task_is_no_larger_than_asked_for():
+def test_a_task_is_not_larger_than_requested():
     world = World()
 
     sizes = [world.send(3).key.size for _ in range(3)]
@@ -205,7 +205,7 @@ def test_a_task_is_no_larger_than_asked_for():
     assert sizes == [3, 3, 2]
 
 
-def test_a_task_that_could_not_be_sent_is_the_next_one_again():
+def test_a_task_that_could_not_be_sent_is_the_next_one():
     world = World()
     task = world.machine.next_task(2, world.now)
 
@@ -226,7 +226,7 @@ def test_a_failed_task_is_sent_in_halves():
     ]
 
 
-def test_a_failure_is_heard_once():
+def test_a_failure_is_counted_once():
     world = World()
     task = world.send(1)
     world.machine.fail(task.key, 0)
@@ -236,7 +236,7 @@ def test_a_failure_is_heard_once():
     assert world.machine.outbox.sent[task.key].attempt == 1
 
 
-def test_a_single_subset_that_cannot_be_had_is_given_up_after_some_failures():
+def test_a_single_subset_is_given_up_after_repeated_failures():
     world, failures = World(), []
     for _ in range(MAX_SUBSET_FAILURES):
         task = world.send(1)
@@ -245,10 +245,10 @@ def test_a_single_subset_that_cannot_be_had_is_given_up_after_some_failures():
     assert failures == [(TaskKey(0, 0, 1), False)] * (MAX_SUBSET_FAILURES - 1) + [(TaskKey(0, 0, 1), True)]
 
 
-@pytest.mark.parametrize("place", range(8))
-def test_halving_finds_the_one_bad_subset_and_loses_no_other(place):
+@pytest.mark.parametrize("index", range(8))
+def test_halving_finds_the_one_bad_subset_and_loses_no_other(index):
     world, failures, given_up = World(), 0, []
-    bad = {world.proposed[place]}
+    bad = {world.proposed[index]}
     while not world.machine.finished:
         task = world.send()
         if not bad & {tuple(row) for row in task.subsets.tolist()}:
@@ -260,7 +260,7 @@ def test_halving_finds_the_one_bad_subset_and_loses_no_other(place):
             world.machine.give_up(task.key)
             world.propose()
 
-    assert given_up == [TaskKey(0, place, place + 1)]
+    assert given_up == [TaskKey(0, index, index + 1)]
     assert failures <= ceil(log2(MINING.batch)) + MAX_SUBSET_FAILURES
     assert outcome(world.machine) == outcome(undisturbed(frozenset(bad)).machine)
 
@@ -278,7 +278,7 @@ def test_a_subset_given_up_is_not_proposed_again():
     assert world.proposed.count(tuple(task.subsets[0].tolist())) == 1
 
 
-def test_a_subset_whose_tree_came_is_not_given_up():
+def test_a_subset_that_has_a_tree_is_not_given_up():
     world = World()
     task = world.send(1)
     world.answer(task)
@@ -287,7 +287,7 @@ def test_a_subset_whose_tree_came_is_not_given_up():
     assert not world.machine.give_up(TaskKey(99, 0, 1))
 
 
-def test_a_late_answer_of_the_whole_settles_its_halves():
+def test_a_late_answer_to_a_split_task_completes_its_halves():
     world = World()
     whole = world.send(4)
     world.machine.fail(whole.key, 0)
@@ -297,19 +297,19 @@ def test_a_late_answer_of_the_whole_settles_its_halves():
     assert not [entry for entry in in_flight_state(world.machine) if entry[0] == 0 and entry[1] < 4]
 
 
-def test_an_answer_cut_otherwise_leaves_the_rest_to_be_sent_anew():
+def test_after_an_answer_to_part_of_a_task_the_rest_is_sent_again():
     world = World()
     whole = world.send(8)
     middle = TaskKey(0, 1, 3)
 
     assert world.machine.accept(middle, grow(whole.subsets[1:3]))
     assert [entry for entry in in_flight_state(world.machine) if entry[0] == 0] == [
-        (0, place, "unsent") for place in (3, 4, 5, 6, 7, 0)
+        (0, index, "unsent") for index in (3, 4, 5, 6, 7, 0)
     ]
     assert world.machine.outbox.in_flight == 0
 
 
-def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_counting_as_a_failure():
+def test_a_task_that_no_worker_could_start_is_sent_later_and_does_not_count_as_a_failure():
     world = World()
     task = world.send_all()[0]
 
@@ -321,17 +321,17 @@ def test_a_task_that_no_worker_could_begin_is_sent_again_later_without_counting_
     assert (again.key, again.attempt) == (task.key, 0)
 
 
-def test_no_answer_is_no_failure_and_each_time_it_may_take_twice_as_long():
+def test_a_missing_answer_is_not_a_failure_and_the_allowance_doubles():
     world = World()
-    sent, heard_of = [world.send(5)], [0.0]
+    sent, sent_times = [world.send(5)], [0.0]
     for _ in range(9):
         while not world.silence(1.0):
             pass
-        heard_of.append(world.now)
+        sent_times.append(world.now)
         sent.append(world.send(5))
 
     assert {(task.key, task.attempt) for task in sent} == {(TaskKey(0, 0, 5), 0)}
-    assert np.diff(heard_of).tolist() == [ALLOWANCE * 2 ** min(silences, 6) + 1 for silences in range(9)]
+    assert np.diff(sent_times).tolist() == [ALLOWANCE * 2 ** min(silences, 6) + 1 for silences in range(9)]
 
 
 def test_a_task_that_waits_in_the_queue_is_not_overdue():
@@ -341,7 +341,7 @@ def test_a_task_that_waits_in_the_queue_is_not_overdue():
     assert world.machine.outbox.resend_unanswered(now=1e9, allowance=lambda key: ALLOWANCE) == []
 
 
-def test_a_task_once_sent_keeps_its_cut():
+def test_a_task_that_is_sent_again_keeps_its_size():
     world = World()
     task = world.send(5)
     world.silence(ALLOWANCE + 1)
@@ -349,7 +349,7 @@ def test_a_task_once_sent_keeps_its_cut():
     assert world.send(2).key == task.key
 
 
-def test_what_a_predecessor_sent_is_not_sent_twice():
+def test_tasks_sent_by_a_predecessor_are_not_sent_twice():
     first, second = World(), World()
     under_way = first.send_all(2)
 
@@ -375,14 +375,14 @@ def test_of_two_tasks_that_a_predecessor_sent_for_the_same_subsets_the_newer_is_
 
 
 @pytest.mark.parametrize("key", [TaskKey(99, 0, 1), TaskKey(0, 0, 500), TaskKey(0, 3, 3), TaskKey(0, 3, 1)])
-def test_an_answer_to_nothing_that_was_asked_is_dropped(key):
+def test_an_answer_without_a_task_is_dropped(key):
     world = World()
 
     assert not world.machine.accept(key, grow(np.array([[0, 1]], np.int32)))
 
 
 @pytest.mark.parametrize(("after", "reason"), [(1, "time"), (3, "time"), (5, "budget")])
-def test_a_stopped_search_ends_when_what_was_proposed_is_observed(after, reason):
+def test_a_stopped_search_ends_when_all_proposed_batches_are_observed(after, reason):
     world = World()
     while world.machine.proposed < after:
         world.answer(world.send())
@@ -396,12 +396,12 @@ def test_a_stopped_search_ends_when_what_was_proposed_is_observed(after, reason)
     assert world.machine.run.reason == reason
 
 
-# Any order of anything.
+# Random events in random order.
 
 
 @cache
 def bad():
-    """A subset that no worker ever brings back."""
+    """Return a subset that always fails."""
     return frozenset({undisturbed().proposed[27]})
 
 
@@ -413,15 +413,15 @@ EVENTS = {
     "send": (30, st.integers(1, 10), st.integers(1, 6), DEATHS),
     "answer": (30, st.lists(PICK, min_size=1, max_size=8), DEATHS),
     "fail": (12, PICK, OFF_BY, DEATHS),
-    "come_late": (4, PICK, st.integers(1, 10), DEATHS),
+    "answer_late": (4, PICK, st.integers(1, 10), DEATHS),
     "postpone": (6, PICK, OFF_BY, SECONDS),
     "silence": (6, SECONDS),
     "crash_at_rest": (3,),
     "cancel_and_start_over": (1,),
     "stop": (2, DEATHS),
 }
-"""How often each happens, and its details. (Not a rule each: hypothesis leaves out some rules in each run, and without
-sending and answering nothing goes on.)"""
+"""The weight of each event, and its details. (They are not separate rules: hypothesis omits some rules in each run, and
+without sending and answering a job makes no progress.)"""
 EVENT = st.sampled_from([name for name, (weight, *_) in EVENTS.items() for _ in range(weight)]).flatmap(
     lambda name: st.tuples(st.just(name), *EVENTS[name][1:])
 )
@@ -430,7 +430,7 @@ EVENT = st.sampled_from([name for name, (weight, *_) in EVENTS.items() for _ in 
 class JobLife(RuleBasedStateMachine):
     """A job on a real ledger, with a scheduler that dies anywhere and workers that answer anything at any time.
 
-    What was ever sent may be answered at any time, any number of times: late twins and repetitions are just answers.
+    Any task that was sent may be answered at any time, any number of times; late and duplicate answers are not special.
     """
 
     def __init__(self, directory, prepared, checked):
@@ -454,11 +454,11 @@ class JobLife(RuleBasedStateMachine):
         return self.job.machine
 
     def batches(self):
-        found = self.ledger.search.batches(self.lease.job)
-        return [np.frombuffer(row.subsets, "<i4").reshape(-1, MINING.subset_size) for row in found]
+        rows = self.ledger.search.batches(self.lease.job)
+        return [np.frombuffer(row.subsets, "<i4").reshape(-1, MINING.subset_size) for row in rows]
 
     def write(self, dies, *args, **rows):
-        """Whether the scheduler lived on."""
+        """Write to the ledger and return True if the scheduler survives."""
         if dies != "dies before the write" and any(map(len, (*args, *rows.values()))):
             self.ledger.search.write(self.lease, self.now, *args, **rows)
         if dies != "lives":
@@ -475,11 +475,11 @@ class JobLife(RuleBasedStateMachine):
     @rule(event=EVENT)
     def happens(self, event):
         name, *details = event
-        if self.sent_tasks or name not in {"answer", "fail", "come_late", "postpone"}:
+        if self.sent_tasks or name not in {"answer", "fail", "answer_late", "postpone"}:
             getattr(self, name)(*details)
 
-    def send(self, most, count, dies="lives"):
-        chosen = [task for _ in range(count) if (task := self.machine.next_task(most, self.now)) is not None]
+    def send(self, max_size, count, dies="lives"):
+        chosen = [task for _ in range(count) if (task := self.machine.next_task(max_size, self.now)) is not None]
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in chosen]
         if self.write(dies, sent=rows):
             for task in chosen:
@@ -506,11 +506,11 @@ class JobLife(RuleBasedStateMachine):
             return []
         return [ResultRow(key.batch, key.start, key.stop, b"", "no tree")]
 
-    def come_late(self, pick, most, dies):
-        """A task fails and is sent in halves; then its twin brings all of it after all."""
+    def answer_late(self, pick, max_size, dies):
+        """Fail a task, send it in halves, and then accept an answer to the whole task."""
         task = self.sent_task(pick)
         self.fail(pick, 0, "lives")
-        self.send(most, 2)
+        self.send(max_size, 2)
         self.advance(dies, self.answered(task))
 
     def is_under_way(self, task, attempt):
@@ -542,7 +542,7 @@ class JobLife(RuleBasedStateMachine):
     def crash_at_rest(self):
         before = sent_subsets(self.machine)
         self.crash()
-        assert before <= sent_subsets(self.machine)  # its answers are awaited: nothing is sent twice
+        assert before <= sent_subsets(self.machine)  # their answers are awaited: nothing is sent twice
 
     def crash(self):
         self.now += 11.0
@@ -566,18 +566,18 @@ class JobLife(RuleBasedStateMachine):
 
     @invariant()
     def batches_are_those_of_the_undisturbed_search_and_hold_no_subset_twice(self):
-        found, expected = self.batches(), undisturbed(bad(), self.stop_after).batches
-        assert len(found) == self.machine.proposed <= (self.stop_after or len(expected))
-        assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, expected, strict=False))
-        assert len(np.unique(np.concatenate(found), axis=0)) == sum(map(len, found))
+        batches, expected = self.batches(), undisturbed(bad(), self.stop_after).batches
+        assert len(batches) == self.machine.proposed <= (self.stop_after or len(expected))
+        assert all(np.array_equal(batch, other) for batch, other in zip(batches, expected, strict=False))
+        assert len(np.unique(np.concatenate(batches), axis=0)) == sum(map(len, batches))
 
     @invariant()
     def every_unanswered_subset_is_in_one_place(self):
-        subsets = [(number, place) for number, batch in enumerate(self.batches()) for place in range(len(batch))]
+        subsets = [(number, index) for number, batch in enumerate(self.batches()) for index in range(len(batch))]
         missing = [
-            (number, place) for number, place in subsets if self.machine.is_open(TaskKey(number, place, place + 1))
+            (number, index) for number, index in subsets if self.machine.is_open(TaskKey(number, index, index + 1))
         ]
-        assert sorted((batch, place) for batch, place, _ in in_flight_state(self.machine)) == missing
+        assert sorted((batch, index) for batch, index, _ in in_flight_state(self.machine)) == missing
 
     @invariant()
     def in_flight_is_what_was_sent_and_not_answered(self):
@@ -597,7 +597,7 @@ class JobLife(RuleBasedStateMachine):
 
     def finish(self):
         for _ in range(100):
-            self.silence(seconds=1000.0)  # what was postponed is due, and what is silent is sent again
+            self.silence(seconds=1000.0)  # postponed tasks are due, and unanswered ones are sent again
             self.send(7, 1000)
             self.advance("lives", [row for task in self.sent_tasks for row in self.answered(task)])
             if self.machine.finished:
@@ -606,12 +606,12 @@ class JobLife(RuleBasedStateMachine):
 
     def every_answer_was_written_once(self):
         written = [
-            (row.batch, place)
+            (row.batch, index)
             for row in self.ledger.search.results(self.lease.job)
-            for place in range(row.start, row.stop)
+            for index in range(row.start, row.stop)
         ]
         return written == [
-            (number, place) for number, batch in enumerate(self.batches()) for place in range(len(batch))
+            (number, index) for number, batch in enumerate(self.batches()) for index in range(len(batch))
         ]
 
 
@@ -620,7 +620,7 @@ def holds_bad(task):
 
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(more, marks=pytest.mark.soak) for more in (1, 2))])
-def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, number):
+def test_the_search_is_the_same_after_any_events_in_any_order(tmp_path, number):
     store = FileStore(f"file://{tmp_path}/store")
     columns().save(tmp_path / "table")
     store.put(f"columns/{columns().fingerprint}", tmp_path / "table")
@@ -629,7 +629,7 @@ def test_whatever_happens_in_whatever_order_the_search_is_the_same(tmp_path, num
 
     checked = []
 
-    # Several short runs: after some examples hypothesis goes on with variations of those that it has.
+    # Several short runs: after some examples hypothesis only varies those that it has.
     run_state_machine_as_test(
         seed(number)(lambda: JobLife(tmp_path, prepared, checked)),
         settings=settings(max_examples=10, stateful_step_count=60, suppress_health_check=list(HealthCheck)),

@@ -1,4 +1,4 @@
-"""What schedulers count, and how it is shown to Prometheus."""
+"""The metrics of schedulers, and their presentation to Prometheus."""
 
 import json
 from contextlib import closing
@@ -43,7 +43,7 @@ seconds = st.floats(0, 1e5, allow_nan=False)
 
 
 def samples(text):
-    """Every sample by its name and labels, read by Prometheus's own parser."""
+    """Return every sample by its name and labels, read by Prometheus's own parser."""
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text.decode())
@@ -53,7 +53,7 @@ def samples(text):
 
 @given(st.dictionaries(st.sampled_from(["a:1", "b:2", "c:3"]), st.lists(seconds), min_size=1))
 @settings(max_examples=25)
-def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
+def test_the_histograms_of_all_schedulers_add_up_to_the_observations(observed):
     readings = {}
     for scheduler, times in observed.items():
         own = Metrics()
@@ -71,23 +71,23 @@ def test_the_histograms_of_all_schedulers_add_up_to_what_was_observed(observed):
     assert total == pytest.approx(sum(everything))
 
 
-def test_meters_that_do_not_read_are_refused_with_a_reason():
-    crooked = {"amounts": {}, "timings": {"job_wait_seconds": {"": {"bounds": [1, 2], "counts": [1], "sum": 1}}}}
+def test_invalid_metrics_are_refused_with_a_reason():
+    invalid = {"amounts": {}, "timings": {"job_wait_seconds": {"": {"bounds": [1, 2], "counts": [1], "sum": 1}}}}
 
     with pytest.raises(FormatError, match="1 counts do not fit 2 rising bounds"):
-        MetricsSnapshot.read(json.dumps(crooked))
+        MetricsSnapshot.read(json.dumps(invalid))
 
 
 @pytest.fixture
 def client():
-    """Enough of a Redis to be scraped."""
+    """A fake Redis that can be scraped."""
     return fakeredis.FakeRedis()
 
 
 @pytest.fixture
 def ledger(tmp_path):
-    with opened(f"sqlite:///{tmp_path}/ledger.db") as found:
-        yield found
+    with opened(f"sqlite:///{tmp_path}/ledger.db") as ledger:
+        yield ledger
 
 
 def queued(ledger, now):
@@ -99,7 +99,7 @@ def queued(ledger, now):
 SETTINGS = ClusterSettings(prefix="t:", lease_seconds=15)
 
 
-def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
+def test_metrics_describe_the_content_of_ledger_and_redis(ledger, client):
     queued(ledger, 100.0)
     ledger.leases.acquire("a:1", 160.0, 15.0, limit=1)
     queued(ledger, 150.0)
@@ -109,58 +109,58 @@ def test_the_text_says_what_ledger_and_redis_hold(ledger, client):
     client.lpush(f"t:{names.JOBS_QUEUE}", "a document")
     client.hset("t:unacked", "tag", "x")
 
-    found = samples(scrape(ledger, client, SETTINGS, 170.0))
+    scraped = samples(scrape(ledger, client, SETTINGS, 170.0))
 
-    assert found["maabo_jobs", "queued"] == 2
-    assert found["maabo_oldest_queued_job_age_seconds",] == 70
-    assert found["maabo_oldest_lease_age_seconds",] == 10
-    assert [found["maabo_stream_entries", stream] for stream in ("intake", "refused", "results")] == [1, 0, 2]
-    assert [found["maabo_queue_messages", queue] for queue in ("maabo.evaluate", "maabo.rules")] == [2, 0]
-    assert found["maabo_queue_unacked_messages",] == 1
-    assert found["maabo_tenant_jobs", "default", "queued"] == 2
-    assert (found["maabo_job_leases_most",], found["maabo_tasks_wanted",]) == (1, 1)
-    assert (found["maabo_up", "ledger"], found["maabo_up", "redis"], found["maabo_schedulers",]) == (1, 1, 0)
+    assert scraped["maabo_jobs", "queued"] == 2
+    assert scraped["maabo_oldest_queued_job_age_seconds",] == 70
+    assert scraped["maabo_oldest_lease_age_seconds",] == 10
+    assert [scraped["maabo_stream_entries", stream] for stream in ("intake", "refused", "results")] == [1, 0, 2]
+    assert [scraped["maabo_queue_messages", queue] for queue in ("maabo.evaluate", "maabo.rules")] == [2, 0]
+    assert scraped["maabo_queue_unacked_messages",] == 1
+    assert scraped["maabo_tenant_jobs", "default", "queued"] == 2
+    assert (scraped["maabo_job_leases_most",], scraped["maabo_tasks_wanted",]) == (1, 1)
+    assert (scraped["maabo_up", "ledger"], scraped["maabo_up", "redis"], scraped["maabo_schedulers",]) == (1, 1, 0)
 
 
-def test_every_scheduler_is_shown_by_its_name_and_one_that_does_not_read_is_left_out(ledger, client):
+def test_metrics_name_every_scheduler_and_omit_invalid_snapshots(ledger, client):
     for scheduler, trees in (("a:1", 3), ("b:2", 4)):
         own = Metrics()
         own.count(metrics.TREES, number=trees)
         client.set(f"t:{names.METERS}:{scheduler}", own.snapshot().model_dump_json())
     client.set(f"t:{names.METERS}:c:3", "nonsense")
 
-    found = samples(scrape(ledger, client, SETTINGS, 0.0))
+    scraped = samples(scrape(ledger, client, SETTINGS, 0.0))
 
-    shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_trees_observed_total"}
-    assert shown == {"a:1": 3, "b:2": 4}
-    assert found["maabo_schedulers",] == 2
+    by_label = {labels[0]: value for (name, *labels), value in scraped.items() if name == "maabo_trees_observed_total"}
+    assert by_label == {"a:1": 3, "b:2": 4}
+    assert scraped["maabo_schedulers",] == 2
 
 
-def test_workers_are_counted_and_what_does_not_read_is_not_one(ledger, client):
+def test_workers_with_a_valid_heartbeat_are_counted(ledger, client):
     for node, processes, busy in (("one", 4, 3), ("two", 2, 0)):
         heartbeat = Heartbeat(SETTINGS, client)
         heartbeat.begin(node, processes)
         heartbeat.beat(busy)
     client.set(f"t:{names.WORKERS}:three", "nonsense")
 
-    found = samples(scrape(ledger, client, SETTINGS, 0.0))
+    scraped = samples(scrape(ledger, client, SETTINGS, 0.0))
 
-    shown = [found[f"maabo_{name}",] for name in ("workers", "worker_processes", "worker_processes_busy")]
-    assert shown == [2, 6, 3]
+    values = [scraped[f"maabo_{name}",] for name in ("workers", "worker_processes", "worker_processes_busy")]
+    assert values == [2, 6, 3]
 
 
-def test_a_worker_that_falls_silent_or_stops_is_not_counted_any_more(ledger, client):
+def test_a_worker_that_is_silent_or_stopped_is_not_counted(ledger, client):
     silent, stopped = Heartbeat(SETTINGS, client), Heartbeat(SETTINGS, client)
     silent.begin("silent", 1)
     stopped.begin("stopped", 1)
     stopped.end()
-    stopped.beat(1)  # Celery's heart beats once more
+    stopped.beat(1)  # Celery sends another heartbeat
 
     assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_workers",] == 1
     assert 0 < client.ttl(f"t:{names.WORKERS}:silent") <= EXPIRE_SECONDS
 
 
-def test_a_heartbeat_survives_a_redis_that_is_gone(monkeypatch):
+def test_a_heartbeat_survives_an_unreachable_redis(monkeypatch):
     settings = ClusterSettings(redis_url="redis://127.0.0.1:1/0")
     client = open_redis(settings, timeout=2.0, retries=0)
     execute, commands = client.execute_command, []
@@ -179,7 +179,7 @@ def test_a_heartbeat_survives_a_redis_that_is_gone(monkeypatch):
     assert commands == ["SET", "SET", "DEL"]
 
 
-def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger, client):
+def test_wanted_tasks_are_those_in_flight_and_those_not_yet_sent(ledger, client):
     for scheduler in ("a:1", "b:2"):
         own = Metrics()
         own.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
@@ -190,37 +190,37 @@ def test_what_is_wanted_of_workers_is_what_was_sent_and_what_is_held_back(ledger
     assert samples(scrape(ledger, client, SETTINGS, 0.0))["maabo_tasks_wanted",] == 28
 
 
-def test_the_largest_tenants_are_shown_by_name(ledger, client, monkeypatch):
+def test_the_largest_tenants_are_listed_by_name(ledger, client, monkeypatch):
     monkeypatch.setattr(api_metrics, "MAX_TENANTS", 2)
     for tenant in ("small", *("large",) * 3, *("middle",) * 2):
         document = {"id": uuid4().hex, "tenant": tenant, "dataset": {"fingerprint": "a" * 64}}
         ledger.jobs.add([JobSpec.parse(document)], 1.0)
 
-    found = samples(scrape(ledger, client, SETTINGS, 0.0))
+    scraped = samples(scrape(ledger, client, SETTINGS, 0.0))
 
-    shown = {labels[0]: value for (name, *labels), value in found.items() if name == "maabo_tenant_jobs"}
-    assert shown == {"large": 3, "middle": 2}
+    by_label = {labels[0]: value for (name, *labels), value in scraped.items() if name == "maabo_tenant_jobs"}
+    assert by_label == {"large": 3, "middle": 2}
 
 
-def test_a_redis_that_cannot_be_reached_shows_as_down_and_the_rest_is_shown(ledger):
+def test_an_unreachable_redis_is_down_and_other_metrics_are_exposed(ledger):
     nowhere = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
 
-    found = samples(scrape(ledger, nowhere, SETTINGS, 0.0))
+    scraped = samples(scrape(ledger, nowhere, SETTINGS, 0.0))
 
-    assert (found["maabo_up", "redis"], found["maabo_up", "ledger"], found["maabo_jobs", "done"]) == (0, 1, 0)
+    assert (scraped["maabo_up", "redis"], scraped["maabo_up", "ledger"], scraped["maabo_jobs", "done"]) == (0, 1, 0)
 
 
-def test_a_ledger_that_cannot_be_read_shows_as_down_and_the_rest_is_shown(ledger, client, tmp_path):
+def test_an_unreadable_ledger_is_down_and_other_metrics_are_exposed(ledger, client, tmp_path):
     ledger.close()
     for file in tmp_path.glob("ledger.db*"):
         file.write_bytes(b"no database")
 
-    found = samples(scrape(ledger, client, SETTINGS, 0.0))
+    scraped = samples(scrape(ledger, client, SETTINGS, 0.0))
 
-    assert (found["maabo_up", "redis"], found["maabo_up", "ledger"]) == (1, 0)
+    assert (scraped["maabo_up", "redis"], scraped["maabo_up", "ledger"]) == (1, 0)
 
 
-# What a scheduler counts of answers.
+# Metrics of answers.
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def amount(resources, metric, value=""):
 
 
 class OneTask:
-    """A scheduler with a job of which one task of one subset is under way, and what workers might answer to it."""
+    """A scheduler with a job that has one task of one subset in flight, and answers to it."""
 
     def __init__(self, resources, job):
         self._resources, self.job = resources, job
@@ -250,18 +250,24 @@ class OneTask:
 
     def turn_until(self, condition):
         for _ in range(100):
-            if found := condition():
-                return found
+            if result := condition():
+                return result
             self._resources.redis.delete(
                 self._resources.settings.key(names.EVALUATE_QUEUE)
             )  # as if workers had taken them
             self.scheduler.turn()
-        raise AssertionError("it did not come to that")
+        raise AssertionError("the condition never held")
 
     def answer(self, kind):
         ((key, sent),) = self.sent.items()
-        where = {"job": self.job, "batch": key.batch, "start": key.start, "stop": key.stop, "attempt": sent.attempt}
-        answer = EvaluationAnswer.read(where | {"kind": kind, "worker": "w", "reason": "a reason"})
+        key_fields = {
+            "job": self.job,
+            "batch": key.batch,
+            "start": key.start,
+            "stop": key.stop,
+            "attempt": sent.attempt,
+        }
+        answer = EvaluationAnswer.read(key_fields | {"kind": kind, "worker": "w", "reason": "a reason"})
         send_answer(self._resources.redis, self._resources.settings, answer)
         self.scheduler.turn()
         return answer
@@ -276,19 +282,19 @@ def one_task(no_workers, tmp_path):
         resources.redis.flushall()
 
 
-def test_tasks_that_are_lost_are_counted_and_counted_as_sent_again_until_they_are_given_up(one_task):
+def test_lost_tasks_are_counted_and_counted_as_resent_until_they_are_given_up(one_task):
     world, resources = one_task
     for _ in range(MAX_SUBSET_FAILURES):
         world.turn_until(lambda: world.sent)
         last = world.answer("lost")
-    send_answer(resources.redis, resources.settings, last)  # once more, and too late
+    send_answer(resources.redis, resources.settings, last)  # a duplicate that arrives too late
     world.turn_until(lambda: amount(resources, metrics.LOST, "evaluate") == MAX_SUBSET_FAILURES + 1)
 
     assert amount(resources, metrics.RESENT, "lost") == MAX_SUBSET_FAILURES - 1
     assert amount(resources, metrics.FAILED_SUBSETS) == 1
 
 
-def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
+def test_unsent_tasks_count_as_wanted(one_task):
     world, resources = one_task
     held = world.scheduler.jobs.by_id[world.job]
     for _ in range(3):
@@ -297,12 +303,12 @@ def test_what_is_not_sent_because_nobody_takes_it_is_shown_as_wanted(one_task):
     world.scheduler.jobs.measure(1.0)
     MetricsPublisher(resources, "here:1").publish(0.0)
 
-    found = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
-    assert found["maabo_tasks_wanted",] == in_flight + unsent > 0
-    assert found["maabo_tasks_unsent", "evaluate", "here:1"] == unsent
+    scraped = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
+    assert scraped["maabo_tasks_wanted",] == in_flight + unsent > 0
+    assert scraped["maabo_tasks_unsent", "evaluate", "here:1"] == unsent
 
 
-def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_lasts(one_task, monkeypatch):
+def test_an_outage_is_counted_by_the_component_that_failed(one_task, monkeypatch):
     world, resources = one_task
     stop = Event()
     monkeypatch.setattr(loop, "OUTAGE_SECONDS", 0.0)
@@ -317,9 +323,9 @@ def test_an_outage_is_counted_with_the_part_that_is_missing_and_shown_while_it_l
         stop.clear()
         world.scheduler.run(stop)
 
-    shown = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
+    scraped = samples(scrape(resources.ledger, resources.redis, resources.settings, 0.0))
     missing = ("broker", "ledger", "other", "redis", "store")
-    assert [shown["maabo_outages_total", *sorted(("here:1", part))] for part in missing] == [1] * 5
+    assert [scraped["maabo_outages_total", *sorted(("here:1", part))] for part in missing] == [1] * 5
 
 
 def raising(error, stop):
@@ -330,7 +336,7 @@ def raising(error, stop):
     return turn
 
 
-def test_a_worker_that_cannot_begin_and_an_answer_that_does_not_read_are_counted(one_task):
+def test_unavailable_workers_and_invalid_answers_are_counted(one_task):
     world, resources = one_task
     stream = results_stream(resources.settings, world.answer("unavailable").job)
     resources.redis.xadd(stream, {HEADER: b"nonsense"})

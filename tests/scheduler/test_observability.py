@@ -1,4 +1,4 @@
-"""What can be seen of a job from outside: meters, logs, traces. On real parts."""
+"""Metrics, logs and traces of a job, on real components."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def brisk(monkeypatch):
+def _short_idle_reads(monkeypatch):
     monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
@@ -48,8 +48,8 @@ def columns():
     return prepare(*load_bundled("breast_cancer")).columns
 
 
-class Doubling:
-    """A Redis from which everything is read twice."""
+class DuplicatingRedis:
+    """A Redis client that reads every stream entry twice."""
 
     def __init__(self, inner):
         self._inner = inner
@@ -66,10 +66,8 @@ def reading_of(cluster, owner):
         return MetricsSnapshot.read(client.get(cluster.key(f"{names.METERS}:{owner}")))
 
 
-def test_after_a_job_the_meters_agree_with_the_ledger_and_second_answers_are_counted_as_dropped(
-    cluster, columns, tmp_path
-):
-    with a_scheduler(cluster, "here:1", redis=Doubling(open_redis(cluster))) as ledger:
+def test_after_a_job_the_metrics_agree_with_the_ledger_and_duplicate_answers_are_dropped(cluster, columns, tmp_path):
+    with a_scheduler(cluster, "here:1", redis=DuplicatingRedis(open_redis(cluster))) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **MINING))
     reading = reading_of(cluster, "here:1")
 
@@ -88,7 +86,7 @@ def test_after_a_job_the_meters_agree_with_the_ledger_and_second_answers_are_cou
 
 @contextmanager
 def scheduler_log():
-    """What schedulers of this process log, as JSON; a list that is filled at the end."""
+    """Yield a list that contains the JSON log of the schedulers of this process at the end."""
     logger, stream, lines = logging.getLogger("maabo"), io.StringIO(), []
     handler = log_handler("json", stream)
     logger.addHandler(handler)
@@ -102,13 +100,13 @@ def scheduler_log():
 
 
 @contextmanager
-def shown_by_flower(cluster):
-    """The arguments of tasks that workers receive, as their events say."""
-    app, shown, ready = make_celery(cluster), [], []
+def flower_arguments(cluster):
+    """Yield a list of the task arguments in the events of workers, which Flower shows."""
+    app, arguments, ready = make_celery(cluster), [], []
 
     def listen():
         with app.connection_for_read() as connection:
-            handlers = {"task-received": lambda event: shown.append(event["args"])}
+            handlers = {"task-received": lambda event: arguments.append(event["args"])}
             receiver = app.events.Receiver(connection, handlers=handlers)
             ready.append(receiver)
             receiver.capture(limit=None, timeout=None, wakeup=False)
@@ -117,7 +115,7 @@ def shown_by_flower(cluster):
     thread.start()
     servers.wait_for(lambda: ready, what="a receiver of events")
     try:
-        yield shown
+        yield arguments
     finally:
         ready[0].should_stop = True
         thread.join(5)
@@ -129,18 +127,20 @@ def worker_log(cluster):
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def test_the_correlation_of_a_job_stands_in_all_logs_and_in_flower(cluster, columns, tmp_path):
-    called = f"order {uuid4().hex}"
-    with scheduler_log() as lines, shown_by_flower(cluster) as shown, a_scheduler(cluster) as ledger:
-        job = submit(cluster, tmp_path, columns, document={"correlation": called}, **MINING)
+def test_the_correlation_of_a_job_is_in_all_logs_and_in_flower(cluster, columns, tmp_path):
+    correlation = f"order {uuid4().hex}"
+    with scheduler_log() as lines, flower_arguments(cluster) as arguments, a_scheduler(cluster) as ledger:
+        job = submit(cluster, tmp_path, columns, document={"correlation": correlation}, **MINING)
         row = ended(ledger, job)
-        servers.wait_for(lambda: any("rules" in line and line.endswith(f" · {called}") for line in shown), 10)
+        servers.wait_for(lambda: any("rules" in line and line.endswith(f" · {correlation}") for line in arguments), 10)
 
     assert row.state is JobState.DONE
-    assert any("batch 0" in line and line.endswith(f" · {called}") for line in shown)
-    events = {line["event"] for line in lines if line.get("correlation") == called and line["job"] == job}
+    assert any("batch 0" in line and line.endswith(f" · {correlation}") for line in arguments)
+    events = {line["event"] for line in lines if line.get("correlation") == correlation and line["job"] == job}
     assert {"job queued", "job started", "job done"} <= events
-    done = [line for line in worker_log(cluster) if line.get("correlation") == called and line["event"] == "task done"]
+    done = [
+        line for line in worker_log(cluster) if line.get("correlation") == correlation and line["event"] == "task done"
+    ]
     assert {(line["task"], line["job"]) for line in done} == {(names.EVALUATE, job), (names.RULES, job)}
     assert all(line["seconds"] > 0 for line in done)
     assert {line["batch"] for line in done if line["task"] == names.EVALUATE} >= {0, 1}
@@ -149,7 +149,7 @@ def test_the_correlation_of_a_job_stands_in_all_logs_and_in_flower(cluster, colu
 # Traces.
 
 
-def test_a_job_and_its_tasks_are_one_trace_with_the_request_for_it(cluster, columns, tmp_path):
+def test_a_job_its_tasks_and_its_request_are_one_trace(cluster, columns, tmp_path):
     path = Path(cluster.cache_dir).parent / "spans"
     tracing = Tracing.from_environment({"MAABO_TRACES": f"file:{path}"}, "maabo-scheduler")
     with a_scheduler(cluster, tracing=tracing) as ledger:
@@ -158,8 +158,8 @@ def test_a_job_and_its_tasks_are_one_trace_with_the_request_for_it(cluster, colu
         row = ended(ledger, job)
 
     trace = request.traceparent.split("-")[1]
-    found = servers.wait_for(lambda: _with_rules(path, trace), what="the span of the rules")
-    by_name = {span["name"]: span for span in found}
+    spans = servers.wait_for(lambda: _with_rules(path, trace), what="the span of the rules")
+    by_name = {span["name"]: span for span in spans}
     assert row.state is JobState.DONE
     assert set(by_name) == {"request", "job", names.EVALUATE, names.RULES}
     assert by_name["job"]["parent"] == by_name["request"]["span"]
@@ -169,5 +169,5 @@ def test_a_job_and_its_tasks_are_one_trace_with_the_request_for_it(cluster, colu
 
 
 def _with_rules(path, trace):
-    found = [span for span in map(json.loads, path.read_text().splitlines()) if span["trace"] == trace]
-    return found if names.RULES in {span["name"] for span in found} else None
+    spans = [span for span in map(json.loads, path.read_text().splitlines()) if span["trace"] == trace]
+    return spans if names.RULES in {span["name"] for span in spans} else None

@@ -1,4 +1,4 @@
-"""One result, whichever workers grow trees: the digest of `mine` is that of any number of workers of either kind."""
+"""The digest is that of `mine` for any number and kind of workers."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ ORDINARY = {("prefork", 2)}
 
 @cache
 def table(name):
-    """A bundled table, or one of 300 rows and 1,000 features, 20 of which say something of the class."""
+    """Return a bundled table, or one of 300 rows and 1,000 features, 20 of which are informative."""
     if name != "generated":
         return prepare(*load_bundled("breast_cancer" if name == "probed" else name)).columns
     rng = np.random.default_rng(11)
@@ -44,7 +44,7 @@ def mining_of(name, width):
 
 @cache
 def expected():
-    """Digests by table and width, as one process finds them; and how many different ones there are."""
+    """Return the digests of one process by table and width."""
     return {
         (name, width): mine(table(name), MiningSettings.parse(mining_of(name, width))).digest
         for name in MINING
@@ -56,7 +56,7 @@ def expected():
     ("pool", "processes"),
     [pytest.param(*setup, marks=() if setup in ORDINARY else pytest.mark.soak) for setup in SETUPS],
 )
-def test_the_digest_does_not_depend_on_how_many_workers_there_are(tmp_path, pool, processes):
+def test_the_digest_does_not_depend_on_the_number_of_workers(tmp_path, pool, processes):
     with servers.redis_server(tmp_path) as url:
         settings = cluster_settings(url, tmp_path, task_seconds=0.01)
         with a_scheduler(settings) as ledger, servers.worker(settings, tmp_path, "--pool", pool, "-c", str(processes)):

@@ -1,4 +1,4 @@
-"""Repeats on a real cluster: jobs side by side give the document that one process does."""
+"""Repeats on a real cluster: concurrent jobs give the same document as one process."""
 
 import json
 

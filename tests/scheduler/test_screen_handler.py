@@ -1,4 +1,4 @@
-"""Screens as the scheduler sees them, on a real Redis and ledger; the test itself is the worker."""
+"""Screens in the scheduler, on a real Redis and ledger; the test itself is the worker."""
 
 from contextlib import closing
 from functools import cache
@@ -59,18 +59,18 @@ def cluster(server, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def brisk(monkeypatch):
+def _short_idle_reads(monkeypatch):
     monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 class Worker:
-    """Takes whatever is in the queue, and answers for a job as it is told to."""
+    """Takes everything from the queue, and sends the answers that the test specifies."""
 
     def __init__(self, cluster, ledger, job):
         self.cluster, self.ledger, self.job = cluster, ledger, job
 
     def sent(self):
-        """Blocks on their way."""
+        """Wait for blocks that are sent and not answered."""
         return servers.wait_for(self.take, 20, what="a block to screen")
 
     def take(self):
@@ -80,37 +80,37 @@ class Worker:
             block for block in self.ledger.screens.blocks(self.job) if block.attempt is not None and block.pairs is None
         ]
 
-    def say(self, block, kind, body=b"", reason=""):
+    def send_answer(self, block, kind, body=b"", reason=""):
         key = {"job": self.job, "start": block.start, "stop": block.stop, "attempt": block.attempt}
         header = ScreenAnswer.read(key | {"kind": kind, "reason": reason, "worker": "the test"})
         with open_redis(self.cluster) as client:
             client.xadd(results_stream(self.cluster, self.job), {SCREEN_HEADER: header.model_dump_json(), BODY: body})
 
     def answer(self, block):
-        self.say(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS)))
+        self.send_answer(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS)))
 
     def answer_all(self):
-        """Until the search has begun."""
+        """Answer all blocks until the search has started."""
         while not list(self.ledger.search.batches(self.job)):
             for block in self.take():
                 self.answer(block)
 
 
-def test_a_screen_of_all_blocks_is_that_of_one_process(cluster, tmp_path):
+def test_a_screen_made_in_blocks_equals_that_of_one_process(cluster, tmp_path):
     table = TrainingTable.build(columns(), split())
     expected = compute_screen(columns(), split(), table.root_scores)
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         blocks = len(worker.sent()) and len(ledger.screens.blocks(worker.job))
         worker.answer_all()
-        found = unpack_screen(ledger.screens.screen(worker.job), columns().count)
+        screen = unpack_screen(ledger.screens.screen(worker.job), columns().count)
 
     assert blocks == pytest.approx(MIN_BLOCKS, abs=2)
-    assert np.array_equal(found.features, expected.features)
-    assert np.array_equal(found.pairs, expected.pairs)
+    assert np.array_equal(screen.features, expected.features)
+    assert np.array_equal(screen.pairs, expected.pairs)
 
 
-def test_a_small_screen_is_made_by_the_scheduler_itself_and_gives_the_same_search(cluster, tmp_path):
+def test_a_small_screen_is_computed_by_the_scheduler_and_gives_the_same_search(cluster, tmp_path):
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         worker.answer_all()
@@ -125,52 +125,52 @@ def test_a_small_screen_is_made_by_the_scheduler_itself_and_gives_the_same_searc
         assert list(ledger.search.batches(job)) == first
 
 
-def test_another_scheduler_asks_only_for_what_is_not_answered_and_never_screens_again(cluster, tmp_path):
+def test_another_scheduler_sends_only_unanswered_blocks_and_repeats_no_screen(cluster, tmp_path):
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         answered = worker.sent()[0]
         worker.answer(answered)
         servers.wait_for(lambda: ledger.screens.blocks(worker.job)[0].pairs, 20, what="an answer in the ledger")
-        cut = [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)]
+        ranges = [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)]
     with a_scheduler(cluster.model_copy(update={"task_seconds": 1e-6}), "second") as ledger:
         worker.ledger = ledger
         assert answered.start not in {block.start for block in worker.sent()}
-        assert [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)] == cut
+        assert [(block.start, block.stop) for block in ledger.screens.blocks(worker.job)] == ranges
         worker.answer_all()
-        made, batches = ledger.screens.screen(worker.job), list(ledger.search.batches(worker.job))
+        screen, batches = ledger.screens.screen(worker.job), list(ledger.search.batches(worker.job))
     with a_scheduler(cluster, "third") as ledger:
         servers.wait_for(lambda: ledger.jobs.get(worker.job).fence >= 3, 20, what="a third holder")
 
-        assert (ledger.screens.screen(worker.job), ledger.screens.blocks(worker.job)) == (made, [])
+        assert (ledger.screens.screen(worker.job), ledger.screens.blocks(worker.job)) == (screen, [])
         assert list(ledger.search.batches(worker.job)) == batches
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
-def test_a_block_that_cannot_be_had_fails_the_job_and_says_why(cluster, tmp_path, kind):
+def test_a_block_that_fails_repeatedly_fails_the_job_with_a_reason(cluster, tmp_path, kind):
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         for attempt in range(MAX_BLOCK_FAILURES):
             block = servers.wait_for(
                 lambda attempt=attempt: next(
-                    (one for one in worker.take() if (one.start, one.attempt) == (0, attempt)), 0
+                    (block for block in worker.take() if (block.start, block.attempt) == (0, attempt)), 0
                 ),
                 20,
                 what=f"attempt {attempt}",
             )
-            worker.say(block, kind, reason="It burns.")
+            worker.send_answer(block, kind, reason="It burns.")
         row = ended(ledger, worker.job)
 
     assert row.state is JobState.FAILED
     assert row.reason == f"The pairs of features 0 to {block.stop - 1} could not be screened: It burns."
 
 
-def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
+def test_a_screen_that_no_worker_can_start_fails_the_job(cluster, tmp_path):
     with a_scheduler(cluster.model_copy(update={"stuck_seconds": 0.5})) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
 
         def refuse():
             for block in worker.take():
-                worker.say(block, "unavailable", reason="No room.")
+                worker.send_answer(block, "unavailable", reason="No room.")
             return (row := ledger.jobs.get(worker.job)) is not None and row.state.ended and row
 
         row = servers.wait_for(refuse, 20, what="the end of the job")
@@ -179,7 +179,7 @@ def test_a_screen_that_no_worker_can_begin_fails_the_job(cluster, tmp_path):
 
 
 @pytest.mark.parametrize(("priority", "least"), [("normal", 5), ("high", 10)])
-def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(cluster, tmp_path, priority, least):
+def test_screening_and_searching_jobs_share_the_workers_by_priority(cluster, tmp_path, priority, least):
     screened = submit(cluster, tmp_path, columns(), document={"priority": priority}, **MINING)
     other = submit(cluster, tmp_path, columns(), **MINING | {"preset": "paper", "batch": 1, "in_flight": 40})
     with closing(Resources.connect(cluster)) as resources:
@@ -192,15 +192,15 @@ def test_a_job_that_screens_and_one_that_searches_share_the_workers_by_priority(
     assert len(chosen[screened]) + len(chosen[other]) == 14
 
 
-# Tables are made ready beside the loop.
+# Tables are prepared outside the loop.
 
 
-def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, monkeypatch):
-    ready, right = Event(), preparation.prepare
+def test_tables_are_prepared_while_other_jobs_continue(cluster, tmp_path, monkeypatch):
+    ready, original = Event(), preparation.prepare
 
     def slow(spec, *rest):
         assert spec.priority != "low" or ready.wait(30)
-        return right(spec, *rest)
+        return original(spec, *rest)
 
     monkeypatch.setattr(preparation, "prepare", slow)
     with a_scheduler(cluster) as ledger:
@@ -208,12 +208,12 @@ def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, m
         first.sent()
         slow_job = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
         cancelled = submit(cluster, tmp_path, columns(), document={"priority": "low"}, **MINING)
-        servers.wait_for(lambda: ledger.jobs.get(cancelled), 20, what="a job that is taken in")
+        servers.wait_for(lambda: ledger.jobs.get(cancelled), 20, what="a job in the ledger")
         ask(cluster, "cancel", cancelled)
         first.answer_all()
         before = (ledger.jobs.get(slow_job).state, ledger.jobs.get(slow_job).started)
         ready.set()
-        servers.wait_for(lambda: ledger.screens.blocks(slow_job), 20, what="a job that was made ready")
+        servers.wait_for(lambda: ledger.screens.blocks(slow_job), 20, what="a prepared job")
         row = ended(ledger, cancelled)
 
     assert before == (JobState.QUEUED, None)
@@ -223,11 +223,11 @@ def test_a_job_s_table_is_made_ready_while_the_others_go_on(cluster, tmp_path, m
 def test_a_background_thread_returns_results_and_errors_and_skips_cancelled_calls():
     thread, go = BackgroundThread(), Event()
     held = thread.submit(lambda: go.wait(10))
-    failing, cancelled, last = thread.submit(lambda: 1 // 0), thread.submit(lambda: 1), thread.submit(lambda: "made")
+    failing, cancelled, last = thread.submit(lambda: 1 // 0), thread.submit(lambda: 1), thread.submit(lambda: "result")
     cancelled.cancel()
     go.set()
 
     assert held.result(10)
     assert isinstance(failing.exception(10), ZeroDivisionError)
-    assert (last.result(10), cancelled.cancelled()) == ("made", True)
+    assert (last.result(10), cancelled.cancelled()) == ("result", True)
     thread.close()

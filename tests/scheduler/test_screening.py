@@ -1,4 +1,4 @@
-"""The state machine of a screen: whatever happens on the way, the strongest pairs are the same."""
+"""The state machine of a screen: after any sequence of events, the strongest pairs are the same."""
 
 from functools import cache
 
@@ -94,7 +94,7 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
 
 
 def restarted(before, sent_tasks, pieces, now):
-    """Restored from a ledger that has every answer and every sent task."""
+    """Return a screening restored from a ledger with all answers and sent tasks."""
     after = a_screening(pieces)
     for sent in sent_tasks:
         if not before.is_open(sent.key):
@@ -105,7 +105,7 @@ def restarted(before, sent_tasks, pieces, now):
 
 
 def check_in_flight_state(screening):
-    """Each open block is in one place, each answered one in none."""
+    """Check that each open block is in exactly one state, and no answered block is in flight."""
     box = screening.outbox
     held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.postponed), *box.sent]
     assert all(map(screening.is_open, held))
@@ -114,7 +114,7 @@ def check_in_flight_state(screening):
     assert screening.outbox.in_flight == sum(block.size for block in box.sent)
 
 
-def test_a_block_that_fails_too_often_cannot_be_had():
+def test_a_block_that_fails_too_often_is_given_up():
     screening = a_screening(1)
 
     verdicts = []

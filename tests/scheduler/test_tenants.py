@@ -1,4 +1,4 @@
-"""Tenants on a real Redis with a real scheduler, and no worker: who is taken in, who is refused, who gets a seat."""
+"""Tenants on a real Redis with a real scheduler, without workers: admission, quotas and job slots."""
 
 import json
 from base64 import b64decode
@@ -40,12 +40,12 @@ def columns():
 
 
 @pytest.fixture(autouse=True)
-def brisk(monkeypatch):
+def _short_idle_reads(monkeypatch):
     monkeypatch.setattr(loop, "IDLE_READ_SECONDS", 0.05)
 
 
 def refusal(cluster, **changes):
-    """Ask for a job; gives its record, the refused request, the problem in it, and the calls of its callback."""
+    """Request a job; return its record, the refused request, its problem, and the calls of its callback."""
     job = uuid4().hex
     ask(cluster, "submit", job, document={"id": job, "dataset": {"fingerprint": "a" * 64}} | changes)
     with open_redis(cluster) as client:
@@ -60,7 +60,7 @@ def refusal(cluster, **changes):
     return record, refused, json.loads(refused[b"problem"]), calls
 
 
-def test_a_job_beyond_the_quota_is_refused_answered_and_kept(cluster):
+def test_a_job_beyond_the_quota_is_refused_answered_and_stored(cluster):
     with a_scheduler(cluster) as ledger:
         ledger.quotas.set(QuotaRow("ann", queued=0))
         record, refused, problem, calls = refusal(cluster, tenant="ann", callback=TASK, correlation="c1")
@@ -72,7 +72,7 @@ def test_a_job_beyond_the_quota_is_refused_answered_and_kept(cluster):
     assert json.loads(refused[b"request"])["job"] == record.id
 
 
-def test_a_webhook_to_the_inside_is_refused_and_its_secret_kept_out_of_everything(cluster, caplog):
+def test_a_webhook_to_an_internal_address_is_refused_and_its_secret_is_not_exposed(cluster, caplog):
     callback = {"url": "http://127.0.0.1:6379/", "secret": SECRET}
     with a_scheduler(cluster):
         record, refused, problem, calls = refusal(cluster, callback=callback)
@@ -83,7 +83,7 @@ def test_a_webhook_to_the_inside_is_refused_and_its_secret_kept_out_of_everythin
     assert SECRET not in caplog.text + record.model_dump_json() + str(refused)
 
 
-def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
+def test_an_admitted_job_is_not_refused_when_it_is_submitted_again(cluster):
     job = uuid4().hex
     document = {"id": job, "dataset": {"fingerprint": "a" * 64}, "tenant": "ann"}
     with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
@@ -97,7 +97,7 @@ def test_a_job_that_was_taken_in_is_not_refused_when_it_comes_again(cluster):
     assert (refused, row.state) == (0, JobState.QUEUED)
 
 
-def test_an_id_that_comes_again_with_another_document_is_refused_and_the_job_goes_on(cluster):
+def test_a_reused_id_with_another_document_is_refused_and_the_job_continues(cluster):
     job = uuid4().hex
     with a_scheduler(cluster) as ledger, open_redis(cluster) as client:
         ledger.quotas.set(QuotaRow("ann", queued=1, running=0))
@@ -116,7 +116,7 @@ def test_more_trees_than_the_quota_allows_fail_the_job(cluster, columns, tmp_pat
     with a_scheduler(cluster) as ledger:
         ledger.quotas.set(QuotaRow("ann", trees=19))
         job = submit(cluster, tmp_path, columns, document={"tenant": "ann"}, **MINING)
-        row = servers.wait_for(lambda: (found := ledger.jobs.get(job)) and found.state.ended and found, what="an end")
+        row = servers.wait_for(lambda: (row := ledger.jobs.get(job)) and row.state.ended and row, what="an end")
 
     assert (row.state, "19 trees in a job" in row.reason) == (JobState.FAILED, True)
 
@@ -132,9 +132,9 @@ def test_a_tenant_with_a_single_job_does_not_wait_for_one_with_many(cluster, col
             for tenant in ("bob", "bob", "cid")
         ]
         servers.wait_for(lambda: len(running(ledger, others)) == 2, what="a job of each that runs")
-        found = [len(running(ledger, jobs)) for jobs in (many, others[:2], others[2:])]
+        counts = [len(running(ledger, jobs)) for jobs in (many, others[:2], others[2:])]
 
-    assert found == [2, 1, 1]
+    assert counts == [2, 1, 1]
 
 
 def running(ledger, jobs):

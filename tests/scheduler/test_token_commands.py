@@ -1,4 +1,4 @@
-"""`python -m scheduler token`: on a ledger, where no server and no Redis is."""
+"""`python -m scheduler token` on a ledger, without a server or Redis."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Webhooks on a real HTTP receiver: called until they are taken, signed, and recorded once."""
+"""Webhooks with a real HTTP receiver: retried until accepted, signed, and recorded once."""
 
 import hmac
 import json
@@ -32,19 +32,19 @@ SLOWLY, REDIRECTED = "slowly", "redirected"
 
 
 @contextmanager
-def receiver(*answers):
-    """Answers with these in turn, with the last one for ever; gives its address and what it got."""
-    got, left = [], list(answers)
+def receiver(*responses):
+    """Respond with these in turn, then always with the last one; yield the address and the received requests."""
+    requests, remaining = [], list(responses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            got.append((self.path, dict(self.headers), body))
-            answer = left.pop(0) if len(left) > 1 else left[0]
-            if answer == SLOWLY:
+            requests.append((self.path, dict(self.headers), body))
+            response = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+            if response == SLOWLY:
                 self.drip()
             else:
-                self.send_response(302 if answer == REDIRECTED else answer)
+                self.send_response(302 if response == REDIRECTED else response)
                 self.send_header("Location", "/elsewhere")
                 self.end_headers()
 
@@ -62,14 +62,14 @@ def receiver(*answers):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", got
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
     finally:
         server.shutdown()
         server.server_close()
 
 
-def a_row(tmp_path, callback):
-    """A job that has ended, in a ledger; gives the address of the ledger."""
+def ledger_with_ended_job(tmp_path, callback):
+    """Create a ledger with a job that has ended; return its URL."""
     url = f"sqlite:///{tmp_path}/ledger.db"
     ledger = Ledger(url)
     spec = JobSpec.parse({"id": JOB, "dataset": {"fingerprint": "a" * 64}, "callback": callback})
@@ -79,7 +79,7 @@ def a_row(tmp_path, callback):
     return url
 
 
-def brisk(redis_url, tmp_path, **changes):
+def quick_settings(redis_url, tmp_path, **changes):
     quick = {"lease_seconds": 1, "webhook_pause": 0.01, "webhook_seconds": 1.0, "webhook_hosts": "127.0.0.0/8"}
     return cluster_settings(redis_url, tmp_path, **quick | changes)
 
@@ -100,17 +100,17 @@ def lines(caplog):
     return of
 
 
-def test_a_receiver_that_fails_five_times_is_called_until_it_answers(redis_url, tmp_path, lines, caplog):
-    with receiver(500, 503, REDIRECTED, 404, 500, 204) as (address, got):
-        a_row(tmp_path, {"url": f"{address}/hook?x=1", "secret": SECRET})
-        with a_scheduler(brisk(redis_url, tmp_path)) as ledger:
+def test_a_receiver_that_fails_five_times_is_called_until_it_accepts(redis_url, tmp_path, lines, caplog):
+    with receiver(500, 503, REDIRECTED, 404, 500, 204) as (address, requests):
+        ledger_with_ended_job(tmp_path, {"url": f"{address}/hook?x=1", "secret": SECRET})
+        with a_scheduler(quick_settings(redis_url, tmp_path)) as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="a delivery")
             time.sleep(0.5)  # two rounds of housekeeping
             row = ledger.jobs.get(JOB)
 
-    assert (len(got), row.callback_attempts, row.called_back > 2.0) == (6, 6, True)
+    assert (len(requests), row.callback_attempts, row.called_back > 2.0) == (6, 6, True)
     assert len(lines("webhook delivered")) == 1
-    for path, headers, body in got:
+    for path, headers, body in requests:
         event = json.loads(body)
         moment, code = (part.split("=")[1] for part in headers["Maabo-Signature"].split(","))
         expected = hmac.new(SECRET.encode(), f"{moment}.".encode() + body, sha256).hexdigest()
@@ -121,44 +121,44 @@ def test_a_receiver_that_fails_five_times_is_called_until_it_answers(redis_url, 
     assert SECRET not in caplog.text + "".join(str(vars(record)) for record in caplog.records)
 
 
-def test_another_scheduler_goes_on_calling(redis_url, tmp_path):
-    with receiver(500, 500, 500, 200) as (address, got):
-        a_row(tmp_path, {"url": address})
-        with a_scheduler(brisk(redis_url, tmp_path, webhook_pause=0.4)) as ledger:
+def test_another_scheduler_continues_the_attempts(redis_url, tmp_path):
+    with receiver(500, 500, 500, 200) as (address, requests):
+        ledger_with_ended_job(tmp_path, {"url": address})
+        with a_scheduler(quick_settings(redis_url, tmp_path, webhook_pause=0.4)) as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).callback_attempts, what="a first attempt")
-        with a_scheduler(brisk(redis_url, tmp_path), "second") as ledger:
+        with a_scheduler(quick_settings(redis_url, tmp_path), "second") as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="a delivery")
 
-    assert len(got) >= 4
-    assert {headers["Maabo-Event"] for _, headers, _ in got} == {event_id(got)}
-    assert not any("Maabo-Signature" in headers for _, headers, _ in got)
+    assert len(requests) >= 4
+    assert {headers["Maabo-Event"] for _, headers, _ in requests} == {event_id(requests)}
+    assert not any("Maabo-Signature" in headers for _, headers, _ in requests)
 
 
-def event_id(got):
-    return json.loads(got[0][2])["id"]
+def event_id(requests):
+    return json.loads(requests[0][2])["id"]
 
 
 def test_a_receiver_that_never_answers_is_given_up_with_a_warning(redis_url, tmp_path, lines):
-    with receiver(500) as (address, got):
-        a_row(tmp_path, {"url": f"{address}/token-in-the-path"})
-        with a_scheduler(brisk(redis_url, tmp_path, webhook_attempts=3)) as ledger:
+    with receiver(500) as (address, requests):
+        ledger_with_ended_job(tmp_path, {"url": f"{address}/token-in-the-path"})
+        with a_scheduler(quick_settings(redis_url, tmp_path, webhook_attempts=3)) as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="the end of the attempts")
             time.sleep(0.3)
             row = ledger.jobs.get(JOB)
 
-    assert (row.called_back, row.callback_attempts, len(got)) == (-1.0, 3, 3)
+    assert (row.called_back, row.callback_attempts, len(requests)) == (-1.0, 3, 3)
     (line,) = lines("webhook given up")
     assert (line.maabo_fields["attempt"], line.maabo_fields["to"]) == (3, address)
     assert "status 500" in line.maabo_fields["reason"]
 
 
-def test_a_place_that_must_not_be_called_is_not_called(redis_url, tmp_path, lines):
-    with receiver(200) as (address, got):
-        a_row(tmp_path, {"url": address})
-        with a_scheduler(brisk(redis_url, tmp_path, webhook_hosts="")) as ledger:
+def test_a_forbidden_address_is_not_called(redis_url, tmp_path, lines):
+    with receiver(200) as (address, requests):
+        ledger_with_ended_job(tmp_path, {"url": address})
+        with a_scheduler(quick_settings(redis_url, tmp_path, webhook_hosts="")) as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="the end of the attempts")
 
-    assert got == []
+    assert requests == []
     assert "not a public address" in str(lines("webhook given up")[0].maabo_fields["reason"])
 
 
@@ -171,11 +171,11 @@ def attempt(url, seconds=1.0, hosts="127.0.0.0/8"):
 
 
 def test_no_redirect_is_followed():
-    with receiver(REDIRECTED) as (address, got):
+    with receiver(REDIRECTED) as (address, requests):
         with pytest.raises(UndeliveredError, match="302"):
             attempt(address)
 
-        assert [path for path, _, _ in got] == ["/"]
+        assert [path for path, _, _ in requests] == ["/"]
 
 
 def test_a_receiver_that_answers_byte_by_byte_is_cut_off():
@@ -188,7 +188,7 @@ def test_a_receiver_that_answers_byte_by_byte_is_cut_off():
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_receiver_that_says_nothing_or_is_not_there_is_an_error(scheme):
+def test_a_silent_or_missing_receiver_is_an_error(scheme):
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(UndeliveredError, match=r"in 0\.2 s"):
         attempt(f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.2)
     with pytest.raises(OSError, match="refused"):
@@ -196,7 +196,7 @@ def test_a_receiver_that_says_nothing_or_is_not_there_is_an_error(scheme):
 
 
 @pytest.mark.parametrize(
-    "place",
+    "host",
     [
         "127.0.0.1",
         "10.1.2.3",
@@ -212,35 +212,35 @@ def test_a_receiver_that_says_nothing_or_is_not_there_is_an_error(scheme):
         "a.localhost",
     ],
 )
-def test_addresses_that_are_not_public_are_refused_unless_they_are_named(place):
-    webhook = Webhook(url=f"http://{place}/")
+def test_addresses_that_are_not_public_are_refused_unless_they_are_named(host):
+    webhook = Webhook(url=f"http://{host}/")
 
     for hosts in ("", "other.example, *.other", "198.51.100.0/24"):
         with pytest.raises(ForbiddenAddressError, match="not a public address"):
             check_address(webhook, ClusterSettings(webhook_hosts=hosts))
-        with pytest.raises((ForbiddenAddressError, socket.gaierror)):  # not everyone can look up a.localhost
+        with pytest.raises((ForbiddenAddressError, socket.gaierror)):  # some systems cannot resolve a.localhost
             attempt(webhook.url, hosts=hosts)
     check_address(webhook, ClusterSettings(webhook_hosts="*"))
-    check_address(webhook, ClusterSettings(webhook_hosts=f"x, {place.strip('[]')}"))
+    check_address(webhook, ClusterSettings(webhook_hosts=f"x, {host.strip('[]')}"))
 
 
 @pytest.mark.parametrize("hosts", ["hook.test", "*.test", "10.0.0.0/8", "*"])
-def test_a_name_that_leads_inside_is_refused_unless_it_or_its_network_is_named(monkeypatch, hosts):
+def test_a_name_with_an_internal_address_is_refused_unless_it_or_its_network_is_named(monkeypatch, hosts):
     looked_up = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.9.8.7", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: looked_up)
-    called = []
+    connections = []
 
-    def connect(place, *_):
-        called.append(place)
+    def connect(address, *_):
+        connections.append(address)
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ForbiddenAddressError):
         attempt("http://hook.test/", hosts="test, 192.168.0.0/16")
-    assert called == []
+    assert connections == []
     with pytest.raises(ConnectionRefusedError):
         attempt("http://hook.test/", hosts=hosts)
-    assert called == [("10.9.8.7", 80)]
+    assert connections == [("10.9.8.7", 80)]
 
 
 def test_a_public_address_needs_no_permission():
@@ -254,8 +254,8 @@ def test_a_signature_is_the_hmac_of_time_and_body():
     )
 
 
-def test_an_ended_job_tells_the_same_event_each_time(tmp_path):
-    ledger = Ledger(a_row(tmp_path, {"url": "https://example.org/"}))
+def test_an_ended_job_has_the_same_event_each_time(tmp_path):
+    ledger = Ledger(ledger_with_ended_job(tmp_path, {"url": "https://example.org/"}))
     row = ledger.jobs.get(JOB)
     ledger.close()
 
