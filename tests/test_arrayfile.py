@@ -1,4 +1,4 @@
-"""The file of arrays: what goes in comes out, and nothing else is let in."""
+"""Array files: arrays round-trip, and invalid files are rejected."""
 
 import json
 
@@ -16,7 +16,7 @@ any_array = arrays.arrays(
 )
 
 
-def rewritten(path, change):
+def rewrite_header(path, change):
     """Change the JSON header in place, padded to its old length."""
     content = path.read_bytes()
     size = int.from_bytes(content[8:16], "little")
@@ -131,7 +131,7 @@ def test_another_kind_is_refused_by_name(tmp_path):
 )
 def test_an_entry_that_reaches_out_of_the_file_is_refused(tmp_path, entry):
     path = a_file(tmp_path)
-    rewritten(path, lambda header: header["arrays"]["a"].update(entry))
+    rewrite_header(path, lambda header: header["arrays"]["a"].update(entry))
 
     with pytest.raises(FormatError):
         arrayfile.read(path, "test/1")
@@ -149,7 +149,7 @@ def test_a_header_of_another_shape_is_refused(tmp_path, header):
 
 def test_a_header_without_a_description_is_refused(tmp_path):
     path = a_file(tmp_path)
-    rewritten(path, lambda header: header.pop("meta"))
+    rewrite_header(path, lambda header: header.pop("meta"))
 
     with pytest.raises(FormatError):
         arrayfile.read(path, "test/1")

@@ -7,7 +7,7 @@ def test_delays_double_up_to_the_maximum():
     assert [backoff_delay(0.5, failures, maximum=3.0) for failures in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
-def test_without_a_maximum_delays_go_on_doubling():
+def test_without_a_maximum_delays_keep_doubling():
     assert backoff_delay(1.0, 10) == 1024.0
 
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings run and print what they show.
+"""The examples in docstrings run and print the output they show.
 
 The examples of `maabo_dist.client` need a server: `tests/cli/test_http_commands.py` runs them.
 """

@@ -1,4 +1,4 @@
-"""Kernels where nothing can be cached, as on a root file system that is read-only."""
+"""Kernels without a writable cache, as on a read-only root file system."""
 
 from numba.core.caching import CacheImpl
 

@@ -1,4 +1,4 @@
-"""The whole method in one process: the paper's figures, and a result that depends on data, settings and seed alone."""
+"""The method in one process: the paper's figures, and a result that depends only on data, settings and seed."""
 
 import tracemalloc
 from dataclasses import replace
@@ -30,7 +30,7 @@ def mined(name="diabetes", jobs=1, progress=None, keep_trees=False, **settings):
 
 
 def summarize(result):
-    """{(class, n, Gini to two digits, literals)} of the rules, as the paper's table prints them."""
+    """Return {(class, n, Gini to two digits, literals)} of the rules, as the paper's table prints them."""
     names = [feature.name for feature in bundled("diabetes").features]
     return {
         (
@@ -217,7 +217,7 @@ def test_a_budget_is_spent_to_the_last_tree():
     assert (result.search.trees, result.search.stopped, result.notes) == (37, "budget", ())
 
 
-def test_more_trees_than_the_space_holds_become_all_of_it_with_a_note():
+def test_a_budget_larger_than_the_space_is_reduced_with_a_note():
     result = mined(trees=500)
 
     assert (result.search.trees, result.search.stopped) == (120, "exhausted")
@@ -252,7 +252,7 @@ def test_patience_starts_again_with_every_new_rule():
     assert (result.search.trees, result.search.stopped) == (trees, "patience")
 
 
-def test_batches_under_way_when_patience_runs_out_are_still_grown():
+def test_batches_in_flight_when_patience_runs_out_are_still_grown():
     runs = [
         mined(patience=13, min_samples=10_000, batch=4, in_flight=3, initial=12, jobs=jobs, keep_trees=True)
         for jobs in (1, 2)
@@ -293,7 +293,7 @@ def test_a_search_that_is_stopped_has_the_rules_of_a_search_that_short(trees):
     assert stopped.rules == mined(trees=trees, batch=1).rules
 
 
-def test_an_interrupt_gives_the_rules_found_so_far():
+def test_an_interrupt_returns_the_rules_found_so_far():
     def interrupt(now):
         if now.trees == 30:
             raise KeyboardInterrupt
@@ -309,7 +309,7 @@ def test_an_interrupt_gives_the_rules_found_so_far():
 
 
 @pytest.mark.soak
-def test_a_table_of_20000_features_is_searched_without_a_list_of_its_subsets():
+def test_a_table_of_20000_features_is_searched_without_listing_its_subsets():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(20_000, 200)).round(2)
     columns = factories.columns_of(matrix, matrix[17] + matrix[4711] > 0)

@@ -29,7 +29,7 @@ WAYS = {
 
 
 def a_table(signal=0.9, rows=600, features=12, seed=4):
-    """Feature 0 large and feature 1 small say yes, mostly; the others are noise."""
+    """Return a table in which feature 0 large and feature 1 small mostly give yes; the others are noise."""
     rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(features, rows))
     right = (matrix[0] > 0) & (matrix[1] < 0.3)
@@ -37,7 +37,7 @@ def a_table(signal=0.9, rows=600, features=12, seed=4):
 
 
 def with_columns(columns, count):
-    """The columns, and probes that pass for columns."""
+    """Return the columns together with probes as ordinary columns."""
     probed = add_probes(columns, count, 0)
     features = (Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(probed.count))
     return replace(probed, features=tuple(features))
@@ -63,7 +63,7 @@ def test_no_probe_is_ever_shown(way):
     assert document.dataset.features == 12
 
 
-def test_the_search_sees_what_it_would_see_if_probes_were_columns():
+def test_the_search_is_the_same_as_if_probes_were_columns():
     columns = a_table()
 
     with_them, as_columns = mined(columns), mined(with_columns(columns, 24), probes=0)

@@ -1,4 +1,4 @@
-"""What may be set, what is refused and how, and what is settled for a given table."""
+"""Validation of settings, and defaults for a table."""
 
 from dataclasses import asdict
 from math import comb
@@ -108,7 +108,7 @@ def test_an_unknown_option_is_refused():
     assert "--colour 'red'" in refusal(colour="red")
 
 
-def test_two_ways_to_cut_the_target_are_refused():
+def test_two_kinds_of_target_cuts_are_refused():
     message = refusal(TableSettings, target_above="mean", target_quantiles=3)
 
     assert message == "--target-above and --target-quantiles cannot be used together."
@@ -187,7 +187,7 @@ def test_by_default_half_of_the_space_is_grown_within_bounds(features, expected)
     assert settled(features).trees == expected
 
 
-def test_more_trees_than_the_space_holds_are_all_of_it_and_a_note():
+def test_more_trees_than_the_space_holds_are_limited_with_a_note():
     plan = settled(5, trees=1000)
 
     assert (plan.trees, plan.space_size) == (10, 10)

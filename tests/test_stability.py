@@ -1,4 +1,4 @@
-"""Repeats on draws of the rows: what comes back, and what is made of it."""
+"""Repeats on draws of the rows: stability and consensus rules."""
 
 import json
 from dataclasses import asdict
@@ -136,7 +136,7 @@ def test_a_threshold_that_crosses_the_imputed_value_makes_no_other_rule():
     assert (len(difference["moved"]), difference["only_in_one"], difference["only_in_other"]) == (1, [], [])
 
 
-def test_each_rule_has_the_share_of_repeats_that_bring_it_back_and_its_precision_on_what_they_did_not_search():
+def test_each_rule_has_its_share_of_repeats_and_its_precision_on_their_unused_rows():
     first, second = a_rule(condition("a")), a_rule(condition("b"), name="R2")
     repeated = [
         a_document(a_rule(condition("a", value=2.0), held=(10, 9))),
@@ -180,7 +180,7 @@ def test_rows_count_over_all_repeats_so_that_of_equals_the_one_that_comes_back_m
     assert consensus_of(combined(a_document(), repeated)) == ["IF c ≤ 1 THEN y = yes", "IF b ≤ 1 THEN y = yes"]
 
 
-def test_a_consensus_rule_has_the_median_of_its_thresholds_and_what_goes_with_it():
+def test_a_consensus_rule_has_median_thresholds_and_matching_counts():
     values = [(5.0, {}), (1.0, {"or_missing": True}), (2.0, {"or_missing": True}), (9.0, {})]
     repeated = [
         a_document(a_rule(condition("b", "=", "red"), condition("a", value=value, **more))) for value, more in values
@@ -209,7 +209,7 @@ def test_of_rules_with_the_same_conditions_in_one_run_the_first_counts_once():
     assert document["repeats"]["consensus"][0]["rule"] == "R1"
 
 
-def test_a_note_says_that_fewer_repeats_were_done_than_asked_for():
+def test_a_note_reports_fewer_repeats_than_requested():
     document = combined(a_document(a_rule(condition("a"))), [a_document(a_rule(condition("a")))], asked=4)
     without = combined(a_document(a_rule(condition("a"))), [], asked=4)
 
@@ -231,7 +231,7 @@ rules_of_a_run = st.lists(
 
 @given(rules_of_a_run, st.lists(rules_of_a_run, max_size=5), st.sampled_from([0.2, 0.5, 0.6, 1.0]))
 @settings(max_examples=100, deadline=None)
-def test_shares_and_consensus_are_what_looking_at_every_rule_of_every_repeat_gives(own, runs, threshold):
+def test_shares_and_consensus_equal_a_comparison_of_all_rules_of_all_repeats(own, runs, threshold):
     def returns(rule):
         literals = sorted((each["feature"], each["op"]) for each in rule["conditions"])
         return sum(

@@ -55,7 +55,7 @@ def store(request, tmp_path):
 
 
 def a_bucket():
-    """fsspec's own in-memory file system; what is in it outlives a test."""
+    """A bucket in fsspec's in-memory file system, whose content outlives a test."""
     store = FileStore("memory://bucket")
     for item in store.list():
         store.delete(item.name)
@@ -107,7 +107,7 @@ def test_an_invalid_name_never_becomes_a_path(store, tmp_path, name):
         store.put(name, a_file(tmp_path))
 
 
-def test_garbage_is_what_is_old_and_unreferenced(store, tmp_path):
+def test_old_unreferenced_artifacts_are_garbage(store, tmp_path):
     store.put(NAME, a_file(tmp_path))
     store.put(OTHER, a_file(tmp_path))
     now = max(item.modified for item in store.list())
@@ -261,7 +261,7 @@ def test_a_reader_sees_all_or_nothing_during_a_write(client, tmp_path):
 
 
 def test_a_writer_that_dies_leaves_nothing_visible(client, tmp_path):
-    store = RedisStore(Dying(client), "test:")
+    store = RedisStore(FailingClient(client), "test:")
 
     with pytest.raises(StoreError):
         store.put(NAME, a_file(tmp_path, THREE_CHUNKS))
@@ -271,8 +271,8 @@ def test_a_writer_that_dies_leaves_nothing_visible(client, tmp_path):
     assert list(store.list()) == []
 
 
-class Dying:
-    """A client whose connection goes before the second chunk."""
+class FailingClient:
+    """A client whose connection fails before the second chunk."""
 
     def __init__(self, client):
         self._client = client
@@ -384,8 +384,8 @@ def test_clusters_that_share_a_redis_do_not_see_each_other(client, tmp_path):
     assert not first.has(OTHER)
 
 
-def gone():
-    """A store whose Redis does not answer."""
+def unreachable():
+    """A store whose Redis is unreachable."""
     return RedisStore(redis.Redis(port=free_port(), retry=None), "test:")
 
 
@@ -402,7 +402,7 @@ def gone():
 )
 def test_an_unreachable_redis_is_a_store_error(act, tmp_path):
     with pytest.raises(StoreError, match="The artifact store in Redis failed: Error 111") as error:
-        act(gone(), a_file(tmp_path))
+        act(unreachable(), a_file(tmp_path))
 
     assert not isinstance(error.value, MissingArtifactError)
 
@@ -421,7 +421,7 @@ def test_artifacts_missing_in_the_first_store_come_from_the_second(tmp_path):
 def test_a_failing_first_store_is_skipped_if_the_second_has_the_artifact(tmp_path):
     second = MemoryStore()
     second.put(NAME, a_file(tmp_path))
-    store = FallbackStore(gone(), second)
+    store = FallbackStore(unreachable(), second)
 
     store.get(NAME, tmp_path / "target")
 
@@ -429,7 +429,9 @@ def test_a_failing_first_store_is_skipped_if_the_second_has_the_artifact(tmp_pat
     assert (tmp_path / "target").read_bytes() == b"content"
 
 
-@pytest.mark.parametrize("stores", [(gone(), MemoryStore()), (MemoryStore(), gone())], ids=["first", "second"])
+@pytest.mark.parametrize(
+    "stores", [(unreachable(), MemoryStore()), (MemoryStore(), unreachable())], ids=["first", "second"]
+)
 def test_a_store_that_fails_never_makes_an_artifact_missing(stores, tmp_path):
     store = FallbackStore(*stores)
 

@@ -47,7 +47,7 @@ def written(table, **options):
 
 @cache
 def bomb(value, rows, groups):
-    """The same value over and over: counted in the file, repeated in memory."""
+    """Return a file that repeats one value: compact on disk, large in memory."""
     file = io.BytesIO()
     table = pa.table({"a": pa.repeat(value, rows), "b": pa.repeat(value, rows)})
     with parquet.ParquetWriter(file, table.schema, compression="zstd") as writer:
@@ -62,8 +62,8 @@ def proper():
     return written(pa.table({"a": numbers, "b": [float(n) for n in numbers], "c": [f"t{n % 7}" for n in numbers]}))
 
 
-def lying(offset_from_end, change):
-    """A proper file with other bytes in its description."""
+def with_false_description(offset_from_end, change):
+    """Return a valid file with other bytes in its description."""
     body = bytearray(proper())
     body[-offset_from_end : -offset_from_end + len(change)] = change
     return bytes(body)
@@ -105,8 +105,8 @@ REFUSED_PARQUET = {
     "truncated": lambda: proper()[:-100],
     "without its beginning": lambda: proper()[100:],
     "its end alone": lambda: b"PAR1" + proper()[-600:],
-    "a description that is too long": lambda: lying(8, b"\xff\xff\xff\x7f"),
-    "a description that is negative": lambda: lying(8, b"\xff\xff\xff\xff"),
+    "a description that is too long": lambda: with_false_description(8, b"\xff\xff\xff\x7f"),
+    "a description that is negative": lambda: with_false_description(8, b"\xff\xff\xff\xff"),
     "a bomb of numbers": lambda: bomb(1.5, 2_000_000, 10),
     "a bomb of texts": lambda: bomb("x" * 100_000, 1000, 10),
     "no rows": lambda: written(pa.table({"a": pa.array([], pa.int64())})),
@@ -143,8 +143,8 @@ def check_nothing_left(resources, temporary):
     assert resources.ledger.datasets.page(None) == []
 
 
-def check_answer(client, body, media):
-    """A proper table, which is then deleted, or a problem."""
+def check_response(client, body, media):
+    """Check that the response is a valid table, which is then deleted, or a problem."""
     answer = client.post("/v1/datasets", content=body, headers={"content-type": media})
     if answer.status_code == 201:
         place = answer.headers["location"]
@@ -186,14 +186,14 @@ def test_a_parquet_file_with_a_false_row_count_does_no_harm(client, resources, t
     assert proper()[start:].count(truth) > 1
 
     for lies in (1, -1):
-        check_answer(client, proper()[:start] + proper()[start:].replace(truth, stated, lies), PARQUET)
+        check_response(client, proper()[:start] + proper()[start:].replace(truth, stated, lies), PARQUET)
     check_nothing_left(resources, temporary)
 
 
 @given(body=strategies.binary(max_size=300))
 @QUICK
 def test_random_bytes_do_no_harm(client, resources, temporary, body):
-    check_answer(client, body, "text/csv")
+    check_response(client, body, "text/csv")
     check_nothing_left(resources, temporary)
 
 
@@ -206,7 +206,7 @@ def test_damaged_parquet_files_do_no_harm(client, resources, temporary, places, 
     body = bytearray(proper())
     for place, value in places:
         body[place % len(body)] = value
-    check_answer(client, bytes(body[: len(body) - cut * (cut < 5)]), PARQUET)
+    check_response(client, bytes(body[: len(body) - cut * (cut < 5)]), PARQUET)
     check_nothing_left(resources, temporary)
 
 

@@ -1,4 +1,4 @@
-"""The bench of quality, on small tables and without peers: it counts right and leaves what it promises."""
+"""The quality benchmark on small tables, without peers: correct counts and complete output files."""
 
 import csv
 from math import isnan, sqrt
@@ -25,7 +25,7 @@ from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.settings import MiningSettings, TableSettings
 
 
-class Replayed:
+class ReplayedSearcher:
     """A searcher that proposes given subsets and records the scores it receives."""
 
     def __init__(self, proposals):
@@ -118,7 +118,7 @@ def test_an_interval_without_its_upper_end_keeps_its_rows():
     assert ((values > low) & (values <= high)).tolist() == [False, True, True, False]
 
 
-def test_the_best_share_includes_ties_with_its_last():
+def test_the_best_share_includes_ties_at_its_end():
     scores = {(k,): value for k, value in enumerate([0.9, 0.8, 0.8, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])}
 
     assert best_share(scores, 0.2) == {(0,), (1,), (2,), (3,)}
@@ -127,7 +127,7 @@ def test_the_best_share_includes_ties_with_its_last():
 def test_repetitions_count_as_proposals_but_not_as_trees(monkeypatch):
     monkeypatch.setattr("bench.quality.top_subsets.TREES", 3)
     scores = {(0, 1): 0.5, (0, 2): 0.6, (1, 2): 0.7, (1, 3): 0.8}
-    searcher = Replayed([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
+    searcher = ReplayedSearcher([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
 
     found = run_searcher(searcher, scores, {(0, 1), (1, 3)})
 
@@ -141,7 +141,7 @@ def test_subsets_proposed_by_a_peer_give_the_same_rules_as_in_our_search():
     columns = prepare(frame, TableSettings(target="y")).columns
     ours = mine(columns, MiningSettings(trees=8, strategy="random", min_samples=20, seed=1), keep_trees=True)
 
-    theirs = search_with_peer(columns, ours.settings, Replayed(ours.forest.subsets[:, ::-1].tolist()))
+    theirs = search_with_peer(columns, ours.settings, ReplayedSearcher(ours.forest.subsets[:, ::-1].tolist()))
 
     assert ours.rules
     assert theirs.digest == ours.digest

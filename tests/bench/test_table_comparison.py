@@ -23,7 +23,7 @@ from maabo_dist.research.synthetic.scoring import MinedRule
 
 
 def interval(low, high, holds):
-    """A condition as Java has it; `holds` names the ends that belong to it."""
+    """Return a condition in the form of Java; `holds` names the ends that belong to it."""
     held = {low} if "[" in holds else set()
     held |= {high} if "]" in holds else set()
     values = SimpleNamespace(getLeft=lambda: low, getRight=lambda: high, contains=held.__contains__)
@@ -73,7 +73,7 @@ def rule(label, *bounds, feature="a"):
         ((1.0, 3.0, "["), [1.0, 2.0]),
     ],
 )
-def test_an_interval_keeps_its_rows_whichever_of_its_ends_it_holds(ends, kept):
+def test_an_interval_keeps_its_rows_with_either_end_included(ends, kept):
     conditions = interval_conditions(interval(*ends))
 
     assert {place for place, _, _ in conditions} == {4}
@@ -94,7 +94,7 @@ def test_strict_bounds_keep_their_rows():
     assert rows_of([convert_strict(0, ">=", 2.0)], np.arange(4.0)) == [2.0, 3.0]
 
 
-def test_a_miner_whose_package_is_not_there_is_named_with_what_it_lacks(monkeypatch):
+def test_an_unavailable_miner_is_listed_with_its_missing_package(monkeypatch):
     monkeypatch.setattr("bench.quality.peers.miners.find_spec", lambda name: None if name == "wittgenstein" else name)
     monkeypatch.setattr("bench.quality.peers.miners.which", lambda _: None)
 

@@ -1,6 +1,6 @@
 """A real browser: Debian's Chromium, driven by Playwright, which downloads none.
 
-Without one these tests are skipped, unless MAABO_TEST_BROWSER=1 says that there must be one.
+Without one these tests are skipped, unless MAABO_TEST_BROWSER=1 requires one.
 """
 
 import os
@@ -19,7 +19,7 @@ def _missing(reason):
 
 @pytest.fixture(scope="module")
 def browser():
-    """One browser a module: while it runs, its thread has an event loop that other tests must not meet."""
+    """One browser per module: while it runs, its thread has an event loop, which must not affect other tests."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         _missing("there is no Chromium on PATH (Debian: apt install chromium)")
@@ -37,7 +37,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser):
-    """Opens a page file; at the end, nothing was said on the console and nothing was asked of the network."""
+    """Opens a page file; at the end, checks that there were no console messages and no network requests."""
     contexts, complaints = [], []
 
     def open_page(path, *, width=1280, fragment="", **options):

@@ -126,7 +126,7 @@ def is_own(url, home):
 
 @contextmanager
 def saved(page):
-    """Gives a list that contains the name and text of the downloaded file at the end."""
+    """Yield a list that contains the name and text of the downloaded file at the end."""
     found = []
     with page.expect_download() as download:
         yield found

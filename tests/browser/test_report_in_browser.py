@@ -1,4 +1,4 @@
-"""The report in a real browser: what a reader does with it."""
+"""The report in a real browser, operated as a reader does."""
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def report(made, tmp_path_factory):
 
 
 def ids(page):
-    """The rules that can be seen, in their order."""
+    """Return the visible rules in order."""
     return page.locator("table.rules > tbody:visible").evaluate_all("bodies => bodies.map((body) => body.id)")
 
 
@@ -56,7 +56,7 @@ def test_it_opens_with_every_rule_and_every_figure(opened, report, made):
         assert page.locator(f"#figure-{kind} .picture [role=img]").first.bounding_box()["height"] > 50
 
 
-def test_a_column_head_sorts_one_way_and_the_other(opened, report, made):
+def test_a_column_head_sorts_in_both_directions(opened, report, made):
     page = opened(report, width=1500)
     by_n = [rule.n for rule in made[0].rules]
 

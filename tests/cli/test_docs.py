@@ -19,7 +19,7 @@ def options(command):
 
 
 def commands(group, path=""):
-    """All commands by what is typed for them, those in groups of commands too."""
+    """Return all commands by their words, including those in groups."""
     for name, command in group.commands.items():
         yield f"{path}{name}", command
         if isinstance(command, click.Group):

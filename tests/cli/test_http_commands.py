@@ -29,7 +29,7 @@ SCOPES = {"worker": ("read", "submit"), "reader": ("read",), "admin": ("admin",)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Gives the address of a server, and the tokens of a tenant by what they are for."""
+    """Yields the address of a server, and the tokens of a tenant by purpose."""
     folder = tmp_path_factory.mktemp("http")
     with servers.redis_server(folder) as url:
         settings = cluster_settings(url, folder, partial_seconds=0.2)

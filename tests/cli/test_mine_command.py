@@ -1,7 +1,7 @@
-"""`maabo mine` from outside: exit codes, what is said on which stream, and what is left on disk.
+"""`maabo mine` from outside: exit codes, output streams and files.
 
-Most runs call the console entry in this process, which is what the installed script does; those where the process
-itself matters (signals, pipes, a terminal) start one.
+Most runs call the console entry in this process, as the installed script does; tests about the process itself (signals,
+pipes, a terminal) start one.
 """
 
 import csv
@@ -39,7 +39,7 @@ def run(maabo):
 
 
 def bad_tables():
-    """Each kind of table that cannot be mined: what to write, and a word of the message."""
+    """Tables that cannot be mined: the content of the file, and a word of the message."""
     good = numbers(60)
     return {
         "an empty file": (b"", "empty"),
@@ -189,7 +189,7 @@ def test_out_contains_everything_to_repeat_the_run(tmp_path, run):
 
 @contextmanager
 def started(*arguments):
-    """A process of its own with a terminal for its stderr, as a person at a keyboard has it."""
+    """Start a process with a terminal as its stderr, as for interactive use."""
     reader, terminal = pty.openpty()
     process = subprocess.Popen([*LISTENING, *map(str, arguments)], stdout=subprocess.PIPE, stderr=terminal)
     os.close(terminal)
@@ -207,7 +207,7 @@ def read_until(reader, pattern):
         seen += os.read(reader, 4096)
 
 
-def test_ctrl_c_in_mid_search_prints_the_rules_found_so_far(tmp_path):
+def test_ctrl_c_during_the_search_prints_the_rules_found_so_far(tmp_path):
     path = write_csv(tmp_path, numbers(rows=400, columns=60))
     with started(path, "--target", "y", "--subset-size", "4", "--trees", "100%", "--json") as (process, reader):
         read_until(reader, rb"[1-9] reliable")

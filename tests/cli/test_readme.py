@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The outputs in the README are those of the program."""
 
 import re
 import shlex
@@ -18,11 +18,11 @@ def customers(rows=400):
 
 
 def without_times(text):
-    """Seconds differ, and spaces at the ends of lines."""
+    """Replace times, which vary, and strip spaces at the ends of lines."""
     return [re.sub(r"in [\d.]+ m?s", "in … s", line).rstrip() for line in text.strip().splitlines()]
 
 
-def test_the_first_example_shows_what_is_printed(maabo, monkeypatch):
+def test_the_first_example_shows_the_actual_output(maabo, monkeypatch):
     monkeypatch.setenv("COLUMNS", "76")
     (command, shown) = re.search(
         r"```console\n\$ (maabo mine --dataset diabetes)\n(.*?)```", README, re.DOTALL

@@ -1,4 +1,4 @@
-"""A mock server: it gives a list of responses, each once, and records the requests."""
+"""A mock server that returns a list of responses, each once, and records the requests."""
 
 import json
 

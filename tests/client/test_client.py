@@ -1,4 +1,4 @@
-"""The client against a mock server: its requests, what it repeats, and how it reports problems."""
+"""The client against a mock server: its requests, retries and error messages."""
 
 import asyncio
 import inspect
@@ -121,7 +121,7 @@ def test_a_request_that_was_never_sent_is_repeated():
     assert len(server.requests) == 3
 
 
-def test_deleting_what_an_earlier_attempt_deleted_is_no_error():
+def test_deleting_a_job_that_an_earlier_attempt_deleted_succeeds():
     found, server = job_of(httpx.ReadError, problem("not-found"))
 
     found.delete()

@@ -1,4 +1,4 @@
-"""The blocking client is generated, and what is committed is up to date."""
+"""The blocking client is generated, and the committed version is up to date."""
 
 from shutil import copytree
 

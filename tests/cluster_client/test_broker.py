@@ -1,4 +1,4 @@
-"""What Celery is told of a broker, and what nobody is told of its address."""
+"""The Celery configuration for brokers, and the secrets of their addresses."""
 
 import ssl
 

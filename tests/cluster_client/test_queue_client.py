@@ -1,4 +1,4 @@
-"""The client against a Redis in memory. Time passes only while it sleeps, and the scheduler turns meanwhile."""
+"""The client against a Redis in memory. Time passes, and the scheduler runs, only while the client sleeps."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Spans: off by default, recorded where MAABO_TRACES says."""
+"""Spans: off by default, recorded to the target of MAABO_TRACES."""
 
 import json
 import subprocess

@@ -238,7 +238,7 @@ def test_a_job_may_have_a_callback():
 
 @pytest.fixture
 def next_release(monkeypatch):
-    """It brings a version, and neither writes it nor forgets the one before."""
+    """A release that reads one more version, and still writes the current one."""
     monkeypatch.setattr(messages, "VERSION", 3)
 
 

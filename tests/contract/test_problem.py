@@ -1,4 +1,4 @@
-"""Problem documents, and what must not stand in them."""
+"""Problem documents; secrets must not appear in them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The tables that come with the program. No test goes online."""
+"""The bundled tables. No test uses the network."""
 
 import socket
 from urllib.error import URLError
@@ -58,7 +58,7 @@ def test_titanic_keeps_seven_columns_and_the_target(monkeypatch):
     assert settings.target == "survived"
 
 
-def test_titanic_without_a_network_says_where_it_comes_from_and_what_to_do(monkeypatch):
+def test_without_a_network_titanic_has_an_error_with_its_source_and_a_remedy(monkeypatch):
     limits = []
 
     def offline(*_arguments, **_options):

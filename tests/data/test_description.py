@@ -1,4 +1,4 @@
-"""What is said of a table: before it is read, and column by column."""
+"""Summaries of tables: before they are read, and by column."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""How a table's columns become features, for the table itself and for rows that come later."""
+"""The conversion of columns to features, for the table itself and for later rows."""
 
 import datetime as dt
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Probes: permuted copies that any machine derives alike and that nobody can take for columns of the table."""
+"""Probes: permuted copies of columns, the same on every machine, with names no column can have."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ def a_table(features=5, rows=40, seed=3):
 
 
 def sources(columns, probed):
-    """For each probe, the columns that hold the same values equally often."""
+    """For each probe, return the columns with the same values and frequencies."""
     same = [sorted(columns.column(place).tolist()) for place in range(columns.count)]
     return [
         [place for place, values in enumerate(same) if values == sorted(probed.column(number).tolist())]

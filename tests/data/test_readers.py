@@ -1,4 +1,4 @@
-"""What comes out of a file, and what is said when nothing can."""
+"""The content of table files, and the errors of unreadable ones."""
 
 import gzip
 
@@ -62,13 +62,13 @@ def test_a_csv_file_without_commas_in_its_header_is_read_by_the_separator_it_has
     assert list(frame.columns) == ["age", "sex"]
 
 
-def test_a_comma_within_quotation_marks_is_no_separator_of_the_header(tmp_path):
+def test_a_quoted_comma_is_not_a_separator_of_the_header(tmp_path):
     frame = read_table(written(tmp_path, "t.csv", b'"name, first";age\nAnn;3\n'))
 
     assert list(frame.columns) == ["name, first", "age"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path):
     frame = read_table(written(tmp_path, "t.csv", b"\xef\xbb\xbf" + TEXT))
 
     assert list(frame.columns) == ["age", "sex"]
@@ -93,7 +93,7 @@ def test_further_texts_can_be_declared_missing(tmp_path):
     assert declared["n"].isna().tolist() == declared["s"].isna().tolist() == [False, True]
 
 
-def test_what_looks_like_a_date_or_a_time_stays_text(tmp_path):
+def test_dates_and_times_stay_text(tmp_path):
     content = b"day,clock,moment\n2020-01-31,10:00,2020-01-31 10:00:00\n2020-02-01,11:30,2020-02-01T11:30:00\n"
 
     frame = read_table(written(tmp_path, "t.csv", content))
@@ -140,7 +140,7 @@ def test_a_header_that_is_not_utf_8_is_placed(tmp_path):
     assert "byte 3, in line 1, is 0xe9" in message
 
 
-def test_a_utf_16_file_is_told_to_become_utf_8(tmp_path):
+def test_the_error_for_a_utf_16_file_recommends_utf_8(tmp_path):
     message = refusal(written(tmp_path, "t.csv", TEXT.decode().encode("utf-16")))
 
     assert "is not UTF-8: byte 0" in message

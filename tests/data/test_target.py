@@ -1,4 +1,4 @@
-"""Which classes a target column has."""
+"""The classes of a target column."""
 
 import numpy as np
 import pandas as pd
@@ -62,7 +62,7 @@ def test_twenty_whole_numbers_are_classes_and_twenty_one_are_not():
     assert "--target-quantiles 3" in message
 
 
-def test_numbers_with_fractions_are_no_classes():
+def test_numbers_with_fractions_are_not_classes():
     assert "2 distinct values" in refusal([0.5, 1.5, 0.5])
 
 
@@ -144,5 +144,5 @@ def test_a_hundred_classes_are_allowed_and_one_more_is_not():
     assert "has 101 classes" in refusal([f"c{number}" for number in range(101)])
 
 
-def test_dates_are_no_classes():
+def test_dates_are_not_classes():
     assert "datetime64" in refusal(pd.to_datetime(["2020-01-01", "2020-01-02"]))

@@ -125,7 +125,7 @@ def test_kernels_are_of_a_level_that_a_family_of_processors_has():
     assert numba_target("aarch64", "")["NUMBA_CPU_NAME"] == "generic"
 
 
-def test_kernels_that_cannot_be_copied_are_no_reason_to_stop(tmp_path):
+def test_kernels_that_cannot_be_copied_do_not_stop_the_role(tmp_path):
     messages = []
     install_kernels(
         {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "MAABO_KERNELS": str(tmp_path / "nowhere")}, messages.append

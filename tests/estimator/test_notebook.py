@@ -18,7 +18,7 @@ HOSTILE = "<script>alert('$')</script>\n&\"_"
 
 
 class Parts(HTMLParser):
-    """The elements and the texts of a piece of HTML."""
+    """The elements and the texts of an HTML fragment."""
 
     def __init__(self, html):
         super().__init__()
@@ -75,7 +75,7 @@ def test_after_fitting_it_shows_the_rules_with_their_evidence(miner):
     assert miner._repr_mimebundle_()["text/html"] == miner._repr_html_()
 
 
-def test_where_scikit_learn_is_to_show_text_there_is_no_html(miner):
+def test_there_is_no_html_if_scikit_learn_is_set_to_show_text(miner):
     with sklearn.config_context(display="text"):
         assert not hasattr(miner, "_repr_html_")
         assert "text/html" not in miner._repr_mimebundle_()
@@ -103,7 +103,7 @@ def test_names_from_data_stay_text():
     assert "<script>alert('$')</script>\\n&\"_" in html.text
 
 
-def test_of_many_rules_the_first_are_shown_and_the_others_counted(miner):
+def test_long_rule_lists_show_the_first_rules_and_count_the_others(miner):
     many = miner.rules_[:1] * (MAX_ROWS + 3)
 
     html = Parts(rules_html(many, "title", "none"))
@@ -118,7 +118,7 @@ def test_without_rules_it_says_why():
     assert "No leaf has 10,000 training rows" in Parts(miner._repr_html_()).text
 
 
-def test_a_fitted_miner_has_what_a_report_is_made_from(miner):
+def test_a_fitted_miner_has_the_data_of_a_report(miner):
     document, figures = miner.document(), miner.figures()
 
     assert figures["digest"] == document.digest == miner.result_.digest

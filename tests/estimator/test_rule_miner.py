@@ -136,7 +136,7 @@ def test_a_setting_out_of_range_is_named():
         RuleMiner(alpha=2).fit(frame, labels)
 
 
-def test_a_level_unseen_in_training_is_no_error_for_a_column_of_several_levels():
+def test_a_new_level_in_a_column_of_several_levels_is_accepted():
     frame, labels = planted()
     miner = RuleMiner().fit(frame, labels)
 
@@ -145,7 +145,7 @@ def test_a_level_unseen_in_training_is_no_error_for_a_column_of_several_levels()
     assert covered.shape == (3, len(miner.rules_))
 
 
-def test_with_repeats_rules_tell_how_often_they_come_back_and_consensus_rules_can_be_had():
+def test_with_repeats_rules_have_a_stability_and_there_are_consensus_rules():
     frame, labels = planted()
     reports = []
 

@@ -44,7 +44,7 @@ def mined(frame, labels, **settings):
 
 
 def a_table(number="number", port="port", classes=("no", "yes"), rows=700):
-    """Numbers of many and of few values, texts of two and of several, cells missing."""
+    """Numeric columns with many and with few values, text columns of two and of several levels, and missing cells."""
     draw = np.random.default_rng(5)
     many, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
     ports, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
@@ -284,7 +284,7 @@ def test_the_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
 
 
 def bars_of(ax, picture):
-    """[class][bar]: how high it is, or how long."""
+    """Return the lengths of bars as [class][bar]."""
     found = [[0.0] * len(row) for row in picture["counts"]]
     for bar in ax.patches:
         if (bar.get_gid() or "").startswith("class "):

@@ -1,6 +1,6 @@
-"""CART by the book: one tree per depth, every split tried, rows routed one by one. Slow and obvious.
+"""A textbook implementation of CART: one tree per depth, every split tried, rows routed one by one. Slow and simple.
 
-Works on plain values, not ranks. What it shares with the kernels is only what the method fixes: the split's score as an
+Works on plain values, not ranks. It shares with the kernels only what the method fixes: the split's score as an
 expression of the weighted class counts, ties to the first feature and the lowest threshold, a majority of weighted
 counts decided exactly, ties to the first class.
 """
@@ -20,7 +20,7 @@ class Node:
 
 
 def class_weights(labels, classes, class_weight):
-    """(float weight, exact weight) of each class."""
+    """Return the float weights and the exact weights of the classes."""
     totals = [sum(label == c for label in labels) for c in range(classes)]
     if class_weight == "none":
         return [1.0] * classes, [Fraction(1)] * classes
@@ -47,7 +47,7 @@ def class_counts(rows, labels, classes):
 
 
 def grow(matrix, labels, rows, subset, depth, classes, weights, min_samples_leaf=1):
-    """`matrix[row][feature]`; rows are training rows."""
+    """Grow a tree; values are `matrix[row][feature]`, and `rows` are training rows."""
     node = Node(class_counts(rows, labels, classes))
     if depth == 0 or max(node.counts) == len(rows):
         return node
@@ -90,7 +90,9 @@ def macro_f1(actual, predicted):
 
 
 def depth_search(matrix, labels, train, validation, subset, max_depth, classes, class_weight, min_samples_leaf=1):
-    """(scores of every depth, best depth, its tree), fitting each depth anew as the paper does."""
+    """Return the scores of all depths, the best depth and its tree, fitting a new tree for each depth as the paper
+    does.
+    """
     weights, exact = class_weights([labels[row] for row in train], classes, class_weight)
     scores, trees = [], []
     for depth in range(1, max_depth + 1):
@@ -103,7 +105,7 @@ def depth_search(matrix, labels, train, validation, subset, max_depth, classes, 
 
 
 def preorder(node):
-    """(feature, threshold, counts) of every node, parents before children, left before right."""
+    """Yield (feature, threshold, counts) of every node, parents before children, left before right."""
     yield (node.feature, node.threshold, tuple(node.counts))
     if node.left is not None:
         yield from preorder(node.left)

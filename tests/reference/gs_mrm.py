@@ -1,6 +1,6 @@
-"""GS-MRM, Algorithm 2 of the paper line by line over explicit leaves, and leaves read off trees by recursion.
+"""GS-MRM, Algorithm 2 of the paper line by line over explicit leaves, and leaves read from trees by recursion.
 
-What the paper leaves open is settled as in the design: ties go to the larger n, then to the canonical order of the
+Where the paper is open, the rules are those of the library: ties go to the larger n, then to the canonical order of the
 logic set; the empty logic set is similar to everything.
 """
 
@@ -26,7 +26,7 @@ class Leaf:
 
     @property
     def rank(self):
-        """Among equals: larger first, then by logic (a longer set before its own beginning), bounds, score, tree."""
+        """The order of ties: larger first, then by logic (a set before its own prefixes), bounds, score, tree."""
         return (-self.n, (*sorted(self.logic), (inf, inf)), self.bounds, -self.score, self.tree)
 
 
@@ -46,12 +46,12 @@ def float_gini(counts, weights):
 
 
 def leaves_of(tree, weights, number=0):
-    """Every leaf of a `CompactTree`, left to right, with the conditions of its path."""
+    """Return every leaf of a `CompactTree`, left to right, with the conditions of its path."""
 
     def walk(node, path):
         if tree.feature[node] == LEAF:
             counts = tuple(tree.counts[node].tolist())
-            logic, bounds = _merged(path)
+            logic, bounds = _merge(path)
             return [Leaf(logic, bounds, counts, float_gini(counts, weights), tree.score, number)]
         feature, threshold, left = int(tree.feature[node]), float(tree.threshold[node]), int(tree.left[node])
         return [
@@ -62,17 +62,17 @@ def leaves_of(tree, weights, number=0):
     return walk(0, [])
 
 
-def _merged(path):
-    """The same logic twice is one, with the tighter threshold: the greatest lower or the least upper one."""
+def _merge(path):
+    """Merge repeated literals into one with the tighter threshold: the greatest lower or the least upper bound."""
     tight = {}
     for feature, large, threshold in path:
-        known = tight.get((feature, large), threshold)
-        tight[feature, large] = max(known, threshold) if large else min(known, threshold)
+        bound = tight.get((feature, large), threshold)
+        tight[feature, large] = max(bound, threshold) if large else min(bound, threshold)
     return frozenset(tight), tuple(tight[literal] for literal in sorted(tight))
 
 
 def simpson(a, b):
-    """|A ∩ B| / min(|A|, |B|); 1 where one is empty."""
+    """|A ∩ B| / min(|A|, |B|), and 1 if one of them is empty."""
     smaller = min(len(a), len(b))
     return len(a & b) / smaller if smaller else 1.0
 
@@ -82,7 +82,7 @@ def by_logic(a, b):
 
 
 def select(leaves, min_samples, gini_share, limit, classes, similarity=by_logic):
-    """The rules in the order of choice. (β, γ, δ) = (min_samples, gini_share, limit)."""
+    """Return the rules in the order of selection. (β, γ, δ) = (min_samples, gini_share, limit)."""
     L = list(leaves)  # lines 1–3
     chosen = []
     for leaf in list(L):  # lines 4–8

@@ -1,12 +1,12 @@
-"""MAABO-MT, Algorithm 1 of the paper line by line: sets, lists and sums over them. Slow and obvious.
+"""MAABO-MT, Algorithm 1 of the paper line by line: sets, lists and sums over them. Slow and simple.
 
-Ω is a list, U-FCS and V-FCS are lists, k is a Fraction. What is shared with the library is what the method leaves open
-and the project has settled: which numbers the seeded streams give, and that a tie is a tie of *overlap counts*; the
-acquisition that is compared is therefore the float that follows from the counts in a fixed order of summation. That the
-choice is also the greatest by the exact double sum of Equation (ma2) is asserted at every step.
+Ω is a list, U-FCS and V-FCS are lists, k is a Fraction. Where the method is open, this follows the library: the numbers
+of the seeded streams, and ties, which are ties of *overlap counts*. The acquisition that is compared is therefore the
+float that follows from the counts in a fixed order of summation. At every step, an assertion checks that the choice
+also maximizes the exact double sum of Equation (ma2).
 
-Subsets may have several sizes, which the paper's do not. The larger size of two then takes the place of D′ in their
-mismatches; each size gets an even share of what is drawn, from a stream of its own.
+Unlike the paper's, subsets may have several sizes. The mismatches of two subsets then use the larger size as D′; each
+size gets an even share of the draws, from its own stream.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ def stream_of(seed, step, purpose):
 
 
 def numbers(state):
-    """SplitMix64: an endless stream of 64-bit numbers."""
+    """Yield an endless stream of 64-bit numbers (SplitMix64)."""
     while True:
         state = (state + GOLDEN) & MASK
         yield mix(state)
@@ -42,7 +42,7 @@ def mismatches(f, u):
 
 
 def k(f, u, features, h, b, largest=None):
-    """Equation (ma2), exactly. Of several sizes, the largest gives the norm: a constant, which cancels."""
+    """Return Equation (ma2), exactly. With several sizes, the norm is that of the largest, a constant that cancels."""
     return _k(largest or len(f), mismatches(f, u), features, Fraction(h), Fraction(b))
 
 
@@ -55,7 +55,7 @@ def _k(size, m, features, h, b):
 
 
 def K(f, U, features, h, b, largest=None):  # noqa: N802 - the paper's name
-    """The mean of k over U, exactly."""
+    """Return the mean of k over U, exactly."""
     return sum(k(f, u, features, h, b, largest) for u in U) / len(U)
 
 
@@ -71,7 +71,7 @@ def float_values(features, size, h, b):
 
 
 def float_density(f, U, values):
-    """The mean of k over U from how many of U mismatch f in 0, 1, … features, summed in that order."""
+    """Return the mean of k over U from the numbers of U that mismatch f in 0, 1, … features, summed in that order."""
     counts = Counter(mismatches(f, u) for u in U)
     total = 0.0
     for m, value in enumerate(values):
@@ -84,23 +84,24 @@ def float_acquisition(f, high, low, values):
 
 
 def split(verified, alpha):
-    """(H-FCS, L-FCS) of V-FCS, a list of (subset, score) in the order of building; None marks a failed one."""
+    """Return (H-FCS, L-FCS) of V-FCS, a list of (subset, score) in the order of building; None marks a failed one."""
     scored = [(subset, score) for subset, score in verified if score is not None]
-    ordered = sorted(scored, key=lambda item: -item[1])  # stable: of equals the earlier one first
+    ordered = sorted(scored, key=lambda item: -item[1])  # stable: ties keep their order
     threshold = max(1, floor(alpha * len(ordered)))
     return [subset for subset, _ in ordered[:threshold]], [subset for subset, _ in ordered[threshold:]]
 
 
 def top_features(high, features, seed, step):
-    """All features, the most frequent of H-FCS first; ties by the seeded keys."""
+    """Return all features, the most frequent of H-FCS first; ties by the seeded keys."""
     uses = Counter(feature for subset in high for feature in subset)
     stream = numbers(stream_of(seed, step, TOP_FEATURES))
     keys = [next(stream) for _ in range(features)]
     return sorted(range(features), key=lambda feature: (-uses[feature], keys[feature]))
 
 
-def drawn(count, order, top, unverified, size, verified_count, stream):
-    """`count` of the unverified subsets that hold one of order[:top], or all of them; a list in the order of drawing.
+def draw_subsets(count, order, top, unverified, size, verified_count, stream):
+    """Return `count` of the unverified subsets that contain one of order[:top], or all of them, in the order of
+    drawing.
 
     With the features renumbered so that order[0] is 0, the restricted subsets come first in lexicographic order.
     """
@@ -123,7 +124,7 @@ def drawn(count, order, top, unverified, size, verified_count, stream):
 
 
 def _draw(draws, features, size, top, restricted):
-    """A subset of numbers, one of them below `top`: the smallest by its exact probability, then Floyd's combination."""
+    """Draw numbers, one of them below `top`: the smallest by its exact probability, then Floyd's combination."""
     number, first, below = next(draws), 0, 0
     while True:
         below += comb(features - 1 - first, size - 1)
@@ -137,23 +138,25 @@ def _draw(draws, features, size, top, restricted):
     return [first, *(first + 1 + pick for pick in chosen)]
 
 
-def drawn_by_size(count, order, top, unverified, sizes, verified, stream):
-    """What is drawn of each size, as a list of lists. One size draws from the stream itself."""
+def draw_by_size(count, order, top, unverified, sizes, verified, stream):
+    """Return the draws of each size, as a list of lists. A single size draws from the stream itself."""
     if len(sizes) == 1:
-        return [drawn(count, order, top, unverified, sizes[0], len(verified), stream)]
+        return [draw_subsets(count, order, top, unverified, sizes[0], len(verified), stream)]
     seen = Counter(len(f) for f, _ in verified)
     near_top = [f for f in unverified if set(order[:top]) & set(f)]
     left = {size: sum(len(f) == size for f in near_top) for size in sizes}
     shares = left if count is None else even_shares(count, left, sorted(sizes, key=lambda size: (seen[size], size)))
     return [
-        drawn(None if count is None else shares[size], order, top, unverified, size, seen[size], own)
+        draw_subsets(None if count is None else shares[size], order, top, unverified, size, seen[size], own)
         for size in sizes
         for own in [stream_of(stream, size, 0)]
     ]
 
 
 def even_shares(count, left, order):
-    """One at a time to the size that has got fewest of those with any left, the first in `order` of equals."""
+    """Assign one at a time to the size with the smallest share among those with any left; ties go to the first in
+    `order`.
+    """
     shares = dict.fromkeys(order, 0)
     for _ in range(min(count, sum(left.values()))):
         shares[min((size for size in order if shares[size] < left[size]), key=shares.get)] += 1
@@ -161,18 +164,18 @@ def even_shares(count, left, order):
 
 
 def search(evaluate, *, features, size, initial, alpha, iterations, h, b, top, candidates, seed):
-    """The subsets in the order in which Algorithm 1 builds their trees. `evaluate` gives a score, or None if it fails.
+    """Return the subsets in the order in which Algorithm 1 builds their trees. `evaluate` returns None for failures.
 
     `size` is D′, or a tuple of sizes; `top` is N_U, `candidates` N_E (None: all). Ends early when U-FCS is used up.
     """
     sizes = (size,) if isinstance(size, int) else size
-    omega = [f for each in sizes for f in combinations(range(features), each)]  # line 1
+    omega = [f for width in sizes for f in combinations(range(features), width)]  # line 1
     unverified = set(omega)  # line 2
     verified = []  # line 3
     values = float_values(features, sizes[-1], h, b)
 
     def draw(count, order, top, stream):
-        return drawn_by_size(count, order, top, unverified, sizes, verified, stream)
+        return draw_by_size(count, order, top, unverified, sizes, verified, stream)
 
     for step in range(initial):  # lines 5–11
         if not unverified:

@@ -1,4 +1,4 @@
-"""Pruning, slow and obvious: sets of rows, every test by scipy, one feature and one condition at a time.
+"""Pruning, slow and simple: sets of rows, every test by scipy, one feature and one condition at a time.
 
 A rule is a list of (literal, bound). Rounding may decide close calls: `closest` is the smallest distance of a decision
 from its limit, as a logarithm.
@@ -14,7 +14,7 @@ from maabo_dist.rules.rule import NO_LITERAL
 
 
 def rules_of(leaves):
-    """Each row of `Leaves` as a list of (literal, bound)."""
+    """Return each row of `Leaves` as a list of (literal, bound)."""
     return [
         [(int(literal), float(bound)) for literal, bound in zip(*row, strict=True) if literal != NO_LITERAL]
         for row in zip(leaves.logic, leaves.bounds, strict=True)
@@ -36,7 +36,7 @@ def class_counts(columns, rows, rule):
 
 
 def heaviest(counts, shares):
-    """The class of greatest weighted count, exactly; the first of equals."""
+    """Return the class with the greatest weighted count, exactly; ties go to the first."""
     weighted = [Fraction(int(count), int(share)) for count, share in zip(counts, shares, strict=True)]
     return weighted.index(max(weighted))
 
@@ -47,34 +47,34 @@ def gini(counts, weights):
 
 
 def fisher(hits, rows, other_hits, other_rows):
-    """P(at least so many hits among `rows`), given the hits in both groups together; SciPy knows no empty groups."""
+    """Return P(at least `hits` among `rows`), given the hits in both groups; SciPy does not accept empty groups."""
     return hypergeom.sf(hits - 1, rows + other_rows, hits + other_hits, rows) if rows and other_rows else 1.0
 
 
 def both_p_values(columns, split, rule, index, label):
-    """Of training rows, times the cuts that there are, and of validation rows."""
-    found = []
+    """Return the p-values of the training rows (times the number of cuts) and of the validation rows."""
+    p_values = []
     for rows in (split.train, split.validation):
         others = all_hold(columns, rows, rule[:index] + rule[index + 1 :])
         this, right = holds(columns, rows, *rule[index]), columns.labels[rows] == label
         inside, outside = others & this, others & ~this
-        found.append(fisher((inside & right).sum(), inside.sum(), (outside & right).sum(), outside.sum()))
+        p_values.append(fisher((inside & right).sum(), inside.sum(), (outside & right).sum(), outside.sum()))
     cuts = len(np.unique(columns.column(rule[index][0] // 2))) - 1
-    return min(1.0, found[0] * max(1, cuts)), found[1]
+    return min(1.0, p_values[0] * max(1, cuts)), p_values[1]
 
 
 def combined(first, second):
-    """Fisher's method for two p-values."""
+    """Combine two p-values by Fisher's method."""
     return chi2.sf(-2 * (np.log(first) + np.log(second)), 4)
 
 
 def simes(p_values):
     ranked = sorted(p_values)
-    return min(len(ranked) * p / place for place, p in enumerate(ranked, start=1))
+    return min(len(ranked) * p / rank for rank, p in enumerate(ranked, start=1))
 
 
 def feature_q(columns, split, rules, labels):
-    """By Benjamini and Hochberg, of each feature of the table; a feature without conditions has p = 1."""
+    """Return the q-value (Benjamini–Hochberg) of each feature of the table; a feature without conditions has p = 1."""
     p_values = defaultdict(list)
     for rule, label in zip(rules, labels, strict=True):
         for index, (literal, _) in enumerate(rule):
@@ -84,9 +84,9 @@ def feature_q(columns, split, rules, labels):
 
 
 def pruned(columns, split, rules, shares, level):
-    """(q of each feature, the factor, [(conditions that stay, counts, closest) of each rule]).
+    """Return the q-value of each feature, the factor, and (remaining conditions, counts, closest) of each rule.
 
-    Nothing stays of a rule whose class is another without the others.
+    A rule whose class changes when the other conditions are dropped keeps none.
     """
     labels = [heaviest(class_counts(columns, split.train, rule), shares) for rule in rules]
     q_values = feature_q(columns, split, rules, labels)

@@ -1,7 +1,7 @@
-"""Refitting, slow and obvious: every midpoint is tried, and every row is looked at for each.
+"""Refitting, slow and simple: every midpoint is tried, and every row is examined for each.
 
-What it shares with the kernel is only what the method fixes: a cut's purity as an expression of the weighted class
-counts, its ties, and the number of rounds.
+It shares with the kernel only what the method fixes: a cut's purity as an expression of the weighted class counts, its
+ties, and the number of rounds.
 """
 
 from itertools import pairwise
@@ -14,33 +14,35 @@ from tests.reference.pruning import all_hold, class_counts, gini, heaviest
 
 
 def refitted(rule, study):
-    """(the rule with its new bounds, whether it came to rest); as it was where it would lose size, purity or class."""
+    """Return the refitted rule (the old one if size, purity or class would be lost) and whether it converged."""
     columns, split, limits, shares = study.columns, study.split, LeafFilter.of(study), study.table.shares
     label = heaviest(class_counts(columns, split.train, rule), shares)
-    fitted, rests = list(rule), False
+    fitted, converged = list(rule), False
     for _ in range(MAX_ROUNDS):
         before = list(fitted)
         for j, (literal, _) in enumerate(rule):
             fitted[j] = (literal, best_bound(columns, split.train, fitted, j, label, limits))
-        rests = fitted == before
-        if rests:
+        converged = fitted == before
+        if converged:
             break
     counts = class_counts(columns, split.train, fitted)
     good = sum(counts) >= limits.min_samples and gini(counts, limits.weights) < limits.max_gini
-    return (fitted if good and heaviest(counts, shares) == label else rule), rests
+    return (fitted if good and heaviest(counts, shares) == label else rule), converged
 
 
 def best_bound(columns, rows, rule, j, label, limits):
-    """The purest cut of the rows that satisfy the others; of equals the one there is, then the lowest."""
+    """Return the purest cut of the rows that satisfy the other conditions; ties go to the current bound, then the
+    lowest.
+    """
     literal, bound = rule[j]
     rows = rows[all_hold(columns, rows, rule[:j] + rule[j + 1 :])]
     cuts = []
     for low, high in pairwise(np.unique(columns.column(literal // 2)[rows]).tolist()):
-        there = low <= bound < high
-        at = bound if there else midpoint(low, high)
-        purity = purity_of(columns, rows, (literal, at), label, limits)
+        is_current = low <= bound < high
+        cut = bound if is_current else midpoint(low, high)
+        purity = purity_of(columns, rows, (literal, cut), label, limits)
         if purity is not None:
-            cuts.append((purity, there, -at, at))
+            cuts.append((purity, is_current, -cut, cut))
     return max(cuts)[-1] if cuts else bound
 
 
@@ -50,7 +52,7 @@ def midpoint(low, high):
 
 
 def purity_of(columns, rows, condition, label, limits):
-    """None where too few rows are left, or the class is no more frequent than among the other rows."""
+    """Return None if too few rows are left, or if the class is not more frequent than among the other rows."""
     inside = class_counts(columns, rows, [condition])
     outside = (np.bincount(columns.labels[rows], minlength=len(inside)) - inside).tolist()
     (weight_in, squares_in), (weight_out, squares_out) = (_sums(side, limits.weights) for side in (inside, outside))
@@ -60,7 +62,7 @@ def purity_of(columns, rows, condition, label, limits):
 
 
 def _sums(counts, weights):
-    """Weights and their squares, added class by class: `sum` may round otherwise."""
+    """Return the sums of weights and of their squares, added class by class: `sum` may round differently."""
     total, squares = 0.0, 0.0
     for count, weight in zip(counts, weights.tolist(), strict=True):
         total += weight * count

@@ -1,10 +1,10 @@
-"""The pairwise screen, slow and obvious: rows into bins, bins into a table, χ² by its definition."""
+"""The pairwise screen, slow and simple: rows into bins, bins into a table, χ² by its definition."""
 
 import numpy as np
 
 
 def bins(codes):
-    """0 below both cuts, 1 between them, 2 above; the cuts come nearest to the thirds of the rows."""
+    """Return 0 below both cuts, 1 between them, 2 above; the cuts are the closest to thirds of the rows."""
     rows, levels = len(codes), sorted(set(codes.tolist()))
     cuts = []
     for part in (1, 2):
@@ -14,7 +14,7 @@ def bins(codes):
 
 
 def chi_squared(cells, labels, classes):
-    """Of cell numbers against classes."""
+    """Return χ² of cell numbers and classes."""
     value, rows = 0.0, len(labels)
     for cell in set(cells.tolist()):
         for label in range(classes):
@@ -25,7 +25,7 @@ def chi_squared(cells, labels, classes):
 
 
 def strengths(columns, rows):
-    """(D, D): what a pair explains beyond its features; only f < g."""
+    """Return a (D, D) array of the information in a pair beyond its features; only f < g is filled."""
     labels, classes = columns.labels[rows], len(columns.classes)
     binned = [bins(columns.codes[f][rows].astype(int)) for f in range(columns.count)]
     single = [chi_squared(cells, labels, classes) for cells in binned]

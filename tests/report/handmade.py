@@ -1,4 +1,4 @@
-"""Results put together by hand, for reports about rules that no small table would yield."""
+"""Results constructed by hand, for reports about rules that no small table would yield."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ AGE = Condition("age", Op.AT_MOST, 27.5)
 
 
 def make_record(kind, *values):
-    """A record with these values, in the order of its fields."""
+    """Return a record with these values, in the order of its fields."""
     return kind(**dict(zip(kind.model_fields, values, strict=True)))
 
 
@@ -68,7 +68,7 @@ def make_displaced(*conditions):
 
 
 def with_class_names(rule, classes):
-    """The rule, whose records name classes by their numbers, with these names instead."""
+    """Return the rule with these class names instead of numbers in its records."""
 
     def rename(support):
         counts = dict(zip(classes, support.counts.values(), strict=True))
@@ -129,7 +129,7 @@ def make_stability(returns=9, repeats=10):
 
 
 def make_repeated(document, *returns, consensus=(), threshold=0.5):
-    """A document with repeats: how often each rule came back of ten times, and consensus rules by their rule's id."""
+    """Return a document with ten repeats: how many returned each rule, and consensus rules by their rule's id."""
     rules = tuple(
         rule.model_copy(update={"stability": make_stability(count)})
         for rule, count in zip(document.rules, returns, strict=True)

@@ -17,7 +17,7 @@ def pairs(entries):
     return [(entry["one"]["id"], entry["other"]["id"]) for entry in entries]
 
 
-def test_a_document_is_no_different_from_itself():
+def test_a_document_does_not_differ_from_itself():
     document = make_document(make_rule(OLD), make_rule(PORT, number=2), make_rule(PORT, number=3, label=0))
     found = diff_documents(document, document)
 
@@ -81,7 +81,7 @@ lists = st.lists(st.tuples(conditions, st.integers(0, 1)), max_size=5)
 
 
 @given(lists, lists)
-def test_every_rule_is_somewhere_and_the_other_way_round_is_the_mirror_image(left, right):
+def test_every_rule_is_in_the_diff_and_the_reverse_diff_is_its_mirror_image(left, right):
     one, other = (
         make_document(*(make_rule(*each, number=n + 1, label=label) for n, (each, label) in enumerate(side)))
         for side in (left, right)

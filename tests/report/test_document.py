@@ -69,7 +69,7 @@ def test_any_rule_makes_a_document_that_follows_the_schema_and_reads_back(premis
     assert ResultDocument.parse(document).rules[0].premise == tuple(premise)
 
 
-def test_a_space_beyond_what_a_double_counts_stays_an_exact_integer():
+def test_the_size_of_a_huge_space_stays_an_exact_integer():
     document = make_document(features=10_000, subset_size=8)
 
     assert json.loads(document.to_text())["space"]["size"] == document.space.size > 2**53
@@ -83,7 +83,7 @@ def test_a_size_is_a_number_and_mixed_sizes_are_a_range(size):
     VALIDATOR.validate(document)
 
 
-def test_what_json_has_no_number_for_never_gets_into_a_rule():
+def test_rules_contain_no_numbers_that_json_lacks():
     with pytest.raises(pydantic.ValidationError, match="finite number"):
         make_held_out(q=float("nan"))
 
@@ -98,7 +98,7 @@ def test_a_search_without_a_tree_still_makes_a_document():
     VALIDATOR.validate(document.to_json())
 
 
-def test_a_rule_lists_what_it_displaced_and_what_it_resembles():
+def test_a_rule_lists_displaced_leaves_and_similar_rules():
     document = make_document(make_rule(AGE), make_rule(AGE, number=2, displaced=[make_displaced(AGE)]))
 
     first, second = document.rules

@@ -26,7 +26,7 @@ LEVELS = ("o'clock", 'say "hi"', "=1+1", "two\nlines", "<b>|</b>", "-3")
 
 
 def hostile_table(rows=600):
-    """Numbers, texts, booleans and missing cells under names that try to break out of every format."""
+    """Numbers, texts, booleans and missing cells in columns whose names try to break out of every format."""
     draw = np.random.default_rng(3)
     number, other = draw.normal(size=rows).round(2), draw.normal(size=rows) * 1e-7
     level = draw.choice(LEVELS, rows).astype(object)
@@ -40,7 +40,7 @@ def hostile_table(rows=600):
 
 @pytest.fixture(scope="module")
 def mined():
-    """The hostile table, a result document of it, and how many of its rows each rule covers."""
+    """The hostile table, its result document, and the number of rows that each rule covers."""
     frame = hostile_table()
     table = prepare(frame, TableSettings(target="y", missing_indicator=True))
     settings = MiningSettings(preset="paper", min_samples=5, gini=0.9, similarity=1.0, subset_size=3, trees="100%")
@@ -120,7 +120,7 @@ def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
         (Condition("age", Op.IS_PRESENT, None), '"age" IS NOT NULL', "df['age'].notna()"),
     ],
 )
-def test_each_kind_of_condition_becomes_an_expression(condition, sql, pandas):
+def test_each_kind_of_condition_is_converted_to_an_expression(condition, sql, pandas):
     document = make_document(make_rule(condition))
 
     assert f"WHERE {sql};" in to_sql(document)
@@ -166,7 +166,7 @@ def test_negative_numbers_in_a_csv_stay_numbers():
     assert (row["if"], row["then"], row["n[-1]"]) == ("x ≤ -1.5", "-1", "2")
 
 
-def test_markdown_escapes_what_would_break_its_table():
+def test_markdown_escapes_characters_that_would_break_its_table():
     condition = Condition("<b>|\n*a*_b_ c_d `x` [y]", Op.IS, "&amp;")
     document = make_document(make_rule(condition, holdout=make_held_out()), holdout=10)
 
@@ -184,7 +184,7 @@ def test_without_rules_every_export_is_still_well_formed():
     assert len(to_markdown(document).splitlines()) == 2
 
 
-def test_csv_and_markdown_say_what_a_rule_lost_and_why():
+def test_csv_and_markdown_contain_the_dropped_conditions_with_reasons():
     test = make_record(ConditionTest, 1.0, 0.2, 0.4)
     rule = make_rule(
         AGE, tests=(make_record(ConditionTest, 0.01, 0.001, 0.00012),), dropped=(AGE, AGE), dropped_tests=(test, test)

@@ -1,4 +1,4 @@
-"""Figure data against slow, obvious twins, and its bounds."""
+"""Figure data compared with slow, simple reference implementations, and its limits."""
 
 import json
 from base64 import b64decode
@@ -28,7 +28,7 @@ from tests import factories
 
 
 def a_frame(rows=700, seed=5):
-    """Every kind of column, cells missing in some of them."""
+    """Return a table with every kind of column, some with missing cells."""
     draw = np.random.default_rng(seed)
     number, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
     port, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
@@ -52,7 +52,7 @@ def made():
 
 
 def holds(columns, rule, row):
-    """Whether a row satisfies a rule, by its literals, one after another."""
+    """True if a row satisfies all literals of a rule."""
     return all(
         (columns.column(feature)[row] > bound) == large
         for (feature, large), bound in zip(rule.logic, rule.bounds, strict=True)
@@ -60,7 +60,7 @@ def holds(columns, rule, row):
 
 
 def bits_of(figures):
-    """(rules, rows shown): whether each rule covers it."""
+    """Return a (rules, rows shown) array: True if the rule covers the row."""
     shown, rules = figures["coverage"]["sampled"], len(figures["rules"])
     packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8).reshape(rules, -1)
     return np.unpackbits(packed, axis=1)[:, :shown].astype(bool)
@@ -144,7 +144,7 @@ def test_the_bits_are_the_rows_that_each_rule_covers(made):
     assert at == figures["coverage"]["sampled"] == columns.rows
 
 
-def test_of_many_rows_a_share_of_each_part_and_class_is_shown(made, monkeypatch):
+def test_large_tables_show_a_sample_of_each_part_and_class(made, monkeypatch):
     columns, result, _ = made
     monkeypatch.setattr(covering, "MAX_ROWS", 100)
 
@@ -166,7 +166,7 @@ def test_similarity_is_simpson_s_by_sets(made):
         assert square_of(figures, kind).tolist() == expected
 
 
-def test_the_way_through_a_tree_leads_to_the_rule(made):
+def test_the_path_through_a_tree_leads_to_the_rule(made):
     _, result, figures = made
 
     for rule, entry in zip(result.rules, figures["rules"], strict=True):
@@ -262,7 +262,7 @@ def test_a_result_without_rules_has_figures_of_its_search():
     assert figures["history"]["trees"] == 120
 
 
-def test_what_a_worker_has_gives_the_same_figures():
+def test_a_worker_without_the_search_makes_the_same_figures():
     columns, result = mined(probes=3)
     chosen = result.settings
     study = Study.build(columns, chosen)

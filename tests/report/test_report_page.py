@@ -1,4 +1,4 @@
-"""The page: nothing from data breaks out of it, it holds all it needs, and it is the same every time."""
+"""The page: data cannot break out of it, it needs no other files, and it is reproducible."""
 
 import json
 import re
@@ -36,7 +36,7 @@ BREAKERS = (
 
 
 class Structure(HTMLParser):
-    """What a page is made of, whatever is written in it."""
+    """The elements of a page, regardless of its texts."""
 
     def __init__(self, page):
         super().__init__()
@@ -71,7 +71,7 @@ def document_of(feature="age", level="C", name="yes", target="survived", table="
 
 
 def figures_for(document, feature="age", level="C"):
-    """By hand, so that names can be anything."""
+    """Construct figure data by hand, so that names can be arbitrary."""
     classes = document.dataset.classes
     node = {"counts": [5, 5], "text": feature, "next": "yes", "kept": True, "yes": {"counts": [5, 0], "leaf": True}}
     levels = {"column": feature, "kind": "levels", "levels": [level, None], "counts": [[1, 2], [3, 4]], "missing": 0}
@@ -107,7 +107,7 @@ NAMES = st.one_of(st.sampled_from(BREAKERS), st.text(min_size=1, max_size=12))
 @given(feature=NAMES, level=NAMES, name=NAMES, target=NAMES, table=NAMES, note=NAMES)
 @example(*BREAKERS[:6])
 @example(*BREAKERS[2:])
-def test_no_name_changes_what_the_page_is_made_of(feature, level, name, target, table, note):
+def test_no_name_changes_the_structure_of_the_page(feature, level, name, target, table, note):
     hostile = document_of(feature, level, name, target, table, note)
 
     page = report_page(hostile, figures_for(hostile, feature, level))
@@ -117,7 +117,7 @@ def test_no_name_changes_what_the_page_is_made_of(feature, level, name, target, 
     page.encode()
 
 
-def test_names_are_shown_as_they_are():
+def test_names_are_shown_unchanged():
     page = report_page(document_of(feature=BREAKERS[0], name=BREAKERS[2], table=BREAKERS[4]))
 
     text = "".join(Structure(page).texts)
@@ -170,7 +170,7 @@ def test_a_rule_that_chance_explains_stands_out():
     assert page.count('class="weak"') == 1
 
 
-def test_without_figures_only_what_rules_show_is_drawn():
+def test_without_figures_only_rule_data_is_drawn():
     document = document_of()
     page, pictured = report_page(document), report_page(document, figures_for(document))
 
@@ -184,7 +184,7 @@ def test_the_same_document_gives_the_same_page():
     assert report_page(document, figures_for(document)) == report_page(document_of(), figures_for(document_of()))
 
 
-def test_the_versions_that_mined_are_told():
+def test_the_page_contains_the_versions_that_mined():
     document = document_of()
 
     assert "maabo 0.1.0, python 3.11, maabo-rules/1" in report_page(document, figures_for(document))
@@ -203,7 +203,7 @@ def test_a_document_without_rules_says_why():
     assert "The only reliable leaf covers all rows." in page
 
 
-def test_what_repeats_say_is_shown():
+def test_the_page_contains_the_results_of_repeats():
     document = make_repeated(make_document(make_rule(AGE)), 9, consensus=("R1", None))
 
     text = " ".join(Structure(report_page(document)).texts)
@@ -211,7 +211,7 @@ def test_what_repeats_say_is_shown():
     assert "Consensus rules" in text
 
 
-def test_what_was_dropped_and_displaced_is_there_to_be_opened():
+def test_dropped_conditions_and_displaced_leaves_can_be_expanded():
     test = make_record(ConditionTest, 0.5, 0.5, 0.4)
     lost = Condition("noise", Op.ABOVE, 0.31)
     rule = make_rule(AGE, dropped=(lost,), tests=(test,), dropped_tests=(test,), displaced=(make_displaced(lost),))

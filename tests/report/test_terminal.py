@@ -43,7 +43,7 @@ def test_a_long_rule_breaks_between_its_conditions():
     assert text.count("→ survived = 1") == 2
 
 
-def test_the_header_says_what_was_done():
+def test_the_header_summarizes_the_run():
     text = shown(held_out_document())
 
     assert "table.csv  survived" in text
@@ -67,7 +67,7 @@ def test_precision_goes_from_training_to_held_out_rows_with_its_certainty():
     assert "0.60–0.98, q = 0.010" in text
 
 
-def test_only_the_rules_are_shown_when_only_they_are_wanted():
+def test_the_rules_can_be_printed_without_the_summary():
     text = shown(held_out_document(), only_rules=True)
 
     assert "R1" in text
@@ -76,7 +76,7 @@ def test_only_the_rules_are_shown_when_only_they_are_wanted():
     assert "Left out" not in text
 
 
-def test_markup_emoji_codes_and_terminal_codes_in_names_are_shown_as_they_are():
+def test_markup_emoji_codes_and_terminal_codes_in_names_are_printed_literally():
     name = "[red]a[/red] :smile: 🙂 [/]"
     rule = make_rule(Condition(name, Op.IS, "[bold]x"), Condition("b\x1b[2J\nc", Op.ABOVE, 1.0))
 
@@ -158,13 +158,13 @@ def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
     assert "D = 57 features (50 of them probes)" in text
 
 
-def test_where_nothing_but_probes_makes_rules_it_is_said():
+def test_a_run_whose_rules_all_use_probes_is_reported():
     noise = make_record(NoiseInfo, 50, 3, 3, None, None, None)
 
     assert "nothing but chance" in shown(make_document(noise=noise, features=57, probes=50))
 
 
-def test_a_rule_says_what_it_lost_and_why():
+def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
     lost = {
         "dropped": tuple(LONG[:2]),
         "dropped_tests": (make_record(ConditionTest, 1.0, 0.3, 0.4), make_record(ConditionTest, 1.0, 1.0, 1.0)),
@@ -179,7 +179,7 @@ def test_a_rule_says_what_it_lost_and_why():
     assert "dropped  1,234 unsupported conditions (p > 0.05), 1 leaf unreliable without such conditions" in text
 
 
-def test_a_rule_that_lost_nothing_does_not_speak_of_it():
+def test_a_rule_without_dropped_conditions_does_not_mention_them():
     assert "without" not in shown(make_document(make_rule(AGE)))
 
 
@@ -199,7 +199,7 @@ def test_repeats_say_how_often_each_rule_came_back_and_list_those_that_mostly_di
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_without_repeats_nothing_is_said_of_them():
+def test_without_repeats_they_are_not_mentioned():
     text = shown(make_document(make_rule(AGE)))
 
     assert "repeats" not in text
@@ -213,7 +213,7 @@ def test_consensus_rules_are_shown_where_the_run_itself_has_no_rules():
     assert "… and 5 more; --format json has them all." in text
 
 
-def test_where_no_repeat_was_done_that_is_said():
+def test_a_run_without_finished_repeats_is_reported():
     document = make_repeated(make_document(make_rule(AGE)), 0)
     repeats = document.repeats.model_copy(update={"done": 0, "rows": None})
 

@@ -33,7 +33,7 @@ def test_a_rule_with_an_interval_reads_as_one_condition():
     assert conditions_text(conditions) == "3 < x ≤ 7 and sex = f"
 
 
-def test_of_several_bounds_on_a_column_the_tightest_is_said():
+def test_the_tightest_of_several_bounds_on_a_column_is_printed():
     conditions = [Condition("x", Op.AT_MOST, 9.0), Condition("x", Op.AT_MOST, 7.0)]
 
     assert conditions_text(conditions) == "x ≤ 7"

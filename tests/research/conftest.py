@@ -1,4 +1,4 @@
-"""The console entry, as the tests of the other commands call it."""
+"""The console entry, called as in the tests of the other commands."""
 
 from tests.cli.conftest import maabo
 

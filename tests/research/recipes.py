@@ -1,4 +1,4 @@
-"""Recipes for property tests, and a reader of tables that shares nothing with the library."""
+"""Recipes for property tests, and a reader of tables that is independent of the library."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from maabo_dist.research.synthetic.recipe import Recipe
 
 @st.composite
 def recipes(draw, **fixed):
-    """Small tables of every sort; `fixed` fields are not drawn."""
+    """A strategy of small tables of every kind; `fixed` fields are not drawn."""
     sizes = draw(st.lists(st.integers(1, 4), max_size=4))
     chosen = {
         "rows": draw(st.integers(400, 1500)),
@@ -33,7 +33,7 @@ def recipes(draw, **fixed):
 
 
 def slowly_covered(text, conditions):
-    """The numbers of the rows of a CSV text that satisfy all conditions, cell by cell."""
+    """Return the numbers of the rows of a CSV text that satisfy all conditions, cell by cell."""
     return [
         number
         for number, row in enumerate(csv.DictReader(io.StringIO(text)))

@@ -61,7 +61,7 @@ def test_generated_rules_are_mined_and_scored(tmp_path, maabo):
     assert plain["totals"]["fresh_precision"] > 0.85
 
 
-def test_without_the_table_the_score_names_what_is_unknown(tmp_path, maabo):
+def test_without_the_table_the_score_names_the_unknown_values(tmp_path, maabo):
     table, rules = tmp_path / "table.csv", tmp_path / "rules.json"
     maabo("generate", table, *SMALL)
     rules.write_text(json.dumps(document_json()), encoding="utf-8")

@@ -18,21 +18,21 @@ CHANCE = 1e-5
 
 
 def near(count, trials, low, high):
-    """Whether a count is one that shares between `low` and `high` would give, but for bad luck."""
+    """True if a count is within sampling error of a share between `low` and `high`."""
     below, above = (1 + SIGMAS * sqrt(trials * share * (1 - share)) for share in (low, high))
     return low * trials - below <= count <= high * trials + above
 
 
 def columns_of(truth, structure):
-    """The columns of one structure that no other has: the gate is left out."""
+    """Return the columns that belong to one structure only: the gate is excluded."""
     own, others = set(), set()
     for rule in truth.rules:
         (own if rule.structure == structure else others).update(condition.feature for condition in rule.conditions)
     return sorted(own - others)
 
 
-def tells(frame, sides):
-    """The p-value of: these sides of the rows have classes of their own."""
+def p_value_of_difference(frame, sides):
+    """Return the p-value of the test that these groups of rows have equal class shares."""
     return chi2_contingency(pd.crosstab(sides, frame["y"].to_numpy())).pvalue
 
 
@@ -95,8 +95,11 @@ def test_a_single_column_of_an_xor_or_parity_is_independent_of_the_class(recipe)
 
     assert len(names) == 5
     for name in names:
-        assert tells(frame, (frame[name].rank(method="first", pct=True) * 4).fillna(-1).astype(int)) > CHANCE
-        assert tells(frame, frame[name].isna()) > CHANCE
+        assert (
+            p_value_of_difference(frame, (frame[name].rank(method="first", pct=True) * 4).fillna(-1).astype(int))
+            > CHANCE
+        )
+        assert p_value_of_difference(frame, frame[name].isna()) > CHANCE
 
 
 @settings(max_examples=10)
@@ -113,8 +116,8 @@ def test_two_columns_of_a_parity_are_independent_of_the_class_and_three_decide_i
     }
 
     for one, other in combinations(large, 2):
-        assert tells(frame, 2 * large[one] + large[other]) > CHANCE
-    assert tells(frame, sum(large.values()) % 2) < CHANCE
+        assert p_value_of_difference(frame, 2 * large[one] + large[other]) > CHANCE
+    assert p_value_of_difference(frame, sum(large.values()) % 2) < CHANCE
 
 
 @settings(max_examples=6)

@@ -1,4 +1,4 @@
-"""The scorer on a table put together by hand.
+"""The scorer on a table constructed by hand.
 
 `a` and `b` run over a grid of 0 … 19; the planted rule is a > 9.5 and b <= 9.5 → yes, a quarter of the rows.
 """

@@ -1,4 +1,4 @@
-"""P-values of conditions: equal to the slow twin, and in agreement with the conditions kept and dropped."""
+"""P-values of conditions: equal to the reference, and consistent with the conditions kept and dropped."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def mined(columns, **settings):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4))
-def test_a_condition_is_tested_as_the_slow_twin_does(seed, size):
+def test_the_tests_of_conditions_equal_the_reference(seed, size):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_columns(rng, 80, 5, kinds=("rounded", "few")), factories.make_split(rng, 80)
     study = factories.make_study(columns, split)

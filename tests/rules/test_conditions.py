@@ -36,7 +36,7 @@ def with_missing(feature, fill):
         (LOST, LARGE, 0.5, Condition("age", Op.IS_MISSING, None)),
     ],
 )
-def test_a_literal_becomes_a_condition_on_the_column(feature, side, bound, expected):
+def test_a_literal_is_converted_to_a_condition_on_the_column(feature, side, bound, expected):
     assert condition(feature, side, bound) == expected
 
 
@@ -81,5 +81,5 @@ def test_an_interval_is_two_conditions_and_all_come_in_the_order_of_the_features
     )
 
 
-def test_no_literals_are_no_conditions():
+def test_no_literals_give_no_conditions():
     assert conditions_of([AGE], [], []) == ()

@@ -1,4 +1,4 @@
-"""Reliable leaves, against reading every path of every tree."""
+"""Reliable leaves, compared with reading every path of every tree."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_literals_ascend_and_nothing_follows_them():
 
 
 def a_chain():
-    """x ≤ 8, then x ≤ 4, then x > 2, then y > 1: a tree that asks for the same feature again and again."""
+    """Return the tree x ≤ 8, then x ≤ 4, then x > 2, then y > 1, which tests the same feature repeatedly."""
     return Forest(
         subsets=np.array([[0, 1]], np.int32),
         scores=np.array([[0.1, 0.2, 0.3, 0.4]]),

@@ -1,4 +1,4 @@
-"""Raw cells match the rules whose SQL selects them; covering rules predict the class of the greatest mean share."""
+"""Raw cells match the rules whose SQL selects them; covering rules predict the class with the greatest mean share."""
 
 import sqlite3
 import subprocess
@@ -35,7 +35,7 @@ row = st.fixed_dictionaries(
 
 
 def matches_by_sql(conditions, rows):
-    """The slow twin: the rules' own SQL, in SQLite."""
+    """Return the matches of the rules' own SQL in SQLite, as a reference."""
     document = make_document(*(make_rule(*each, number=place + 1) for place, each in enumerate(conditions)))
     covered = np.zeros((len(conditions), len(rows)), bool)
     with sqlite3.connect(":memory:") as database:
@@ -114,7 +114,7 @@ def test_columns_that_a_row_lacks_are_named():
 
 
 @pytest.mark.parametrize("cell", ["abc", "1", True])
-def test_a_cell_that_is_no_number_is_not_compared_with_one(cell):
+def test_a_cell_that_is_not_a_number_is_not_compared_with_one(cell):
     with pytest.raises(DatasetError, match="where rules compare numbers"):
         match_cells([[Condition("x", Op.ABOVE, 1.0)]], [{"x": cell}])
 

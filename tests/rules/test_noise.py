@@ -1,4 +1,4 @@
-"""The estimate by probes: the leaves that use one, and an interval that holds the number of chance rules."""
+"""The noise estimate from probes, and the coverage of its interval."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PROBES = np.array([False] * 6 + [True] * 4)
 
 
 def leaves_on(*logic):
-    """One leaf for each list of literals."""
+    """Return one leaf for each list of literals."""
     rows = np.full((len(logic), 4), NO_LITERAL, np.int32)
     for row, literals in zip(rows, logic, strict=True):
         row[: len(literals)] = literals
@@ -28,14 +28,14 @@ def leaves_on(*logic):
     return Leaves(rows, np.zeros(rows.shape), counts, zeros, np.arange(count), zeros, count, count)
 
 
-def test_an_interval_of_one_probe_is_one_probe():
+def test_two_bounds_on_one_probe_count_once():
     leaves = leaves_on([0, 3], [0, 12, 13], [1, 12, 14], [12, 13, 14, 19], [])
 
     assert probes_used(leaves, PROBES).tolist() == [0, 1, 2, 3, 0]
     assert leaves_without_probes(leaves, PROBES).tree.tolist() == [0, 4]
 
 
-def test_without_probes_all_leaves_are_free_of_them():
+def test_without_probes_all_leaves_are_returned():
     leaves = leaves_on([0], [19])
 
     assert leaves_without_probes(leaves, np.zeros(10, np.bool_)) is leaves
@@ -63,7 +63,7 @@ def test_the_estimate_scales_the_rules_with_one_probe_to_the_features_of_the_tab
     assert noise.low == 0 <= noise.share <= noise.high <= 1
 
 
-def test_no_published_rule_has_no_share_of_chance():
+def test_the_share_is_none_if_no_rule_is_published():
     noise = estimate_noise(leaves_on([12]), leaves_on(), PROBES)
 
     assert (noise.rules, noise.with_probe, noise.share, noise.low, noise.high) == (1, 1, None, None, None)
@@ -78,18 +78,18 @@ def test_features_that_are_all_in_rules_may_all_be_useful():
 
 @pytest.mark.parametrize(("probes", "features"), [(50, 50), (20, 200), (200, 40)])
 @pytest.mark.parametrize("mean", [0.5, 4.0, 30.0])
-@pytest.mark.parametrize("useless", [1, 2, 3])
-def test_the_interval_holds_the_number_of_chance_rules(probes, features, mean, useless):
-    """Rules that hold `useless` useless features each, drawn from all of them."""
+@pytest.mark.parametrize("irrelevant", [1, 2, 3])
+def test_the_interval_holds_the_number_of_chance_rules(probes, features, mean, irrelevant):
+    """Each rule uses this many irrelevant features."""
     rng = np.random.default_rng(probes)
     mask = np.arange(features + probes) >= features
-    held = tried = 0
+    covered = runs = 0
     for _ in range(200):
-        chance = [np.sort(rng.choice(len(mask), useless, replace=False)) for _ in range(rng.poisson(mean))]
+        chance = [np.sort(rng.choice(len(mask), irrelevant, replace=False)) for _ in range(rng.poisson(mean))]
         real = [row for row in chance if not mask[row].any()]
         if real:
             noise = estimate_noise(leaves_on(*(2 * row for row in chance)), leaves_on(*(2 * row for row in real)), mask)
-            tried, held = tried + 1, held + (noise.low <= 1.0 <= noise.high)
+            runs, covered = runs + 1, covered + (noise.low <= 1.0 <= noise.high)
 
     # All of these published rules are chance.
-    assert held >= 0.95 * tried - 2
+    assert covered >= 0.95 * runs - 2

@@ -1,4 +1,4 @@
-"""Pruning: equal to the slow twin, and right about planted conditions."""
+"""Pruning: equal to the reference, and correct about planted conditions."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def leaves_of(columns, subset_size=3, min_samples=4, max_gini=0.4, level=0.01, s
 
 
 def planted(seed, noise=6, rows=600):
-    """Feature 0 large and feature 1 small decide the class, nearly; the others are noise."""
+    """Return a table in which feature 0 large and feature 1 small nearly determine the class; the others are noise."""
     random = np.random.default_rng(seed)
     matrix = random.normal(size=(2 + noise, rows))
     right = (matrix[0] > 0.2) & (matrix[1] < 0.3)
@@ -38,7 +38,7 @@ def planted(seed, noise=6, rows=600):
 @given(
     st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([0.5, 0.05, 0.001]), st.sampled_from(["balanced", "none"])
 )
-def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, classes, level, class_weight):
+def test_the_remaining_conditions_equal_the_reference(seed, classes, level, class_weight):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.95), factories.make_split(rng, 150)
     study = factories.make_study(columns, split, class_weight=class_weight, min_samples=4, gini=0.9, significance=level)
@@ -65,7 +65,7 @@ def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, class
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_leaves_of_trees_keep_what_the_slow_twin_keeps(seed):
+def test_leaves_of_trees_keep_the_conditions_of_the_reference(seed):
     columns = factories.make_columns(np.random.default_rng(seed), 120, 4, 2 + seed % 2, signal=0.8)
     leaves, study = leaves_of(columns, level=0.3)
     leaves = leaves.take(np.arange(0, len(leaves), max(1, len(leaves) // 12)))
@@ -97,7 +97,7 @@ def test_rows_are_counted_again_for_the_conditions_that_are_left():
     assert (pruned.gini < 0.4).all()
 
 
-def test_noise_goes_and_what_was_planted_stays():
+def test_noise_is_dropped_and_planted_conditions_are_kept():
     noisy = kept = both = 0
     for seed in range(5):
         columns = planted(seed)

@@ -28,7 +28,7 @@ from tests.reference import gs_mrm
 
 
 def a_frame(rng, rows=160):
-    """Numbers, two levels, several levels; cells are missing everywhere."""
+    """Return numbers, two levels and several levels, with missing cells in all columns."""
     age, fare = rng.normal(40, 12, rows).round(), rng.exponential(30, rows)
     sex, port = rng.choice(["female", "male"], rows), rng.choice(["C", "Q", "S"], rows)
     survived = (sex == "female") ^ (age < 25) ^ (rng.random(rows) < 0.12)
@@ -39,7 +39,7 @@ def a_frame(rng, rows=160):
 
 
 def published(seed=0, *, by="logic", holdout=0.25, **settings):
-    """(frame, columns, split, leaves, selection, rules) of all trees over a small table with every kind of feature."""
+    """Return (frame, columns, split, leaves, selection, rules) of all trees over a small table with all kinds."""
     frame = a_frame(np.random.default_rng(seed))
     columns = prepare(frame, TableSettings(target="survived", missing_indicator=True)).columns
     split = split_rows(columns.labels, test_size=0.3, seed=seed, holdout=holdout)
@@ -52,7 +52,7 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
 
 
 def holds(condition, value):
-    """A condition on one cell of the table, None if it is missing."""
+    """True if a cell of the table, None if missing, satisfies a condition."""
     if condition.op is Op.IS_MISSING:
         return value is None
     if condition.op is Op.IS_PRESENT:
@@ -71,7 +71,7 @@ def holds(condition, value):
 
 
 def rows_of(rule, frame, rows):
-    """Positions among `rows` where every condition of the rule holds in the table itself."""
+    """Return the positions among `rows` where every condition of the rule holds in the table itself."""
     cells = frame.astype(object).where(frame.notna(), None)
     return {row for row in rows if all(holds(c, cells[c.feature].iloc[row]) for c in rule.conditions)}
 
@@ -247,7 +247,7 @@ def test_the_difference_of_two_neighbouring_thresholds_is_in_the_digest():
     assert rules_digest([*rules[:place], moved, *rules[place + 1 :]], CLASSES) != rules_digest(rules, CLASSES)
 
 
-def test_support_is_what_counting_by_hand_gives():
+def test_support_equals_a_manual_count():
     rng = np.random.default_rng(2)
     for _ in range(100):
         rows, classes = int(rng.integers(1, 30)), int(rng.integers(2, 5))

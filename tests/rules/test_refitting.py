@@ -1,4 +1,4 @@
-"""Refitted thresholds: equal to the slow twin to the last bit, never a loss, and right about planted thresholds."""
+"""Refitted thresholds: equal to the reference to the last bit, never worse, and correct about planted thresholds."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ every_weight = st.sampled_from(["balanced", "none"])
 
 
 def drawn(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.KINDS)):
-    """(leaves, study): as after pruning, all leaves are large and pure."""
+    """Return (leaves, study); as after pruning, all leaves are large and pure."""
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, rows, 4, classes, kinds), factories.make_split(rng, rows)
     options = {"min_samples": int(rng.integers(1, 9)), "gini": rng.uniform(0.8, 1)}
@@ -28,7 +28,7 @@ def drawn(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(2, 4), every_weight)
-def test_thresholds_are_those_of_the_slow_twin(seed, classes, class_weight):
+def test_thresholds_equal_the_reference(seed, classes, class_weight):
     leaves, study = drawn(seed, classes, class_weight)
 
     fitted = refit(leaves, study)
@@ -84,7 +84,7 @@ def test_a_rule_at_rest_stays_at_rest(seed, classes):
 
 
 def one_rule(study, **conditions):
-    """A leaf by its conditions: x0=(">", 0.3)."""
+    """Return a leaf from its conditions, such as x0=(">", 0.3)."""
     parts = sorted((2 * int(name[1:]) + (op == ">"), bound) for name, (op, bound) in conditions.items())
     logic, bounds = np.full((1, 4), NO_LITERAL, np.int32), np.zeros((1, 4))
     logic[0, : len(parts)], bounds[0, : len(parts)] = zip(*parts, strict=True)

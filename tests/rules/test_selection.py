@@ -1,4 +1,4 @@
-"""GS-MRM, against Algorithm 2 line by line."""
+"""GS-MRM, compared with Algorithm 2 line by line."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.reference import gs_mrm
 
 
 def selected(leaves, limit):
-    """The chosen leaves, in order, by the library: pass by pass, and by lists and a heap, which must agree in all."""
+    """Return the leaves that the library selects, in order, by passes and by lists with a heap, which must agree."""
     distinct = distinct_leaves(leaves)
     selection = select_rules(distinct.gini, by_logic(distinct.logic), limit)
     quick = select_by_logic(distinct.gini, distinct.logic, limit)
@@ -22,7 +22,7 @@ def selected(leaves, limit):
 
 
 def seen(leaves):
-    """What a rule is: of leaves that agree in all of this, either may stand for both."""
+    """Return the fields that identify a rule: leaves equal in these fields are interchangeable."""
     return [(leaf.logic, leaf.counts, leaf.gini, leaf.bounds, leaf.score, leaf.tree) for leaf in leaves]
 
 
@@ -76,7 +76,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_the_leaves(limit):
 
 
 def leaves_of(*rows):
-    """Leaves from (literals, counts, gini)."""
+    """Return leaves from (literals, counts, gini)."""
     base = factories.make_leaves(np.random.default_rng(0), len(rows))
     for row, (literals, counts, gini) in enumerate(rows):
         base.logic[row] = [*literals, *[NO_LITERAL] * (4 - len(literals))]

@@ -1,4 +1,4 @@
-"""Intervals and tests against the literature and against SciPy, the slow twin of Fisher's test."""
+"""Intervals and tests compared with the literature and with SciPy, the reference for Fisher's test."""
 
 import math
 

@@ -45,7 +45,7 @@ def end(ledger, job, state=JobState.DONE, now=1000.0):
 # Tables.
 
 
-def test_a_table_comes_back_to_its_tenant_alone(ledger):
+def test_a_table_is_returned_only_to_its_tenant(ledger):
     ledger.datasets.add(a_table())
 
     assert ledger.datasets.get("ann", "t1") == ledger.datasets.get(None, "t1") == a_table()
@@ -55,7 +55,7 @@ def test_a_table_comes_back_to_its_tenant_alone(ledger):
     assert (ledger.datasets.get("ann", "t1"), ledger.datasets.delete("ann", "t1")) == (None, False)
 
 
-def test_tables_are_listed_in_pages_whatever_is_deleted_in_between(ledger):
+def test_tables_are_listed_in_pages_even_if_some_are_deleted_in_between(ledger):
     for number in range(1, 8):
         ledger.datasets.add(a_table(number, "bob" if number == 4 else "ann"))
 
@@ -67,7 +67,7 @@ def test_tables_are_listed_in_pages_whatever_is_deleted_in_between(ledger):
     assert [row.id for row in ledger.datasets.page(None, after="t2", limit=2)] == ["t4", "t5"]
 
 
-def test_the_store_keeps_tables_that_somebody_has(ledger):
+def test_the_store_keeps_tables_that_a_tenant_has(ledger):
     ledger.datasets.add(a_table(1))
     ledger.datasets.add(a_table(2, digest=a_table(1).digest))
     ledger.datasets.delete("ann", "t1")
@@ -75,7 +75,7 @@ def test_the_store_keeps_tables_that_somebody_has(ledger):
     assert ledger.artifacts() == {f"tables/{a_table(1).digest}"}
 
 
-def test_a_tenant_keeps_a_table_of_one_content_once(ledger):
+def test_a_tenant_stores_the_same_table_once(ledger):
     first = ledger.datasets.find_or_add(a_table(1))
     again = ledger.datasets.find_or_add(a_table(2, digest=a_table(1).digest, name="another"))
     theirs = ledger.datasets.find_or_add(a_table(3, "bob", digest=a_table(1).digest))
@@ -97,7 +97,7 @@ def test_a_file_is_removed_when_no_row_names_it(ledger):
     assert removed == [digest]
 
 
-def test_a_list_of_tables_leaves_their_descriptions_out(ledger):
+def test_a_list_of_tables_omits_their_descriptions(ledger):
     ledger.datasets.add(a_table(1))
 
     assert ledger.datasets.page("ann") == [a_table(1, description={})]
@@ -113,18 +113,18 @@ def test_tables_beyond_the_quota_are_refused(ledger):
         ledger.datasets.add(a_table(3))
 
     assert (caught.value.what, caught.value.limit, caught.value.number) == ("bytes", 25, 30)
-    assert (ledger.datasets.bytes_stored("ann"), ledger.datasets.bytes_stored("nobody")) == (20, 0)
+    assert (ledger.datasets.bytes_stored("ann"), ledger.datasets.bytes_stored("zoe")) == (20, 0)
     ledger.datasets.delete("ann", "t1")
     ledger.datasets.add(a_table(3))
 
 
-def test_uploads_at_the_same_moment_do_not_share_the_last_room(ledger, url):
+def test_concurrent_uploads_do_not_exceed_the_quota(ledger, url):
     ledger.quotas.set(QuotaRow("ann", bytes=35))
 
     def upload(number):
-        with opened(url) as mine:
+        with opened(url) as own_ledger:
             try:
-                mine.datasets.add(a_table(number))
+                own_ledger.datasets.add(a_table(number))
             except QuotaError:
                 return 0
             return 1
@@ -136,7 +136,7 @@ def test_uploads_at_the_same_moment_do_not_share_the_last_room(ledger, url):
 # Tokens.
 
 
-def test_a_token_is_found_by_its_text_also_when_it_is_revoked(ledger):
+def test_a_token_is_found_by_its_text_even_when_it_is_revoked(ledger):
     assert not ledger.tokens.any_exist()
     token = make_token("ann", frozenset({"read", "submit"}), 1.0, name="laptop", seconds=None)
     ledger.tokens.add(token.row)
@@ -156,7 +156,7 @@ def test_a_token_is_found_by_its_text_also_when_it_is_revoked(ledger):
     assert ledger.tokens.any_exist()
 
 
-def test_two_tokens_never_have_one_hash(ledger):
+def test_two_tokens_cannot_have_the_same_hash(ledger):
     ledger.tokens.add(a_token())
 
     with pytest.raises(DuplicateError):
@@ -175,22 +175,22 @@ def test_a_quota_replaces_the_one_before(ledger):
     assert ledger.quotas.get("bob") == QuotaRow("bob")
 
 
-@pytest.mark.parametrize(("queued", "running", "room"), [(2, None, 2), (2, 1, 3), (0, 2, 2), (None, 1, 9)])
-def test_jobs_beyond_the_quota_are_refused(ledger, queued, running, room):
+@pytest.mark.parametrize(("queued", "running", "limit"), [(2, None, 2), (2, 1, 3), (0, 2, 2), (None, 1, 9)])
+def test_jobs_beyond_the_quota_are_refused(ledger, queued, running, limit):
     ledger.quotas.set(QuotaRow("ann", queued=queued, running=running))
-    for seed in range(room):
+    for seed in range(limit):
         ledger.submissions.submit(a_job(seed=seed), 1.0)
 
-    ledger.submissions.submit(a_job(seed=0), 2.0)  # asks for nothing new
+    ledger.submissions.submit(a_job(seed=0), 2.0)  # the same work as an earlier job
     ledger.submissions.submit(a_job("bob"), 2.0)
     if queued is not None:
         with pytest.raises(QuotaError) as caught:
             ledger.submissions.submit(a_job(seed=99), 2.0, key="late", body=BODY)
-        assert (problem_of(caught.value).status, caught.value.limit) == (429, room)
-    assert len(ledger.jobs.page("ann")) == room
+        assert (problem_of(caught.value).status, caught.value.limit) == (429, limit)
+    assert len(ledger.jobs.page("ann")) == limit
 
 
-def test_jobs_that_have_ended_make_room(ledger):
+def test_ended_jobs_do_not_count_towards_the_quota(ledger):
     ledger.quotas.set(QuotaRow("ann", queued=1))
     first = ledger.submissions.submit(a_job(seed=1), 1.0).job
     end(ledger, first)
@@ -242,23 +242,23 @@ def test_the_same_key_and_body_are_the_same_job(ledger):
 
 
 @pytest.mark.parametrize(
-    ("state", "found"), [(None, True), (JobState.DONE, True), (JobState.FAILED, False), (JobState.CANCELLED, False)]
+    ("state", "reused"), [(None, True), (JobState.DONE, True), (JobState.FAILED, False), (JobState.CANCELLED, False)]
 )
-def test_the_same_work_is_found_again_unless_it_came_to_nothing(ledger, state, found):
+def test_an_equal_job_is_reused_unless_it_failed_or_was_cancelled(ledger, state, reused):
     first = ledger.submissions.submit(a_job(), 1.0).job
     if state is not None:
         end(ledger, first, state)
 
     again = ledger.submissions.submit(a_job(priority="high", correlation="again"), 2.0, key="k", body=BODY)
 
-    assert (again.job == first, again.created) == (found, not found)
+    assert (again.job == first, again.created) == (reused, not reused)
     assert ledger.submissions.submit(a_job("bob"), 3.0).created
     assert ledger.submissions.submit(a_job(seed=2), 3.0).created
     assert ledger.submissions.submit(a_job(), 4.0, fresh=True).created
     assert ledger.submissions.submit(a_job(seed=9), 5.0, key="k", body=BODY).job == again.job
 
 
-def test_a_job_that_is_about_to_be_cancelled_is_not_found_again(ledger):
+def test_a_job_that_is_about_to_be_cancelled_is_not_reused(ledger):
     first = ledger.submissions.submit(a_job(), 1.0).job
     ledger.leases.acquire("one", 2.0, seconds=10, limit=1)
     ledger.jobs.set_command(first, "cancel", 3.0)
@@ -266,7 +266,7 @@ def test_a_job_that_is_about_to_be_cancelled_is_not_found_again(ledger):
     assert ledger.submissions.submit(a_job(), 4.0).created
 
 
-def test_a_job_from_the_queue_is_found_again_too(ledger):
+def test_a_job_from_the_queue_is_also_reused(ledger):
     ledger.jobs.add([spec := a_job()], 1.0)
 
     assert ledger.submissions.submit(a_job(), 2.0).job == spec.id
@@ -313,14 +313,14 @@ def test_a_job_that_has_ended_can_be_deleted_by_its_tenant(ledger):
     assert ledger.submissions.submit(a_job(), 2.0, key="k", body=OTHER_BODY).created
 
 
-def test_a_forgotten_job_takes_its_keys_along(ledger):
+def test_the_keys_of_a_purged_job_are_deleted(ledger):
     end(ledger, ledger.submissions.submit(a_job(), 1.0, key="k", body=BODY).job)
     ledger.jobs.purge(before=5000.0)
 
     assert ledger.submissions.submit(a_job(), 2.0, key="k", body=OTHER_BODY).created
 
 
-def test_a_secret_comes_back_from_the_ledger_and_from_nowhere_else(ledger):
+def test_a_secret_is_returned_only_by_the_ledger(ledger):
     spec = a_job(callback={"url": "https://other.example/hook", "secret": "hush-hush"})
     row = ledger.jobs.get(ledger.submissions.submit(spec, 1.0).job, tenant="ann")
 
@@ -328,7 +328,7 @@ def test_a_secret_comes_back_from_the_ledger_and_from_nowhere_else(ledger):
     assert "hush" not in repr(row) + row.spec.model_dump_json()
 
 
-# Many at once.
+# Concurrent submissions.
 
 
 @given(
@@ -339,7 +339,7 @@ def test_a_secret_comes_back_from_the_ledger_and_from_nowhere_else(ledger):
     )
 )
 @settings(max_examples=8)
-def test_whatever_is_asked_for_at_once_is_one_job_for_each_key_and_each_work(tmp_path_factory, orders):
+def test_concurrent_submissions_create_one_job_for_each_key_and_work(tmp_path_factory, orders):
     url = f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.db"
     check_orders(url, orders)
 
@@ -351,29 +351,29 @@ def test_schedulers_and_servers_on_one_postgresql_submit_each_job_once(postgres_
 
 def check_orders(url, orders):
     def submit(tenant, key, seed, fresh):
-        with opened(url) as mine:
+        with opened(url) as own_ledger:
             spec = a_job(tenant, seed)
             try:
-                return mine.submissions.submit(spec, 1.0, key=key, body=str(seed) * 64, fresh=fresh)
+                return own_ledger.submissions.submit(spec, 1.0, key=key, body=str(seed) * 64, fresh=fresh)
             except KeyReusedError as error:
                 return error
 
     Ledger(url).close()
-    answers = call_concurrently(*[partial(submit, *order) for order in orders])
+    outcomes = call_concurrently(*[partial(submit, *order) for order in orders])
 
     with opened(url) as ledger:
         rows = {row.id: row for row in ledger.jobs.page(None)}
-    made = [answer.job for answer in answers if not isinstance(answer, KeyReusedError) and answer.created]
-    assert sorted(made) == sorted(rows)
+    created = [outcome.job for outcome in outcomes if not isinstance(outcome, KeyReusedError) and outcome.created]
+    assert sorted(created) == sorted(rows)
     by_key = {}
-    for (tenant, key, seed, _), answer in zip(orders, answers, strict=True):
-        if isinstance(answer, KeyReusedError):
+    for (tenant, key, seed, _), outcome in zip(orders, outcomes, strict=True):
+        if isinstance(outcome, KeyReusedError):
             assert key is not None
-            assert rows[answer.job].spec.settings.seed != seed
+            assert rows[outcome.job].spec.settings.seed != seed
         else:
-            row = rows[answer.job]
+            row = rows[outcome.job]
             assert (row.spec.tenant, row.spec.settings.seed) == (tenant, seed)
-            assert key is None or by_key.setdefault((tenant, key), answer.job) == answer.job
+            assert key is None or by_key.setdefault((tenant, key), outcome.job) == outcome.job
     if not any(fresh for *_, fresh in orders):
         assert max(Counter((row.spec.tenant, row.spec.work) for row in rows.values()).values()) == 1
 
@@ -381,7 +381,7 @@ def check_orders(url, orders):
 # Fair shares.
 
 
-def test_tenants_get_alike_however_many_jobs_they_have(ledger):
+def test_tenants_get_equal_shares_regardless_of_their_number_of_jobs(ledger):
     ledger.jobs.add([a_job("ann", seed) for seed in range(40)], 1.0)
     ledger.jobs.add([a_job("bob", seed) for seed in range(2)], 2.0)
     ledger.jobs.add([a_job("cid")], 3.0)
@@ -402,7 +402,7 @@ def test_the_tenant_with_fewest_jobs_running_is_served_first(ledger):
     assert tenants_of(ledger, ledger.leases.acquire("two", 11.0, seconds=10, limit=4)) == Counter(ann=2, bob=2)
 
 
-def test_guests_are_tenants_of_whom_nobody_holds_a_job(ledger):
+def test_idle_tenants_are_those_without_a_held_job(ledger):
     ledger.jobs.add([a_job("ann", seed, priority="high") for seed in range(9)], 1.0)
     ledger.leases.acquire("one", 10.0, seconds=10, limit=4)
     for tenant in ("bob", "cid"):
@@ -416,7 +416,7 @@ def test_guests_are_tenants_of_whom_nobody_holds_a_job(ledger):
     assert taken == [Counter(bob=1, cid=1), Counter()]
 
 
-def test_jobs_of_a_tenant_go_by_priority_and_age(ledger):
+def test_jobs_of_a_tenant_are_ordered_by_priority_and_age(ledger):
     for number, (tenant, priority) in enumerate([("ann", "low"), ("ann", "high"), ("bob", "low"), ("bob", "normal")]):
         ledger.jobs.add([a_job(tenant, job=f"{number:032x}", priority=priority)], float(number))
 
@@ -425,7 +425,7 @@ def test_jobs_of_a_tenant_go_by_priority_and_age(ledger):
     assert [int(lease.job, 16) for lease in taken] == [1, 3, 0, 2]
 
 
-def test_hundreds_of_tenants_are_no_obstacle(ledger):
+def test_hundreds_of_tenants_are_served(ledger):
     ledger.jobs.add([a_job(f"tenant {number}") for number in range(300)], 1.0)
 
     assert set(tenants_of(ledger, ledger.leases.acquire("one", 10.0, seconds=10, limit=50)).values()) == {1}

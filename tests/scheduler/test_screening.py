@@ -13,7 +13,7 @@ from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
 from scheduler.core.machines import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
 from tests import factories
 
-FEATURES, MOST, ALLOWANCE = 14, 12, 3.0
+FEATURES, MAX_PAIRS, ALLOWANCE = 14, 12, 3.0
 
 
 @cache
@@ -23,12 +23,12 @@ def table():
 
 
 @cache
-def found(block):
-    return screen_block(table(), block.start, block.stop, MOST)
+def pairs_of(block):
+    return screen_block(table(), block.start, block.stop, MAX_PAIRS)
 
 
 def a_screening(pieces=5):
-    return Screening(FEATURES, pair_blocks(FEATURES, pieces), MOST)
+    return Screening(FEATURES, pair_blocks(FEATURES, pieces), MAX_PAIRS)
 
 
 def send(screening, now=0.0):
@@ -40,7 +40,7 @@ def send(screening, now=0.0):
 
 def finish(screening, now=1e9):
     while (task := send(screening, now)) is not None:
-        screening.accept(task.key, found(task.key))
+        screening.accept(task.key, pairs_of(task.key))
     assert screening.finished
 
 
@@ -50,7 +50,7 @@ def outcome(screening):
 
 @cache
 def undisturbed():
-    pairs = screen_pairs(table(), MOST)
+    pairs = screen_pairs(table(), MAX_PAIRS)
     return pairs.features.tolist(), pairs.strengths.tolist(), FEATURES * (FEATURES - 1) // 2
 
 
@@ -65,7 +65,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=200)
 @given(st.integers(1, 20), EVENTS)
-def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, events):
+def test_the_pairs_are_the_same_after_any_events_in_any_order(pieces, events):
     screening, sent_tasks, now = a_screening(pieces), [], 0.0
     for name, pick in events:
         now += 1.0
@@ -77,10 +77,10 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
             now += 100 * ALLOWANCE
             screening.outbox.resend_unanswered(now, lambda block: ALLOWANCE)
         elif name == "restart":
-            screening = restarted(screening, sent_tasks, pieces, now)
+            screening = restart(screening, sent_tasks, pieces, now)
         elif sent is not None and name == "answer":
             was_open = screening.is_open(sent.key)
-            assert screening.accept(sent.key, found(sent.key)) == was_open
+            assert screening.accept(sent.key, pairs_of(sent.key)) == was_open
         elif sent is not None and name == "lost" and sent.attempt + 1 < MAX_BLOCK_FAILURES:
             assert not screening.fail(sent.key, sent.attempt)
         elif sent is not None and name == "unavailable":
@@ -93,12 +93,12 @@ def test_whatever_happens_in_whatever_order_the_pairs_are_the_same(pieces, event
     assert outcome(screening) == undisturbed()
 
 
-def restarted(before, sent_tasks, pieces, now):
+def restart(before, sent_tasks, pieces, now):
     """Return a screening restored from a ledger with all answers and sent tasks."""
     after = a_screening(pieces)
     for sent in sent_tasks:
         if not before.is_open(sent.key):
-            after.accept(sent.key, found(sent.key))
+            after.accept(sent.key, pairs_of(sent.key))
     for sent in {sent.key: sent for sent in sent_tasks}.values():
         after.adopt(sent.key, sent.attempt, now)
     return after
@@ -135,7 +135,7 @@ def test_a_late_report_of_an_earlier_attempt_does_not_count():
     assert screening.outbox.in_flight == task.key.size
 
 
-def test_a_block_that_no_worker_could_begin_is_sent_again_later_without_counting_as_a_failure():
+def test_a_block_that_no_worker_could_start_is_sent_later_and_does_not_count_as_a_failure():
     screening = a_screening(1)
     task = send(screening)
     screening.outbox.postpone(task.key, task.attempt, until=5.0)
@@ -144,7 +144,7 @@ def test_a_block_that_no_worker_could_begin_is_sent_again_later_without_counting
     assert send(screening, now=5.0) == task
 
 
-def test_a_block_that_is_not_of_the_cut_is_not_known():
+def test_a_range_that_is_not_a_block_is_unknown():
     screening = a_screening(5)
 
     assert screening.block(0, FEATURES) is None
@@ -154,7 +154,7 @@ def test_a_block_that_is_not_of_the_cut_is_not_known():
 def test_progress_is_counted_in_pairs():
     screening = a_screening(5)
     task = send(screening)
-    screening.accept(task.key, found(task.key))
+    screening.accept(task.key, pairs_of(task.key))
 
     assert (screening.screened, screening.pairs) == (task.key.size, FEATURES * (FEATURES - 1) // 2)
     assert (screening.number(task.key), screening.blocks) == (1, 5)
@@ -165,7 +165,7 @@ def test_progress_is_counted_in_pairs():
     [(20_000, 40.0, 40), (20_000, 0.5, MIN_BLOCKS), (20_000, 1e9, MAX_BLOCKS), (5, 40.0, 4)],
 )
 def test_a_screen_is_cut_into_blocks_of_about_a_second(features, seconds, blocks):
-    found = cut_blocks(features, seconds, 1.0)
+    ranges = cut_blocks(features, seconds, 1.0)
 
-    assert len(found) == pytest.approx(blocks, rel=0.02)
-    assert [found[0][0], found[-1][1]] == [0, features - 1]
+    assert len(ranges) == pytest.approx(blocks, rel=0.02)
+    assert [ranges[0][0], ranges[-1][1]] == [0, features - 1]

@@ -1,4 +1,4 @@
-"""Pairs and screens as bytes: they come back as they were, and nothing else is taken for them."""
+"""Pairs and screens as bytes: they round-trip, and invalid bytes are rejected."""
 
 import numpy as np
 import pytest

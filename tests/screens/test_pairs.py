@@ -1,4 +1,4 @@
-"""The pairwise screen equals its slow twin, however the work is cut."""
+"""The pairwise screen equals its reference for any division of the work."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +23,7 @@ def a_table(seed, rows=90, features=8, classes=2):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(20, 200))
-def test_strengths_are_those_of_the_slow_twin(seed, classes, rows):
+def test_strengths_equal_the_reference(seed, classes, rows):
     columns, split, table = a_table(seed, rows, 6, classes)
     expected = slow.strengths(columns, split.train)
 
@@ -34,7 +34,7 @@ def test_strengths_are_those_of_the_slow_twin(seed, classes, rows):
     assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_single_strengths_are_those_of_the_slow_twin():
+def test_single_strengths_equal_the_reference():
     columns, split, table = a_table(3, classes=3)
     labels = columns.labels[split.train]
     binned = [slow.bins(columns.codes[f][split.train].astype(int)) for f in range(columns.count)]

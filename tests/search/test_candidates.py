@@ -93,7 +93,7 @@ def test_some_enumerated_subsets_are_uniform_over_the_free_restricted_space(
 
 
 @given(st.integers(0, 2**32), st.data())
-def test_samples_never_repeat_nor_hold_what_was_taken_and_hold_a_top_feature(seed, data):
+def test_samples_are_new_distinct_and_contain_a_top_feature(seed, data):
     features = data.draw(st.integers(2, 9))
     space = SubsetSpace(features, (data.draw(st.integers(1, min(4, features - 1))),))
     order = data.draw(st.permutations(range(features)))

@@ -26,8 +26,8 @@ def proper(subsets):
     return (np.diff(subsets, axis=1) > 0).all() and subsets.min() >= 0 and subsets.max() < 100
 
 
-def by_place(subsets):
-    """Each subset as places in the screen, ascending: feature 99 has place 0."""
+def by_index(subsets):
+    """Return each subset as indices in the screen, ascending: feature 99 has index 0."""
     return [sorted(99 - feature for feature in row) for row in subsets.tolist()]
 
 
@@ -50,7 +50,7 @@ def test_seeds_are_in_turn_the_most_promising_together_completed_pairs_and_draws
 
 
 def core(start, stop):
-    """The subsets that reach least far down the screen, by enumeration."""
+    """Return the subsets with the strongest features of the screen, by enumeration."""
     places = sorted(combinations(range(20), 3), key=lambda subset: subset[::-1])[start:stop]
     return [sorted(99 - place for place in subset) for subset in places]
 
@@ -60,7 +60,7 @@ def test_the_most_promising_come_together_before_any_that_is_less_so(size):
     sampler = HintSampler(SubsetSpace(100, (size,)), Screen(SCREEN.features, SCREEN.pairs[:0]))
 
     # Without pairs there are two kinds in turn; after the first, all that the second draws is by chance.
-    subsets = by_place(sampler.seeds(60, start=0, stream=1)[::2])[:20]
+    subsets = by_index(sampler.seeds(60, start=0, stream=1)[::2])[:20]
 
     expected = sorted(combinations(range(24), size), key=lambda subset: subset[::-1])[:20]
     assert subsets == [list(subset) for subset in expected]
@@ -68,7 +68,7 @@ def test_the_most_promising_come_together_before_any_that_is_less_so(size):
 
 
 @pytest.mark.parametrize(("first", "start"), [(0, 0), (2, 0), (3, 1), (12, 4), (299, 99)])
-def test_the_core_goes_on_where_the_seeds_before_ended(first, start):
+def test_the_core_continues_after_the_previous_seeds(first, start):
     seeds = HintSampler(SPACE, SCREEN).seeds(10, first, stream=1)
 
     assert seeds[0].tolist() == core(start, start + 1)[0]

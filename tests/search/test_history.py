@@ -1,4 +1,4 @@
-"""High and low, against sorting the whole history at every step."""
+"""High and low subsets, compared with sorting the whole history at every step."""
 
 from math import floor
 
@@ -14,7 +14,7 @@ alphas = st.sampled_from([1e-9, 0.1, 0.25, 0.5, 0.75, 0.999999]) | st.floats(0, 
 
 
 def sorted_split(scores, alpha):
-    """(high, low) of {proposal: score}: best first, of equals the earlier one."""
+    """Return (high, low) of {proposal: score}: best first, ties in the order of proposal."""
     order = sorted(scores, key=lambda number: (-scores[number], number))
     threshold = max(1, floor(alpha * len(order)))
     return set(order[:threshold]), set(order[threshold:])
@@ -26,7 +26,7 @@ def observe(history, proposals, scores):
 
 @given(tied_scores, alphas, st.randoms(use_true_random=False))
 def test_high_and_low_are_those_of_the_sorted_history_at_every_step(scores, alpha, random):
-    """Scores come in any order: a proposal's number, not its arrival, says which of equals is the earlier one."""
+    """Scores arrive in any order: ties are ordered by the number of the proposal, not by its arrival."""
     history, seen = SearchHistory(alpha, room=4), {}
     proposals = list(range(len(scores)))
     random.shuffle(proposals)

@@ -1,4 +1,4 @@
-"""`--explain`: every choice in plain words, with the reason that made it."""
+"""`--explain`: every choice in plain words, with its reason."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from maabo_dist.settings import MiningSettings
 
 
 def lines(features=30, **settings):
-    """{what: what was chosen}."""
+    """Return the choices by subject."""
     chosen = MiningSettings(**settings)
     texts = explain_plan(SearchPlan.settle(chosen, features), chosen)
     return dict(line.split(": ", 1) for line in texts)

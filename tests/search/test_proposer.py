@@ -1,4 +1,4 @@
-"""The proposer, against Algorithm 1 line by line with the same draws."""
+"""The proposer, compared with Algorithm 1 line by line with the same draws."""
 
 from itertools import combinations
 from math import comb, isnan, nan
@@ -26,7 +26,7 @@ def a_proposer(features=7, size=3, *, initial=5, top=None, candidates=None, **se
 
 
 def score_table(rng, features, size, levels=4, failing=0.0):
-    """{subset: score} with many ties; NaN where the evaluation fails."""
+    """Return {subset: score} with many ties, and NaN for failed evaluations."""
     return {
         subset: nan if rng.random() < failing else rng.integers(0, levels) / levels
         for subset in combinations(range(features), size)
@@ -38,7 +38,7 @@ def tell(proposer, subsets, scores):
 
 
 def searched(proposer, scores, steps):
-    """The subsets of `steps` strictly alternating steps, fewer if the space is used up."""
+    """Return the subsets of `steps` strictly alternating steps, fewer if the space is used up."""
     found = []
     for _ in range(steps):
         subsets = proposer.suggest(1)
@@ -111,7 +111,7 @@ def test_searches_with_failures_are_algorithm_1_line_by_line(seed):
     assert_equals_algorithm_1(rng, 7, 3, 25, failing=0.4, top=3, candidates=8, seed=seed)
 
 
-def test_a_search_in_which_everything_fails_goes_on_at_random():
+def test_a_search_in_which_everything_fails_continues_at_random():
     assert_equals_algorithm_1(np.random.default_rng(0), 6, 2, 15, failing=1.0, initial=2)
 
 
@@ -143,7 +143,7 @@ def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
     assert counted == direct
 
 
-def test_a_subset_under_way_counts_among_the_low_ones():
+def test_a_subset_in_flight_counts_as_low():
     for seed in range(20):
         scores = score_table(np.random.default_rng(seed), 8, 3)
         proposer = a_proposer(8, 3, seed=seed)
@@ -252,7 +252,7 @@ def test_the_order_of_the_scores_of_a_batch_changes_nothing_at_any_step(options)
     plan = a_plan(7, 3, **{k: v for k, v in options.items() if k != "strategy"})
 
     def search(reversed_from):
-        """Two batches under way: suggest, then observe the older one, from some step on in reverse order."""
+        """Two batches in flight: suggest, then observe the older one; from some step on in reverse order."""
         proposer, waiting, found = SubsetProposer(mining, plan), [], []
         for step in range(16):
             waiting.append(proposer.suggest(2))
@@ -282,7 +282,7 @@ def test_a_subset_is_pending_until_its_score_or_failure_is_observed():
     assert (proposer.proposed.pending, proposer.observed, len(proposer.guide)) == (set(), 3, 2)
 
 
-def test_proposers_told_the_same_in_other_pieces_agree():
+def test_proposers_agree_if_results_arrive_in_other_pieces():
     scores = score_table(np.random.default_rng(7), 8, 3, failing=0.1)
     together, apart = a_proposer(8, 3, seed=7), a_proposer(8, 3, seed=7)
     for _ in range(8):
@@ -322,7 +322,7 @@ def observed_before(proposer):
     ],
     ids=["never suggested", "observed already", "twice at once"],
 )
-def test_observing_what_is_not_pending_is_refused(wrong):
+def test_observing_subsets_that_are_not_pending_is_refused(wrong):
     proposer = a_proposer(strategy="exhaustive")
     subsets, scores = wrong(proposer)
 

@@ -1,4 +1,4 @@
-"""When batches are proposed, from which results, and that nothing but this decides what is proposed."""
+"""When batches are proposed and from which results; proposals depend on nothing else."""
 
 from itertools import accumulate, combinations
 from math import comb
@@ -28,7 +28,7 @@ def plans(draw):
 
 
 def seen_from(schedule):
-    """(batch, subsets observed, subsets under way without it) at each proposal."""
+    """Return (batch, subsets observed, other subsets in flight) at each proposal."""
     ends = [0, *accumulate(batch.size for batch in schedule)]
     return [(batch, ends[batch.needs], ends[batch.number] - ends[batch.needs]) for batch in schedule]
 
@@ -55,7 +55,7 @@ def test_never_more_batches_in_flight_than_allowed(plan, guided):
 
 
 @given(plans(), st.booleans())
-def test_what_a_batch_needs_only_grows(plan, guided):
+def test_the_results_that_batches_need_only_grow(plan, guided):
     needs = [batch.needs for batch in batch_schedule(plan, guided=guided)]
 
     assert needs == sorted(needs)
@@ -105,12 +105,12 @@ def test_the_ramp_doubles_from_the_initial_ones():
     assert [batch.size for batch in schedule] == [10, 10, 20, 40, 64, 56]
 
 
-def proposals_of(plan, mining, scores, told):
-    """All batches of a search; `told` puts the results that become due between two proposals in order and in pieces."""
+def proposals_of(plan, mining, scores, arrange):
+    """Return all batches of a search; `arrange` orders and divides the results that are due between two proposals."""
     proposer, batches, observed = SubsetProposer(mining, plan), [], 0
     for batch in batch_schedule(plan, guided=True):
         due = [subset for proposed in batches[observed : batch.needs] for subset in proposed.tolist()]
-        for piece in told(due):
+        for piece in arrange(due):
             values = [scores[tuple(subset)] for subset in piece]
             proposer.observe(np.array(piece, np.int32), np.array(values))
         observed = batch.needs
@@ -119,7 +119,7 @@ def proposals_of(plan, mining, scores, told):
 
 
 def score_table(seed, features, size, failing=0.05):
-    """{subset: score} with many ties; some fail."""
+    """Return {subset: score} with many ties; some fail."""
     rng = np.random.default_rng(seed)
     return {
         subset: float("nan") if rng.random() < failing else rng.integers(0, 8) / 8
@@ -131,7 +131,7 @@ def score_table(seed, features, size, failing=0.05):
 @given(st.integers(0, 1000), st.data())
 @pytest.mark.parametrize(("top", "candidates"), [(9, None), (3, 12)])
 def test_any_order_of_arrival_gives_the_same_proposals(top, candidates, seed, data):
-    """Results due by the next proposal may come in any order and in any pieces, whoever was fast."""
+    """Results due by the next proposal may arrive in any order and in any pieces."""
     plan = a_plan(
         60,
         initial=data.draw(st.integers(1, 12)),

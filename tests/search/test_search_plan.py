@@ -1,4 +1,4 @@
-"""About how long a search takes: as long as what was measured, and more for more."""
+"""The estimated duration of a search matches measurements and grows with the work."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def planned(features, rows, classes=2, **settings):
 
 
 @pytest.mark.parametrize(("features", "training", "measured"), [(29, 916, 36e-6), (200, 14_000, 325e-6)])
-def test_a_tree_takes_what_the_bench_measured(features, training, measured):
+def test_the_estimated_time_of_a_tree_matches_the_benchmark(features, training, measured):
     plan, seconds = planned(features, round(training / 0.7), trees=100, preset="paper")
 
     assert seconds / plan.trees == pytest.approx(measured, rel=0.1)

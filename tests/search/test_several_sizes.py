@@ -1,4 +1,4 @@
-"""Subsets of several sizes in one search, against what one size does and against Algorithm 1 line by line."""
+"""Subsets of several sizes in one search, compared with a single size and with Algorithm 1 line by line."""
 
 from collections import Counter
 from itertools import combinations
@@ -321,7 +321,7 @@ def test_hints_have_every_size_and_are_well_formed(sizes):
 
 
 @pytest.mark.parametrize(("first", "rank"), [(0, 0), (8, 0), (9, 1), (27, 3)])
-def test_seeds_of_each_size_come_in_turn_and_go_on_where_those_before_ended(first, rank):
+def test_seeds_of_the_sizes_alternate_and_continue_after_the_previous_ones(first, rank):
     seeds = named(HintSampler(SubsetSpace(100, (2, 3, 4)), SCREEN).seeds(90, first, 1))
 
     assert [len(f) for f in seeds[:30]] == [2, 3, 4] * 10

@@ -1,4 +1,4 @@
-"""The space of subsets, against itertools."""
+"""The space of subsets, compared with itertools."""
 
 from itertools import combinations
 from math import comb

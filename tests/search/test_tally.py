@@ -1,4 +1,4 @@
-"""Overlap counts from containment counts, against comparing every pair."""
+"""Overlap counts from containment counts, compared with comparing every pair."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from tests.reference import maabo
 
 
 def distinct_subsets(rng, features, size, count):
-    """Up to `count` different subsets."""
+    """Return up to `count` different subsets."""
     drawn = {tuple(sorted(rng.choice(features, size, replace=False).tolist())) for _ in range(count)}
     return np.array(sorted(drawn), np.int32)[rng.permutation(len(drawn))]
 
@@ -31,7 +31,7 @@ def overlaps_by_the_book(candidates, observed):
 
 
 def moved_at_random(rng, tally, subsets, rounds=4):
-    """Let subsets enter, cross and leave; returns the places of those that end up high and low."""
+    """Let subsets enter, cross and leave; return the indices of those that end up high and low."""
     side = np.zeros(len(subsets), int)  # 0 out, 1 high, 2 low
     for _ in range(rounds):
         places = rng.permutation(len(subsets))[: len(subsets) * 2 // 3]

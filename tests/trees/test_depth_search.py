@@ -1,4 +1,4 @@
-"""One tree for all depths, against trees grown by the book and against scikit-learn."""
+"""One tree for all depths, compared with textbook CART and with scikit-learn."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ def test_scores_best_depth_and_tree_equal_the_reference_on_small_tables(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_repeated_last_feature_changes_nothing_in_a_tree(seed):
-    """Subsets of several sizes share one array so; beside them are wider ones that use the same first levels."""
+    """Subsets of several sizes share one array in this way, next to wider ones that use the same first levels."""
     rng = np.random.default_rng(1000 + seed)
     columns = factories.make_columns(rng, int(rng.integers(20, 200)), 6, int(rng.integers(2, 4)))
     split = factories.make_split(rng, columns.rows)
@@ -127,7 +127,7 @@ def test_columns_of_few_values_equal_the_reference(seed, classes):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_long_runs_of_one_class_equal_the_reference(seed):
-    """Cuts inside a run of one class are passed over where they cannot win; a strong signal makes the runs long."""
+    """Cuts inside a run of one class are skipped where they cannot win; a strong signal makes the runs long."""
     rng = np.random.default_rng(2000 + seed)
     matrix = rng.normal(size=(3, 150)).round(int(rng.integers(1, 4)))
     labels = (matrix[0] + matrix[1] > rng.normal(scale=0.2, size=150)) ^ (rng.random(150) < 0.03)
@@ -173,7 +173,7 @@ def test_entries_that_need_more_than_32_bits_equal_the_reference(values, dtype, 
 
 
 def the_one_class_split():
-    """Training rows of classes 0 and 1 only; validation rows of class 2 only."""
+    """Return a split with training rows of classes 0 and 1 only, and validation rows of class 2 only."""
     matrix = np.array([[0.0, 1, 2, 3, 4, 5, 6, 7], [1.0, 0, 1, 0, 1, 1, 0, 0]])
     columns = factories.columns_of(matrix, [0, 0, 1, 1, 0, 1, 2, 2], classes=3)
     return columns, Split(np.arange(6), np.array([6, 7]), np.empty(0, np.int64))
@@ -297,7 +297,7 @@ def coarse(rng, features, rows, steps):
 
 
 def exact_scores(values, labels, weights, smallest):
-    """{threshold: Σ left² / W_left + Σ right² / W_right} of every split of one feature, exactly."""
+    """Return {threshold: Σ left² / W_left + Σ right² / W_right} of every split of one feature, exactly."""
     order = np.argsort(values, kind="stable")
     values, is_class = values[order], labels[order][:, None] == np.arange(len(weights))
     on_the_left = is_class.cumsum(axis=0)
@@ -320,7 +320,7 @@ def exact_weights(labels, classes, class_weight):
 
 
 def assert_follows(tree, peer, X, y, subset, weights, smallest):
-    """Walk both trees. True if nothing tied on the way, neither splits nor majorities: they are one and the same."""
+    """Walk both trees; return True if they are identical because no split and no majority was tied."""
 
     def walk(node, other, rows):
         counts = np.bincount(y[rows], minlength=len(weights))
@@ -354,7 +354,7 @@ def assert_follows(tree, peer, X, y, subset, weights, smallest):
 
 
 def check_against_sklearn(rng, *, rows, steps, classes, class_weight, smallest, max_depth=4):
-    """How many trees were equal to scikit-learn's from root to leaves; all were as good, split by split."""
+    """Return the number of trees identical to scikit-learn's; check that all are at least as good at every split."""
     X = coarse(rng, 4, rows, steps).T
     score = X[:, 0] + np.abs(X[:, 1]) + rng.normal(scale=X.std() / 2, size=rows)
     y = np.searchsorted(np.quantile(score, np.arange(1, classes) / classes), score)
@@ -501,8 +501,8 @@ def test_leaves_larger_than_the_table_leave_the_root_alone():
     assert forest.feature.tolist() == [-1] * len(forest)
 
 
-def test_leaves_far_larger_than_the_table_are_no_crash():
-    """In a process of its own: what is wrong here ends the process."""
+def test_leaves_far_larger_than_the_table_do_not_crash():
+    """Runs in a separate process, because a fault would end the process."""
     script = (
         "import numpy as np; from tests import factories\n"
         "_, _, _, forest = factories.make_forest(np.random.default_rng(10), min_samples_leaf=10**9)\n"

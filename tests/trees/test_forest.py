@@ -127,7 +127,7 @@ def test_a_file_whose_arrays_differ_in_length_is_refused(tmp_path, part):
 
 @pytest.mark.parametrize(("part", "value"), [("offsets", -5), ("depths", 99), ("left", 10**6), ("feature", -7)])
 def test_a_file_whose_indices_are_out_of_range_is_refused(tmp_path, part, value):
-    """Kernels walk these without checking bounds: nothing out of range may come in by way of a file."""
+    """Kernels use these indices without bounds checks, so no file may contain one out of range."""
     arrays = arrays_of(a_forest())
     arrays[part] = arrays[part].copy()
     arrays[part][0] = value

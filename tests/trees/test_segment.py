@@ -1,4 +1,4 @@
-"""Segments: trees in a file, read back as a stream; whatever is damaged is said."""
+"""Segments: trees in a file, read back as a stream; damage is reported."""
 
 from contextlib import suppress
 
@@ -22,7 +22,7 @@ FOREST = depth_search(TABLE, SUBSETS, 3)
 FRAMES = [(SUBSETS[a:b], pack_forest(depth_search(TABLE, SUBSETS[a:b], 3))) for a, b in ((0, 4), (4, 5), (5, 15))]
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_written_trees_are_read_back(tmp_path):
     digest = write_segment(tmp_path / "s", FRAMES)
 
     forests = list(read_segment(tmp_path / "s", 3, 2))
@@ -33,7 +33,7 @@ def test_what_was_written_is_read(tmp_path):
     assert file_digest(tmp_path / "s") == digest
 
 
-def test_trees_that_could_not_be_had_have_their_place(tmp_path):
+def test_failed_trees_are_stored_in_order(tmp_path):
     write_segment(tmp_path / "s", [FRAMES[0], (SUBSETS[4:5], b""), FRAMES[2]])
 
     (forest,) = read_segment(tmp_path / "s", 3, 2)
@@ -72,7 +72,7 @@ def test_a_segment_may_be_empty(tmp_path):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_a_truncated_segment_is_said_to_be_one(tmp_path_factory, data):
+def test_a_truncated_segment_is_reported(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("s") / "s"
     write_segment(path, FRAMES)
     whole = path.read_bytes()

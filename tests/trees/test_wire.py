@@ -63,7 +63,7 @@ def test_another_version_is_refused_by_its_number():
         wire.unpack_forest(bytes(data), forest.subsets)
 
 
-def test_trees_of_other_subsets_than_asked_for_are_refused():
+def test_trees_of_unrequested_subsets_are_refused():
     forest = a_forest()
 
     with pytest.raises(FormatError, match="Expected trees for subsets"):

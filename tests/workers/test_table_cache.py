@@ -1,4 +1,4 @@
-"""The table cache of a host: tables are fetched once, verified, made again when damaged, and evicted."""
+"""The table cache of a host: tables are fetched once, verified, replaced when damaged, and evicted."""
 
 from threading import Thread
 

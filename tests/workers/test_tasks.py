@@ -113,7 +113,7 @@ def test_a_worker_answers_with_the_trees_that_one_process_grows(cluster):
     assert np.array_equal(forest.threshold, expected.threshold)
 
 
-def test_a_table_that_is_not_in_the_store_is_said(cluster):
+def test_a_table_that_is_not_in_the_store_is_reported(cluster):
     cluster.send(subsets_of(cluster), columns="f" * 64)
 
     ((answer, _),) = cluster.answers(1)
@@ -161,7 +161,7 @@ def test_a_worker_screens_as_one_process_does(cluster):
         ({"start": 2, "stop": 2}, "failed", "not a block of 6 features"),
     ],
 )
-def test_a_block_that_cannot_be_screened_is_said_to_be_so(cluster, changes, kind, reason):
+def test_a_block_that_cannot_be_screened_is_reported(cluster, changes, kind, reason):
     cluster.screen(**{"start": 1, "stop": 3} | changes)
 
     (fields,) = cluster.entries(1)
@@ -171,7 +171,7 @@ def test_a_block_that_cannot_be_screened_is_said_to_be_so(cluster, changes, kind
 
 
 def mine_message(cluster, trees=12, **changes):
-    """The trees of a search, stored as a scheduler would, and the message that asks for their rules."""
+    """Store the trees of a search as a scheduler would, and return the message that requests their rules."""
     mining = MiningSettings(trees=trees, subset_size=2, max_depth=4, min_samples=5, seed=1)
     result = mine(cluster.columns, mining, keep_trees=True)
     half = len(result.forest) // 2
@@ -205,7 +205,7 @@ def test_rules_from_the_store_are_those_of_one_process(cluster):
     assert document | {"search": None} == expected.to_json() | {"search": None}
 
 
-def test_rules_so_far_say_that_the_search_goes_on(cluster):
+def test_preliminary_rules_state_that_the_search_is_running(cluster):
     _, message = mine_message(cluster, final=False, stopped="running")
     message["segments"] = message["segments"][:1]
 
@@ -232,7 +232,7 @@ def test_a_subset_without_a_tree_is_named(cluster):
     ("changes", "reason"),
     [({"segments": ["d" * 64]}, f"trees/{'d' * 64} is not in the artifact store"), ({"version": 9}, "version 9")],
 )
-def test_rules_that_cannot_be_mined_here_are_said_to_be_so(cluster, changes, reason):
+def test_rules_that_cannot_be_mined_are_reported(cluster, changes, reason):
     _, message = mine_message(cluster, **changes)
 
     cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
@@ -257,7 +257,7 @@ def test_a_document_sent_as_a_task_reaches_the_schedulers_under_one_id_however_o
     assert requests[0].document == document | {"id": requests[0].job}
 
 
-def test_a_worker_is_asked_for_its_health(cluster):
+def test_the_health_of_a_worker_is_checked(cluster):
     environment = os.environ | cluster.settings.environment()
     command = [sys.executable, "-m", "workers.health"]
 

@@ -1,4 +1,4 @@
-"""What `warm` compiles is all that the first jobs need, also as workers have them: a mapped table, packed trees."""
+"""`warm` compiles all kernels that the first jobs need, including those of workers (mapped tables, packed trees)."""
 
 import subprocess
 import sys
