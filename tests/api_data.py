@@ -26,9 +26,9 @@ def stored_table(resources, path, frame, tenant="default", name="table.csv"):
 
 def token_for(resources, tenant="default", scopes=("read", "submit"), seconds=None):
     """Headers with a new token."""
-    made = make_token(tenant, frozenset(scopes), resources.clock(), name="test", seconds=seconds)
-    resources.ledger.tokens.add(made.row)
-    return {"Authorization": f"Bearer {made.text}"}
+    token = make_token(tenant, frozenset(scopes), resources.clock(), name="test", seconds=seconds)
+    resources.ledger.tokens.add(token.row)
+    return {"Authorization": f"Bearer {token.text}"}
 
 
 def scrape(ledger, redis, settings, now):

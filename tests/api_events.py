@@ -47,10 +47,12 @@ def a_server(resources, **settings):
 def following(url, job, headers=None, **params):
     """Yield an iterator over the events of a job as they arrive, until the stream ends."""
     timeout = httpx.Timeout(30)
-    with httpx.stream("GET", f"{url}/v1/jobs/{job}/events", headers=headers, params=params, timeout=timeout) as answer:
-        assert answer.status_code == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        yield read_events(answer.iter_lines())
+    with httpx.stream(
+        "GET", f"{url}/v1/jobs/{job}/events", headers=headers, params=params, timeout=timeout
+    ) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield read_events(response.iter_lines())
 
 
 def read_events(lines):

@@ -33,23 +33,23 @@ def later_release(directory, name):
         shutil.copytree(servers.ROOT / package, root / package)
     (root / WORKER).parent.mkdir(parents=True)
     shutil.copy2(servers.ROOT / WORKER, root / WORKER)
-    known = {"OLDEST_VERSION": OLDEST_VERSION, "WRITTEN_VERSION": WRITTEN_VERSION, "VERSION": VERSION}
-    changes = [(f"\n{key} = {known[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
+    versions = {"OLDEST_VERSION": OLDEST_VERSION, "WRITTEN_VERSION": WRITTEN_VERSION, "VERSION": VERSION}
+    changes = [(f"\n{key} = {versions[key]}\n", f"\n{key} = {value}\n") for key, value in VERSIONS[name].items()]
     _edit(root / "maabo_dist/contract/messages.py", *changes)
     _add_a_column(root / "scheduler/ledger/schema.py", schema.VERSION)
     return root
 
 
-def _add_a_column(path, known):
+def _add_a_column(path, versions):
     migration = """MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     %d: lambda connection: connection.exec_driver_sql("ALTER TABLE maabo_jobs ADD COLUMN mood VARCHAR(80)")
 }
 """
     _edit(
         path,
-        (f"\nVERSION = {known}\n", f"\nVERSION = {known + 1}\n"),
+        (f"\nVERSION = {versions}\n", f"\nVERSION = {versions + 1}\n"),
         ('    Column("owner", String(80)),\n', '    Column("owner", String(80)),\n    Column("mood", String(80)),\n'),
-        ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {}\n", migration % known),
+        ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {}\n", migration % versions),
     )
 
 

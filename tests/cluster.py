@@ -54,9 +54,9 @@ def submit(settings, tmp_path, columns, job=None, *, document=None, **mining):
     return job
 
 
-def ask(settings, kind, job, **more):
+def ask(settings, kind, job, **fields):
     with open_redis(settings) as client:
-        send_request(client, settings, Request.read({"kind": kind, "job": job} | more))
+        send_request(client, settings, Request.read({"kind": kind, "job": job} | fields))
 
 
 def ended(ledger, job, seconds=60):

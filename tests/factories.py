@@ -41,8 +41,8 @@ def make_columns(rng, rows=30, features=4, classes=2, kinds=tuple(KINDS), signal
     """Return a table whose class depends on its columns in a share `signal` of the rows and is noise in the others."""
     matrix = np.array([KINDS[rng.choice(kinds)](rng, rows) for _ in range(features)])
     ranks = np.array([np.unique(column, return_inverse=True)[1] for column in matrix])
-    told = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
-    labels = np.where(rng.random(rows) < signal, told, rng.integers(0, classes, rows))
+    signal_labels = (ranks * rng.integers(1, 4, (features, 1))).sum(axis=0) % classes
+    labels = np.where(rng.random(rows) < signal, signal_labels, rng.integers(0, classes, rows))
     return columns_of(matrix, labels, classes)
 
 
@@ -58,7 +58,7 @@ def make_planted(rng, rows=90, features=4, classes=2, kinds=("continuous", "roun
 
 def columns_of(matrix, labels, classes=2):
     """Return columns from a feature-major matrix of numbers and its labels."""
-    features = tuple(Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(len(matrix)))
+    features = tuple(Feature(f"x{index}", f"x{index}", FeatureKind.NUMBER) for index in range(len(matrix)))
     names = tuple(f"c{number}" for number in range(classes))
     return Columns.from_matrix(np.asarray(matrix, float), np.asarray(labels, np.int32), features, names, "y")
 
@@ -121,10 +121,10 @@ def make_rules(rng, columns, split, count, *, weights, width=4):
     for row in range(count):
         chosen = np.sort(rng.choice(2 * columns.count, rng.integers(1, width + 1), replace=False))
         logic[row, : len(chosen)] = chosen
-        for place, literal in enumerate(chosen):  # wide conditions, so that some rows satisfy all
+        for index, literal in enumerate(chosen):  # wide conditions, so that some rows satisfy all
             values, share = np.sort(columns.column(literal // 2)), rng.uniform(0, 0.5)
             at = int((share if literal % 2 else 1 - share) * (len(values) - 1))
-            bounds[row, place] = rng.choice([values[at], values[at - 1] / 2 + values[at] / 2])
+            bounds[row, index] = rng.choice([values[at], values[at - 1] / 2 + values[at] / 2])
     covered = covered_rows(columns, split.train, logic, bounds)
     labels = columns.labels[split.train]
     counts = np.array([np.bincount(labels[rows], minlength=len(columns.classes)) for rows in covered], np.int32)

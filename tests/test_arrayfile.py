@@ -38,29 +38,29 @@ def test_arrays_come_back_as_they_went(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("arrays") / "f"
     arrayfile.write(path, "test/1", content, {"n": 1})
 
-    read, meta = arrayfile.read(path, "test/1")
+    loaded, meta = arrayfile.read(path, "test/1")
 
     assert meta == {"n": 1}
-    assert read.keys() == content.keys()
+    assert loaded.keys() == content.keys()
     for name, array in content.items():
-        assert (read[name].dtype, read[name].shape) == (array.dtype, array.shape)
-        assert read[name].tobytes() == array.tobytes()
+        assert (loaded[name].dtype, loaded[name].shape) == (array.dtype, array.shape)
+        assert loaded[name].tobytes() == array.tobytes()
 
 
 def test_arrays_are_mapped_read_only_on_aligned_places(tmp_path):
-    read, _ = arrayfile.read(a_file(tmp_path), "test/1")
+    loaded, _ = arrayfile.read(a_file(tmp_path), "test/1")
 
-    assert all(not array.flags.writeable for array in read.values())
-    assert all(array.ctypes.data % arrayfile.ALIGNMENT == 0 for array in read.values())
+    assert all(not array.flags.writeable for array in loaded.values())
+    assert all(array.ctypes.data % arrayfile.ALIGNMENT == 0 for array in loaded.values())
 
 
 def test_a_transposed_array_is_stored_by_its_content(tmp_path):
     array = np.arange(6).reshape(2, 3).T
     arrayfile.write(tmp_path / "f", "test/1", {"a": array}, {})
 
-    read, _ = arrayfile.read(tmp_path / "f", "test/1")
+    loaded, _ = arrayfile.read(tmp_path / "f", "test/1")
 
-    np.testing.assert_array_equal(read["a"], array)
+    np.testing.assert_array_equal(loaded["a"], array)
 
 
 @pytest.mark.parametrize("array", [np.array(["a"], object), np.array(["a"]), np.array([1j]), np.array([1], ">i8")])

@@ -239,12 +239,12 @@ def test_patience_ends_a_search_that_finds_no_rule():
 
 
 def test_patience_starts_again_with_every_new_rule():
-    known, last, trees = set(), 0, 0
+    known_rules, last, trees = set(), 0, 0
     while trees - last < 9:
         trees += 1
         logics = {rule.logic for rule in mined(trees=trees, batch=1, seed=1).rules}
-        if not logics <= known:
-            known, last = known | logics, trees
+        if not logics <= known_rules:
+            known_rules, last = known_rules | logics, trees
 
     result = mined(trees=60, batch=1, seed=1, patience=9)
 

@@ -39,7 +39,7 @@ def a_table(signal=0.9, rows=600, features=12, seed=4):
 def with_columns(columns, count):
     """Return the columns together with probes as ordinary columns."""
     probed = add_probes(columns, count, 0)
-    features = (Feature(f"x{place}", f"x{place}", FeatureKind.NUMBER) for place in range(probed.count))
+    features = (Feature(f"x{index}", f"x{index}", FeatureKind.NUMBER) for index in range(probed.count))
     return replace(probed, features=tuple(features))
 
 
@@ -47,16 +47,16 @@ def mined(columns, **settings):
     return mine(columns, MiningSettings(**{"probes": 24, "min_samples": 20, "gini": 0.5, "trees": 400, **settings}))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_no_probe_is_ever_shown(way):
+@pytest.mark.parametrize("settings_kind", WAYS)
+def test_no_probe_is_ever_shown(settings_kind):
     columns = a_table()
 
-    result = mined(columns, **WAYS[way])
+    result = mined(columns, **WAYS[settings_kind])
 
     document = result_document(result, {"name": "table"})
     Draft202012Validator(load_schema()).validate(json.loads(document.to_text()))
     assert result.rules
-    assert result.noise.probes == WAYS[way].get("probes", 24)
+    assert result.noise.probes == WAYS[settings_kind].get("probes", 24)
     assert all(feature < columns.count for rule in result.rules for feature, _ in rule.logic)
     assert "probe " not in json.dumps(document.to_json()["rules"]) + to_csv(document) + to_markdown(document)
     assert document.dataset.fingerprint == columns.fingerprint

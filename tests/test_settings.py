@@ -122,7 +122,7 @@ def test_a_cut_of_the_target_is_mean_median_or_a_number():
 
 
 @pytest.mark.parametrize(
-    ("given", "kept", "sizes"),
+    ("value", "expected", "sizes"),
     [
         (3, 3, (3,)),
         ("3", 3, (3,)),
@@ -131,12 +131,12 @@ def test_a_cut_of_the_target_is_mean_median_or_a_number():
         (" 1 – 2 ", "1-2", (1, 2)),
     ],
 )
-def test_a_subset_size_is_a_number_or_a_range(given, kept, sizes):
-    settings = MiningSettings.parse({"subset_size": given})
+def test_a_subset_size_is_a_number_or_a_range(value, expected, sizes):
+    settings = MiningSettings.parse({"subset_size": value})
 
-    assert (settings.subset_size, settings.subset_sizes) == (kept, sizes)
+    assert (settings.subset_size, settings.subset_sizes) == (expected, sizes)
     assert MiningSettings.model_validate_json(settings.model_dump_json()) == settings
-    assert settings.model_dump(mode="json")["subset_size"] == kept
+    assert settings.model_dump(mode="json")["subset_size"] == expected
 
 
 def test_settings_are_frozen():
@@ -274,10 +274,10 @@ def test_a_plan_is_plain_values(size):
     assert all(isinstance(value, int | tuple | None) for value in document.values())
 
 
-@pytest.mark.parametrize("given", [{}, {"initial": 7}, {"trees": 500}])
+@pytest.mark.parametrize("options", [{}, {"initial": 7}, {"trees": 500}])
 @pytest.mark.parametrize("preset", ["paper", "auto"])
-def test_a_plan_is_the_same_after_the_settings_went_through_a_document(given, preset):
-    settings = MiningSettings.parse({"preset": preset} | given)
+def test_a_plan_is_the_same_after_the_settings_went_through_a_document(options, preset):
+    settings = MiningSettings.parse({"preset": preset} | options)
 
     again = MiningSettings.parse(settings.model_dump(mode="json"))
 

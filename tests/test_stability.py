@@ -59,8 +59,8 @@ def rule_key(rule):
     return RuleKey.of(rule["class"], conditions)
 
 
-def combined(document, repeated, threshold=0.5, asked=None):
-    settings = RepeatSettings(repeats=len(repeated) if asked is None else asked, consensus=threshold)
+def combined(document, repeated, threshold=0.5, requested=None):
+    settings = RepeatSettings(repeats=len(repeated) if requested is None else requested, consensus=threshold)
     return with_repeats(ResultDocument.parse(document), list(map(ResultDocument.parse, repeated)), settings).to_json()
 
 
@@ -69,18 +69,18 @@ def consensus_of(document):
 
 
 def test_a_repeat_searches_half_of_the_rows_and_asks_for_half_as_many_in_a_rule():
-    drawn = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3)
+    repeats = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3)
 
-    splits = [split_for(breast_cancer(), each) for each in drawn]
+    splits = [split_for(breast_cancer(), settings) for settings in repeats]
     assert {len(split.train) + len(split.validation) for split in splits} == {284}
-    assert {(each.min_samples, each.min_samples_leaf) for each in drawn} == {(26, 2)}
+    assert {(settings.min_samples, settings.min_samples_leaf) for settings in repeats} == {(26, 2)}
     assert len({split.train.tobytes() for split in splits}) == 3
 
 
 def test_with_rows_held_out_a_repeat_searches_half_of_the_others():
-    (drawn,) = repeat_settings(MiningSettings(holdout=0.2), 1)
+    (settings,) = repeat_settings(MiningSettings(holdout=0.2), 1)
 
-    assert drawn.holdout == pytest.approx(0.6)
+    assert settings.holdout == pytest.approx(0.6)
 
 
 def test_draws_depend_on_the_split_seed_alone_and_more_repeats_begin_with_the_same():
@@ -192,11 +192,11 @@ def test_a_consensus_rule_has_median_thresholds_and_matching_counts():
     assert entry["rows"] == 25
 
 
-@pytest.mark.parametrize(("threshold", "found"), [(0.3, True), (0.31, False)])
-def test_a_share_at_the_threshold_is_enough(threshold, found):
+@pytest.mark.parametrize(("threshold", "is_stable"), [(0.3, True), (0.31, False)])
+def test_a_share_at_the_threshold_is_enough(threshold, is_stable):
     repeated = [a_document(a_rule(condition("a"))) if number < 3 else a_document() for number in range(10)]
 
-    assert bool(consensus_of(combined(a_document(), repeated, threshold))) is found
+    assert bool(consensus_of(combined(a_document(), repeated, threshold))) is is_stable
 
 
 def test_of_rules_with_the_same_conditions_in_one_run_the_first_counts_once():
@@ -210,8 +210,8 @@ def test_of_rules_with_the_same_conditions_in_one_run_the_first_counts_once():
 
 
 def test_a_note_reports_fewer_repeats_than_requested():
-    document = combined(a_document(a_rule(condition("a"))), [a_document(a_rule(condition("a")))], asked=4)
-    without = combined(a_document(a_rule(condition("a"))), [], asked=4)
+    document = combined(a_document(a_rule(condition("a"))), [a_document(a_rule(condition("a")))], requested=4)
+    without = combined(a_document(a_rule(condition("a"))), [], requested=4)
 
     assert document["notes"] == ["Only 1 of 4 repeats were done; stability is based on these."]
     assert document["rules"][0]["stability"]["share"] == 1.0
@@ -275,14 +275,14 @@ def test_the_number_of_threads_changes_nothing():
 
 
 def test_a_stopped_repeat_does_not_count_and_ends_them():
-    drawn = repeat_settings(QUICK, 4)
+    repeats = repeat_settings(QUICK, 4)
 
     def stop_in_the_third(run, progress):
         return run == 3 and progress.trees > 10
 
-    results = list(mine_repeats(breast_cancer(), drawn, progress=stop_in_the_third))
+    results = list(mine_repeats(breast_cancer(), repeats, progress=stop_in_the_third))
 
-    assert [each.settings.split_seed for each in results] == [each.split_seed for each in drawn[:2]]
+    assert [each.settings.split_seed for each in results] == [each.split_seed for each in repeats[:2]]
 
 
 def test_a_stop_of_the_table_itself_leaves_out_the_repeats():

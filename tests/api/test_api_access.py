@@ -16,28 +16,28 @@ def test_without_tokens_this_machine_has_full_access(client):
     "headers", [{"host": "example.org"}, {"origin": "https://example.org"}, {"origin": "http://127.0.0.1:99"}]
 )
 def test_without_tokens_other_hosts_and_origins_are_rejected(client, headers):
-    answer = client.get("/v1/jobs", headers=headers)
+    response = client.get("/v1/jobs", headers=headers)
 
-    assert answer.status_code == 403
+    assert response.status_code == 403
 
 
 def test_after_the_first_token_every_request_needs_one(client):
-    made = client.post("/v1/tokens", json={"tenant": "ops", "scopes": ["admin"]}).json()
+    admin_token = client.post("/v1/tokens", json={"tenant": "ops", "scopes": ["admin"]}).json()
 
     assert client.get("/v1/tokens").status_code == 401
-    listed = client.get("/v1/tokens", headers={"Authorization": f"Bearer {made['token']}"})
-    assert [token["id"] for token in listed.json()] == [made["id"]]
-    assert made["token"] not in listed.text
+    token_list = client.get("/v1/tokens", headers={"Authorization": f"Bearer {admin_token['token']}"})
+    assert [token["id"] for token in token_list.json()] == [admin_token["id"]]
+    assert admin_token["token"] not in token_list.text
 
 
 @pytest.mark.parametrize("header", [None, "Basic abc", "Bearer", "Bearer maabo_000000000000_" + "x" * 43, "Bearer ünï"])
 def test_requests_without_a_valid_token_are_rejected(client, resources, header):
     token_for(resources)
-    answer = client.get("/v1/jobs", headers={"Authorization": header.encode()} if header else {})
+    response = client.get("/v1/jobs", headers={"Authorization": header.encode()} if header else {})
 
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
-    assert answer.headers["content-type"] == "application/problem+json"
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_a_revoked_or_expired_token_stops_working_immediately(client, resources):
@@ -58,13 +58,13 @@ def test_a_revoked_or_expired_token_stops_working_immediately(client, resources)
 )
 def test_each_scope_permits_its_routes_only(client, resources, scopes, permitted):
     token = token_for(resources, scopes=scopes)
-    answers = [
+    responses = [
         client.get("/v1/jobs", headers=token),
         client.post("/v1/jobs", json={"dataset": "none"}, headers=token),
         client.get("/v1/tokens", headers=token),
     ]
 
-    assert tuple(answer.status_code != 403 for answer in answers) == permitted
+    assert tuple(response.status_code != 403 for response in responses) == permitted
 
 
 def test_health_needs_no_token_and_readiness_lists_missing_components(client, resources):
@@ -77,10 +77,10 @@ def test_health_needs_no_token_and_readiness_lists_missing_components(client, re
 
 
 def test_unknown_paths_and_methods_are_problems_too(client):
-    for answer, status in [(client.get("/v1/nothing"), 404), (client.put("/v1/jobs"), 405)]:
-        assert answer.status_code == status
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert answer.json()["type"].startswith("https://")
+    for response, status in [(client.get("/v1/nothing"), 404), (client.put("/v1/jobs"), 405)]:
+        assert response.status_code == status
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.json()["type"].startswith("https://")
 
 
 def test_without_tokens_the_server_listens_on_loopback_only():

@@ -64,9 +64,9 @@ def frame():
     return load_breast_cancer(as_frame=True).frame.iloc[:, -8:]
 
 
-def send(client, body, media="text/csv", **more):
-    headers = {"content-type": media} | more.pop("headers", {})
-    return client.post("/v1/datasets", content=body, headers=headers, **more)
+def send(client, body, media_type="text/csv", **options):
+    headers = {"content-type": media_type} | options.pop("headers", {})
+    return client.post("/v1/datasets", content=body, headers=headers, **options)
 
 
 def as_parquet(frame):
@@ -76,14 +76,14 @@ def as_parquet(frame):
 
 
 def test_a_csv_table_is_stored_and_described(client, resources, temporary):
-    answer = send(client, PEOPLE, params={"name": "people.csv"})
+    response = send(client, PEOPLE, params={"name": "people.csv"})
 
-    assert answer.status_code == 201
-    made = answer.json()
-    details = client.get(answer.headers["location"]).json()
+    assert response.status_code == 201
+    dataset = response.json()
+    details = client.get(response.headers["location"]).json()
     digest = sha256(PEOPLE).hexdigest()
     facts = {"name": "people.csv", "format": "csv", "size": len(PEOPLE), "rows": 3, "columns": 3, "fingerprint": digest}
-    assert facts.items() <= made.items() <= details.items()
+    assert facts.items() <= dataset.items() <= details.items()
     shown = ("name", "kind", "missing", "distinct", "levels", "smallest", "largest")
     assert [tuple(feature[key] for key in shown) for feature in details["features"]] == [
         ("age", "number", 0, 3, None, 34.0, 61.0),
@@ -104,11 +104,15 @@ def test_a_csv_table_is_stored_and_described(client, resources, temporary):
     ],
 )
 def test_a_parquet_table_is_recognized_by_its_type_or_name(client, frame, media, name):
-    answer = send(client, as_parquet(frame), media, params={"name": name} if name else {})
+    response = send(client, as_parquet(frame), media, params={"name": name} if name else {})
 
-    made = answer.json()
-    assert (answer.status_code, made["format"], made["rows"], made["columns"]) == (201, "parquet", *frame.shape)
-    assert made["name"] == (name or "table.parquet")
+    dataset = response.json()
+    assert (response.status_code, dataset["format"], dataset["rows"], dataset["columns"]) == (
+        201,
+        "parquet",
+        *frame.shape,
+    )
+    assert dataset["name"] == (name or "table.parquet")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +125,12 @@ def test_a_parquet_table_is_recognized_by_its_type_or_name(client, frame, media,
 )
 def test_a_form_with_a_file_is_accepted(client, frame, file_name, media, kind):
     body = PEOPLE if kind == "csv" else as_parquet(frame)
-    answer = client.post("/v1/datasets", files={"file": (file_name, body, media)})
+    response = client.post("/v1/datasets", files={"file": (file_name, body, media)})
 
-    made = answer.json()
-    assert (answer.status_code, made["format"]) == (201, kind)
-    assert made["fingerprint"] == sha256(body).hexdigest()
-    assert made["name"] == file_name.rpartition("\\")[2]
+    dataset = response.json()
+    assert (response.status_code, dataset["format"]) == (201, kind)
+    assert dataset["fingerprint"] == sha256(body).hexdigest()
+    assert dataset["name"] == file_name.rpartition("\\")[2]
 
 
 FORM = {"content-type": "multipart/form-data; boundary=x"}
@@ -147,19 +151,19 @@ FORM = {"content-type": "multipart/form-data; boundary=x"}
     ],
 )  # fmt: skip
 def test_a_form_without_a_valid_table_is_rejected(client, nothing_left, form, status):
-    answer = client.post("/v1/datasets", **form)
+    response = client.post("/v1/datasets", **form)
 
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/problem+json"
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
     nothing_left()
 
 
 def test_a_table_in_the_table_directory_is_found_by_its_path(client, table_directory):
     (table_directory / "sales" / "2024.csv").write_bytes(PEOPLE)
-    answer = client.post("/v1/datasets", json={"path": "sales/2024.csv", "name": "Sales"})
+    response = client.post("/v1/datasets", json={"path": "sales/2024.csv", "name": "Sales"})
 
-    assert (answer.status_code, answer.json()["name"]) == (201, "Sales")
-    assert answer.json()["fingerprint"] == sha256(PEOPLE).hexdigest()
+    assert (response.status_code, response.json()["name"]) == (201, "Sales")
+    assert response.json()["fingerprint"] == sha256(PEOPLE).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -193,19 +197,19 @@ def test_no_path_leads_out_of_the_table_directory(client, table_directory, nothi
     (table_directory / "sales" / "folder.csv").mkdir()
     (table_directory / "large.csv").write_bytes(b"a,b\n" + b"1,2\n" * 600_000)
     os.mkfifo(table_directory / "pipe.csv")
-    answer = client.post("/v1/datasets", json={"path": path})
+    response = client.post("/v1/datasets", json={"path": path})
 
-    assert answer.status_code == status, answer.text
-    assert str(table_directory) not in answer.text
+    assert response.status_code == status, response.text
+    assert str(table_directory) not in response.text
     nothing_left()
 
 
 @pytest.mark.parametrize("api_settings", [ApiSettings()])
 def test_without_a_table_directory_paths_are_rejected(client, nothing_left):
-    answer = client.post("/v1/datasets", json={"path": "a.csv"})
+    response = client.post("/v1/datasets", json={"path": "a.csv"})
 
-    assert (answer.status_code, answer.json()["field"]) == (422, "path")
-    assert "MAABO_TABLES" in answer.json()["remedy"]
+    assert (response.status_code, response.json()["field"]) == (422, "path")
+    assert "MAABO_TABLES" in response.json()["remedy"]
     nothing_left()
 
 
@@ -221,10 +225,10 @@ def test_without_a_table_directory_paths_are_rejected(client, nothing_left):
     ],
 )
 def test_unsupported_formats_are_rejected(client, nothing_left, media, headers, name):
-    answer = send(client, PEOPLE, media, headers=headers, params={"name": name} if name else {})
+    response = send(client, PEOPLE, media, headers=headers, params={"name": name} if name else {})
 
-    assert answer.status_code == 415
-    assert answer.json()["remedy"]
+    assert response.status_code == 415
+    assert response.json()["remedy"]
     nothing_left()
 
 
@@ -239,20 +243,20 @@ def test_the_same_file_is_stored_once_under_its_first_name(client, resources):
 
 def test_concurrent_uploads_of_the_same_file_are_stored_once(client):
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: send(client, PEOPLE), range(4)))
+        responses = list(pool.map(lambda _: send(client, PEOPLE), range(4)))
 
-    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 201]
+    assert sorted(response.status_code for response in responses) == [200, 200, 200, 201]
     assert len(client.get("/v1/datasets").json()["items"]) == 1
 
 
 def test_a_file_lost_by_the_store_is_restored_by_the_next_upload(client, resources, frame):
-    made = send(client, frame.to_csv(index=False)).json()
-    resources.store.delete(f"tables/{made['fingerprint']}")
-    asked = {"dataset": made["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
+    dataset = send(client, frame.to_csv(index=False)).json()
+    resources.store.delete(f"tables/{dataset['fingerprint']}")
+    job_request = {"dataset": dataset["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
 
-    assert client.post("/v1/jobs", json=asked).status_code == 404
+    assert client.post("/v1/jobs", json=job_request).status_code == 404
     assert send(client, frame.to_csv(index=False)).status_code == 200
-    assert client.post("/v1/jobs", json=asked).status_code == 202
+    assert client.post("/v1/jobs", json=job_request).status_code == 202
 
 
 def test_tenants_share_a_file_but_not_its_dataset(client, resources):
@@ -290,8 +294,8 @@ def test_tables_are_listed_oldest_first_in_pages(client):
 
 def test_a_job_keeps_its_columns_after_its_table_is_deleted(client, resources, frame):
     table = send(client, frame.to_csv(index=False)).json()
-    asked = {"dataset": table["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
-    job = client.post("/v1/jobs", json=asked).json()["id"]
+    job_request = {"dataset": table["id"], "table": {"target": "target"}, "settings": {"trees": 20}}
+    job = client.post("/v1/jobs", json=job_request).json()["id"]
     client.delete(f"/v1/datasets/{table['id']}")
 
     row = resources.ledger.jobs.get(job, tenant="default")
@@ -304,14 +308,14 @@ def test_prepared_columns_equal_those_of_the_library(client, resources, frame, t
     path = tmp_path / f"table.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     settings = TableSettings(target="target", na_values=("?",), missing_indicator=True, exclude=("worst area",))
-    here = prepare(read_table(path, na_values=settings.na_values), settings)
-    made = send(client, path.read_bytes(), "text/csv" if kind == "csv" else PARQUET).json()
-    there = client.app.state.api.tables.prepare(resources.ledger.datasets.get(None, made["id"]), settings)
+    expected = prepare(read_table(path, na_values=settings.na_values), settings)
+    dataset = send(client, path.read_bytes(), "text/csv" if kind == "csv" else PARQUET).json()
+    prepared = client.app.state.api.tables.prepare(resources.ledger.datasets.get(None, dataset["id"]), settings)
 
-    assert (there.fingerprint, there.features) == (here.columns.fingerprint, here.columns.count)
-    assert there.notes == here.notes
-    resources.store.get(f"columns/{there.fingerprint}", tmp_path / "got")
-    here.columns.save(tmp_path / "own")
+    assert (prepared.fingerprint, prepared.features) == (expected.columns.fingerprint, expected.columns.count)
+    assert prepared.notes == expected.notes
+    resources.store.get(f"columns/{prepared.fingerprint}", tmp_path / "got")
+    expected.columns.save(tmp_path / "own")
     assert (tmp_path / "got").read_bytes() == (tmp_path / "own").read_bytes()
 
 
@@ -320,9 +324,9 @@ class Counting(TableReader):
 
     runs = 0
 
-    def run(self, *given, **more):
+    def run(self, *args, **kwargs):
         self.runs += 1
-        return super().run(*given, **more)
+        return super().run(*args, **kwargs)
 
 
 def test_concurrent_requests_for_the_same_columns_share_one_reader(
@@ -342,29 +346,29 @@ def test_concurrent_requests_for_the_same_columns_share_one_reader(
     assert counting.runs == 2
 
 
-def chunks(sent, most):
+def chunks(sent, limit):
     async def endless():
-        while len(sent) * 65536 < most:
+        while len(sent) * 65536 < limit:
             sent.append(1)
             yield b"1,2\n" * 16384
 
     return endless()
 
 
-def streamed(app, body, **more):
+def streamed(app, body, **options):
     async def post():
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await client.post("/v1/datasets", content=body, **more)
+            return await client.post("/v1/datasets", content=body, **options)
 
     return asyncio.run(post())
 
 
 def test_an_endless_upload_is_cut_off_at_the_limit(app, nothing_left):
     sent = []
-    answer = streamed(app, chunks(sent, 10 << 30), headers={"content-type": "text/csv"})
+    response = streamed(app, chunks(sent, 10 << 30), headers={"content-type": "text/csv"})
 
-    assert answer.status_code == 413
+    assert response.status_code == 413
     assert len(sent) * 65536 <= 2_000_000 + 2 * 65536
     nothing_left()
 
@@ -372,9 +376,9 @@ def test_an_endless_upload_is_cut_off_at_the_limit(app, nothing_left):
 @pytest.mark.parametrize("media", ["text/csv", "multipart/form-data; boundary=x", "application/json"])
 def test_a_body_with_a_content_length_above_the_limit_is_not_read(app, nothing_left, media):
     sent = []
-    answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": media, "content-length": str(1 << 30)})
+    response = streamed(app, chunks(sent, 1 << 30), headers={"content-type": media, "content-length": str(1 << 30)})
 
-    assert answer.status_code == 413
+    assert response.status_code == 413
     assert len(sent) <= 2
     nothing_left()
 
@@ -382,26 +386,26 @@ def test_a_body_with_a_content_length_above_the_limit_is_not_read(app, nothing_l
 def test_a_quota_ends_an_upload_before_it_is_complete(app, resources, nothing_left):
     resources.ledger.quotas.set(QuotaRow("default", bytes=100_000))
     sent, announced = [], []
-    answer = streamed(app, chunks(sent, 1 << 30), headers={"content-type": "text/csv"})
+    response = streamed(app, chunks(sent, 1 << 30), headers={"content-type": "text/csv"})
     early = streamed(
         app, chunks(announced, 1 << 20), headers={"content-type": "text/csv", "content-length": str(1 << 20)}
     )
 
-    assert (answer.status_code, early.status_code) == (429, 429)
-    assert answer.json()["type"].endswith("/quota-exceeded")
+    assert (response.status_code, early.status_code) == (429, 429)
+    assert response.json()["type"].endswith("/quota-exceeded")
     assert (len(sent), len(announced)) == (2, 0)
     nothing_left()
 
 
 def test_a_quota_exhausted_during_an_upload_leaves_nothing_behind(client, resources, nothing_left, monkeypatch):
     ledger = resources.ledger
-    described = TableReader.run
+    original_run = TableReader.run
 
-    def lowered(*given, **more):
+    def run_after_lowering_quota(*args, **kwargs):
         ledger.quotas.set(QuotaRow("default", bytes=10))
-        return described(*given, **more)
+        return original_run(*args, **kwargs)
 
-    monkeypatch.setattr(TableReader, "run", lowered)
+    monkeypatch.setattr(TableReader, "run", run_after_lowering_quota)
 
     assert send(client, PEOPLE).status_code == 429
     nothing_left()
@@ -419,10 +423,10 @@ def test_a_disconnected_client_leaves_nothing_behind(app, nothing_left):
     async def receive():
         return messages.pop(0)
 
-    async def answer(_message):
+    async def response(_message):
         pass
 
-    asyncio.run(app(scope, receive, answer))
+    asyncio.run(app(scope, receive, response))
 
     assert messages == []
     nothing_left()
@@ -430,16 +434,16 @@ def test_a_disconnected_client_leaves_nothing_behind(app, nothing_left):
 
 @pytest.mark.parametrize("api_settings", [ApiSettings(read_seconds=0.001)])
 def test_a_table_that_takes_too_long_to_read_is_rejected(client, nothing_left):
-    answer = send(client, PEOPLE)
+    response = send(client, PEOPLE)
 
-    assert answer.status_code == 422
-    assert "0.001 seconds" in answer.json()["detail"]
+    assert response.status_code == 422
+    assert "0.001 seconds" in response.json()["detail"]
     nothing_left()
 
 
 def request_in(folder, file):
-    asked = {"task": "describe", "file": file, "columns": 100, "bytes": 1 << 28, "seconds": 60}
-    (folder / "request.json").write_text(json.dumps(asked))
+    job_request = {"task": "describe", "file": file, "columns": 100, "bytes": 1 << 28, "seconds": 60}
+    (folder / "request.json").write_text(json.dumps(job_request))
 
 
 def readers_in(folder):
@@ -481,7 +485,7 @@ def test_a_killed_parent_of_reader_processes_is_restarted_and_has_no_secrets(rea
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("name", "expected"),
     [
         ("../../etc/passwd", "../../etc/passwd"),
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),
@@ -490,8 +494,8 @@ def test_a_killed_parent_of_reader_processes_is_restarted_and_has_no_secrets(rea
         ("x" * 200, "x" * 200),
     ],
 )
-def test_a_name_is_reduced_to_one_line_without_control_characters(client, given, kept):
-    assert send(client, PEOPLE, params={"name": given}).json()["name"] == kept
+def test_a_name_is_reduced_to_one_line_without_control_characters(client, name, expected):
+    assert send(client, PEOPLE, params={"name": name}).json()["name"] == expected
 
 
 def test_a_name_that_is_too_long_is_rejected(client, nothing_left):

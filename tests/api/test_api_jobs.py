@@ -25,14 +25,14 @@ def job_request(table):
 
 
 def test_a_submitted_job_is_accepted_with_its_location(client, job_request):
-    answer = client.post("/v1/jobs", json=job_request)
+    response = client.post("/v1/jobs", json=job_request)
 
-    assert answer.status_code == 202
-    job = answer.json()
-    assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert response.status_code == 202
+    job = response.json()
+    assert response.headers["location"] == f"/v1/jobs/{job['id']}"
     assert job["state"] == "queued"
     assert job["dataset"] == job_request["dataset"]
-    assert client.get(answer.headers["location"]).json()["settings"]["trees"] == 20
+    assert client.get(response.headers["location"]).json()["settings"]["trees"] == 20
 
 
 def test_the_same_key_and_body_return_the_same_job(client, job_request):
@@ -53,11 +53,11 @@ def test_a_key_stays_valid_after_its_table_is_deleted(client, job_request):
 
 def test_the_same_key_with_another_body_is_rejected(client, job_request):
     client.post("/v1/jobs", json=job_request, headers={"Idempotency-Key": "one"})
-    answer = client.post("/v1/jobs", json=job_request | {"priority": "high"}, headers={"Idempotency-Key": "one"})
+    response = client.post("/v1/jobs", json=job_request | {"priority": "high"}, headers={"Idempotency-Key": "one"})
 
-    assert answer.status_code == 409
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["type"].endswith("/key-reused")
+    assert response.status_code == 409
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"].endswith("/key-reused")
 
 
 def test_the_same_data_and_settings_return_the_earlier_job_unless_fresh(client, job_request):
@@ -85,11 +85,11 @@ def test_the_same_data_and_settings_return_the_earlier_job_unless_fresh(client, 
     ],
 )
 def test_an_invalid_job_is_rejected_with_its_field_and_not_stored(client, job_request, change, status, field):
-    answer = client.post("/v1/jobs", json=job_request | change)
+    response = client.post("/v1/jobs", json=job_request | change)
 
-    problem = answer.json()
-    assert (answer.status_code, problem["status"]) == (status, status)
-    assert answer.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert (response.status_code, problem["status"]) == (status, status)
+    assert response.headers["content-type"] == "application/problem+json"
     assert problem["detail"]
     if field:
         assert problem["field"] == field
@@ -153,17 +153,17 @@ def test_a_tenant_cannot_access_jobs_of_another(client, resources, job_request, 
 
 
 def test_a_body_that_is_too_large_is_rejected(client):
-    answer = client.post(
+    response = client.post(
         "/v1/jobs", content=b"[" + b"1," * (5 << 20) + b"1]", headers={"content-type": "application/json"}
     )
 
-    assert answer.status_code == 413
-    assert answer.headers["content-type"] == "application/problem+json"
+    assert response.status_code == 413
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_the_request_id_is_kept_in_the_response_and_the_job(client, job_request):
-    answer = client.post("/v1/jobs", json=job_request, headers={"X-Request-ID": "order-7"})
+    response = client.post("/v1/jobs", json=job_request, headers={"X-Request-ID": "order-7"})
     forged = client.get("/healthz", headers={"X-Request-ID": "a b\tc"})
 
-    assert answer.headers["x-request-id"] == answer.json()["correlation"] == "order-7"
+    assert response.headers["x-request-id"] == response.json()["correlation"] == "order-7"
     assert " " not in forged.headers["x-request-id"]

@@ -8,10 +8,10 @@ from scheduler.api.settings import ApiSettings
 from tests.api_data import token_for
 
 
-def samples(answer):
+def samples(response):
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(answer.text)
+        for family in text_string_to_metric_families(response.text)
         for sample in family.samples
     }
 
@@ -32,6 +32,6 @@ def test_metrics_need_the_scope_admin_unless_they_are_open(resources):
     token, admin = token_for(resources), token_for(resources, scopes=("admin",))
     for settings, expected in [(ApiSettings(), [401, 403, 200]), (ApiSettings(open_metrics=True), [200] * 3)]:
         with TestClient(create_app(resources, settings), base_url="http://127.0.0.1") as client:
-            answers = [client.get("/metrics", headers=headers) for headers in ({}, token, admin)]
+            responses = [client.get("/metrics", headers=headers) for headers in ({}, token, admin)]
 
-        assert [answer.status_code for answer in answers] == expected
+        assert [response.status_code for response in responses] == expected

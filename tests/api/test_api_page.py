@@ -16,18 +16,18 @@ def test_exactly_the_listed_files_are_served(client):
 
     assert existing == set(NAMES)
     for name in NAMES:
-        answer = client.get(f"/page/{name}")
-        assert answer.status_code == 200
-        assert answer.content == FILES[name].content
-        assert answer.headers["x-content-type-options"] == "nosniff"
+        response = client.get(f"/page/{name}")
+        assert response.status_code == 200
+        assert response.content == FILES[name].content
+        assert response.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_page_is_served_at_the_root(client):
-    answer = client.get("/")
+    response = client.get("/")
 
-    assert answer.headers["content-type"].startswith("text/html")
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    policy = answer.headers["content-security-policy"]
+    assert response.headers["content-type"].startswith("text/html")
+    assert response.headers["referrer-policy"] == "no-referrer"
+    policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'")
     assert "unsafe" not in policy
     assert "http" not in policy
@@ -42,9 +42,9 @@ def test_names_in_the_address_are_never_used_as_paths(client, path):
 
 def test_a_cached_file_is_not_sent_again(client):
     tag = client.get("/page/main.js").headers["etag"]
-    answer = client.get("/page/main.js", headers={"If-None-Match": f'"other", W/{tag}'})
+    response = client.get("/page/main.js", headers={"If-None-Match": f'"other", W/{tag}'})
 
-    assert (answer.status_code, answer.content) == (304, b"")
+    assert (response.status_code, response.content) == (304, b"")
 
 
 def test_the_page_is_not_part_of_the_openapi_document(client):
@@ -74,4 +74,4 @@ def test_hashes_are_read_from_their_directive():
 
     assert hashes_of(policy, "style-src") == " 'sha256-cd=' 'sha256-ef='"
     assert hashes_of(policy, "img-src") == ""
-    assert all(each in page.POLICY for each in hashes_of(content_policy(), "style-src").split())
+    assert all(source_hash in page.POLICY for source_hash in hashes_of(content_policy(), "style-src").split())

@@ -69,15 +69,15 @@ def _table(plan_request):
     ],
 )
 def test_a_plan_rejects_what_a_job_would_reject(client, plan_request, change, status, kind):
-    answer = client.post("/v1/plans", json=plan_request | change)
+    response = client.post("/v1/plans", json=plan_request | change)
 
-    assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (status, kind)
+    assert (response.status_code, response.json()["type"].rpartition("/")[2]) == (status, kind)
 
 
 def test_the_table_of_another_tenant_is_not_found(client, resources, plan_request):
-    answer = client.post("/v1/plans", json=plan_request, headers=token_for(resources, tenant="other"))
+    response = client.post("/v1/plans", json=plan_request, headers=token_for(resources, tenant="other"))
 
-    assert answer.status_code == 404
+    assert response.status_code == 404
 
 
 def test_about_says_whether_a_token_is_needed(resources, reader_processes):

@@ -40,11 +40,11 @@ def busy_cluster(shared_cluster, tmp_path_factory):
 
 def read_samples(client):
     """The labels and values of all samples, by name."""
-    found = {}
+    samples = {}
     for family in text_string_to_metric_families(client.get("/metrics").raise_for_status().text):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((frozenset(sample.labels), sample.value))
-    return found
+            samples.setdefault(sample.name, []).append((frozenset(sample.labels), sample.value))
+    return samples
 
 
 def _value(client, name):
@@ -52,15 +52,16 @@ def _value(client, name):
 
 
 def test_every_query_uses_existing_metrics_and_labels(busy_cluster):
-    found = {
+    labels_by_metric = {
         name: set().union(*(labels for labels, _ in samples)) for name, samples in read_samples(busy_cluster).items()
     }
 
     missing = [
-        (where, part.metric, sorted(part.labels - found.get(part.metric, set())))
+        (where, required.metric, sorted(required.labels - labels_by_metric.get(required.metric, set())))
         for where, query in queries().items()
-        for part in needed(query)
-        if part.metric not in OF_PROMETHEUS and (part.metric not in found or part.labels - found[part.metric])
+        for required in needed(query)
+        if required.metric not in OF_PROMETHEUS
+        and (required.metric not in labels_by_metric or required.labels - labels_by_metric[required.metric])
     ]
     assert missing == []
 
@@ -111,9 +112,9 @@ def _ready(address):
 
 
 def query_prometheus(address, query):
-    answer = httpx.get(f"{address}/api/v1/query", params={"query": query}).json()
-    assert answer["status"] == "success", (query, answer)
-    return answer["data"]["result"]
+    response = httpx.get(f"{address}/api/v1/query", params={"query": query}).json()
+    assert response["status"] == "success", (query, response)
+    return response["data"]["result"]
 
 
 @pytest.mark.soak

@@ -82,15 +82,15 @@ def cluster(redis_url, tmp_path_factory):
         )
 
 
-def get(cluster, job, path, **more):
-    return cluster.client.get(f"/v1/jobs/{job}/{path}", **more)
+def get(cluster, job, path, **options):
+    return cluster.client.get(f"/v1/jobs/{job}/{path}", **options)
 
 
 def test_final_rules_are_the_document_of_the_ledger_and_conform_to_its_schema(cluster):
-    answer = get(cluster, cluster.done, "rules")
+    response = get(cluster, cluster.done, "rules")
 
-    document = answer.json()
-    assert answer.headers["maabo-partial"] == "false"
+    document = response.json()
+    assert response.headers["maabo-partial"] == "false"
     assert document == json.loads(cluster.resources.ledger.jobs.document(cluster.done)) | {"partial": False}
     assert document["rules"]
     Draft202012Validator(load_schema()).validate(document)
@@ -119,11 +119,11 @@ def test_figures_equal_those_of_the_library(cluster, tmp_path):
     ],
 )
 def test_rules_are_returned_in_the_requested_format(cluster, params, accept, media_type):
-    answer = get(cluster, cluster.done, "rules", params=params, headers={"Accept": accept})
+    response = get(cluster, cluster.done, "rules", params=params, headers={"Accept": accept})
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].split(";")[0] == media_type
-    assert answer.headers["vary"].startswith("Accept")
+    assert response.status_code == 200
+    assert response.headers["content-type"].split(";")[0] == media_type
+    assert response.headers["vary"].startswith("Accept")
 
 
 def test_each_format_equals_that_of_the_library(cluster):
@@ -137,10 +137,10 @@ def test_each_format_equals_that_of_the_library(cluster):
 
 
 def test_an_unavailable_format_is_rejected(cluster):
-    answer = get(cluster, cluster.done, "rules", headers={"Accept": "image/png, text/csv;q=0"})
+    response = get(cluster, cluster.done, "rules", headers={"Accept": "image/png, text/csv;q=0"})
 
-    assert answer.status_code == 406
-    assert answer.json()["type"].endswith("/not-acceptable")
+    assert response.status_code == 406
+    assert response.json()["type"].endswith("/not-acceptable")
 
 
 @pytest.mark.parametrize(
@@ -195,22 +195,22 @@ def test_a_job_without_rules_yet_returns_when_to_try_again(client, resources, tm
     client.post(f"/v1/jobs/{job}/cancel")
     over = client.get(f"/v1/jobs/{job}/rules")
 
-    assert [(answer.status_code, answer.headers["retry-after"]) for answer in waiting] == [(409, "5")] * 3
+    assert [(response.status_code, response.headers["retry-after"]) for response in waiting] == [(409, "5")] * 3
     assert waiting[0].json()["type"].endswith("/no-rules-yet")
     assert trees.json() == {"items": [], "next": None}
     assert over.json()["type"].endswith("/conflict")
     assert "retry-after" not in over.headers
 
 
-def pages(cluster, job, most=10**9, **params):
-    found, cursor = [], None
-    while len(found) < most:
+def pages(cluster, job, count=10**9, **params):
+    trees, cursor = [], None
+    while len(trees) < count:
         page = get(cluster, job, "trees", params=params | ({"cursor": cursor} if cursor else {})).json()
-        found += page["items"]
+        trees += page["items"]
         cursor = page["next"]
         if cursor is None:
             break
-    return found
+    return trees
 
 
 def test_trees_are_listed_in_the_order_of_the_search(cluster):
@@ -240,7 +240,7 @@ def test_trees_are_listed_by_score(cluster):
 
 
 def test_trees_of_an_unfinished_job_come_from_the_ledger(cluster):
-    trees = pages(cluster, cluster.paused, most=600, limit=200)
+    trees = pages(cluster, cluster.paused, count=600, limit=200)
 
     assert [tree["number"] for tree in trees] == list(range(len(trees)))
     assert len(trees) > 20
@@ -286,7 +286,7 @@ def test_trees_are_listed_up_to_the_first_missing_one_including_failures(resourc
 @pytest.mark.parametrize("state", ["done", "paused"])
 def test_a_score_history_samples_the_whole_search(cluster, state, monkeypatch):
     job = getattr(cluster, state)
-    trees = pages(cluster, job, most=10_000, limit=200)
+    trees = pages(cluster, job, count=10_000, limit=200)
     monkeypatch.setattr(tree_reader, "SAMPLE_RUNS", 5)
     resources, row = cluster.resources, cluster.resources.ledger.jobs.get(job)
     history = get(cluster, job, "score-history").json()
@@ -307,9 +307,9 @@ def test_a_rule_matches_exactly_its_rows(cluster):
     document = get(cluster, cluster.done, "rules").json()
     frame = cluster.frame.drop(columns="target").astype(object)
     rows = frame.where(frame.notna(), None).to_dict("records")
-    answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
+    response = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
 
-    explained = answer.json()
+    explained = response.json()
     splits = ("train", "validation", "holdout")
     for rule in document["rules"]:
         fires = sum(rule["id"] in row["rules"] for row in explained["rows"])
@@ -329,24 +329,24 @@ def test_a_rule_matches_exactly_its_rows(cluster):
     ],
 )
 def test_invalid_rows_are_rejected(cluster, rows, field, message):
-    answer = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
+    response = cluster.client.post(f"/v1/jobs/{cluster.done}/explain", json={"rows": rows})
 
-    assert answer.status_code == 422
-    assert message in answer.json()["detail"]
+    assert response.status_code == 422
+    assert message in response.json()["detail"]
     if field:
-        assert answer.json()["field"] == field
+        assert response.json()["field"] == field
 
 
 def test_the_report_has_a_strict_content_security_policy(cluster):
-    answer = get(cluster, cluster.done, "report")
+    response = get(cluster, cluster.done, "report")
 
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    policy = answer.headers["content-security-policy"]
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert get(cluster, cluster.done, "rules").json()["digest"] in answer.text
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert get(cluster, cluster.done, "rules").json()["digest"] in response.text
 
 
 def test_two_jobs_are_compared_by_their_rules(cluster):

@@ -27,28 +27,28 @@ def test_no_token_or_secret_is_stored_or_logged(settings, tmp_path):
         servers.http_server(settings, tmp_path, MAABO_LOG="json") as url,
         httpx.Client(base_url=url, headers={"Authorization": header}, timeout=30) as client,
     ):
-        made = client.post("/v1/tokens", json={"scopes": ["read"]}).json()["token"]
-        answers = [
+        token = client.post("/v1/tokens", json={"scopes": ["read"]}).json()["token"]
+        responses = [
             client.post("/v1/jobs", json=document),
             client.post("/v1/jobs", json=document | {"callback": {"url": "http://10.0.0.1/", "secret": SECRET}}),
             client.post("/v1/jobs", json=document | {"callback": {"url": "nowhere", "secret": SECRET}}),
-            client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}"}),
-            client.post("/v1/jobs", json=document, headers={"Authorization": f"Bearer {made}"}),
-            client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}x"}),
-            client.get("/v1/jobs", headers={"Authorization": f"Basic {made}"}),
+            client.get("/v1/jobs", headers={"Authorization": f"Bearer {token}"}),
+            client.post("/v1/jobs", json=document, headers={"Authorization": f"Bearer {token}"}),
+            client.get("/v1/jobs", headers={"Authorization": f"Bearer {token}x"}),
+            client.get("/v1/jobs", headers={"Authorization": f"Basic {token}"}),
             client.get("/v1/tokens"),
             client.get("/v1/nothing"),
         ]
 
-    assert [answer.status_code for answer in answers] == [202, 422, 422, 200, 403, 401, 401, 200, 404]
-    secrets = [header.split("_", 2)[2], made.split("_", 2)[2]]
-    kept = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert kept["http.log"].count(b"POST '/v1/jobs'") == 4
+    assert [response.status_code for response in responses] == [202, 422, 422, 200, 403, 401, 401, 200, 404]
+    secrets = [header.split("_", 2)[2], token.split("_", 2)[2]]
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert files["http.log"].count(b"POST '/v1/jobs'") == 4
     for secret in secrets:
-        assert [name for name, content in kept.items() if secret.encode() in content] == []
-    assert SECRET.encode() not in kept["http.log"]
-    shown = "".join(answer.text for answer in answers) + _everything_in_redis(settings)
-    assert not any(secret in shown for secret in (*secrets, SECRET))
+        assert [name for name, content in files.items() if secret.encode() in content] == []
+    assert SECRET.encode() not in files["http.log"]
+    output = "".join(response.text for response in responses) + _everything_in_redis(settings)
+    assert not any(secret in output for secret in (*secrets, SECRET))
 
 
 def _everything_in_redis(settings):

@@ -97,11 +97,11 @@ def _check_rows(settings, folder):
     queries = (folder / "rules.sql").read_text().split(";")[:-1]
     assert len(queries) == len(document["rules"])
     with closing(sqlite3.connect(folder / "titanic.db")) as database:
-        for place, (rule, query) in enumerate(zip(document["rules"], queries, strict=True)):
+        for index, (rule, query) in enumerate(zip(document["rules"], queries, strict=True)):
             numbered = query.replace("AS rule, *", "AS rule, rowid - 1", 1)
-            found = {number for _, number in database.execute(numbered)}
-            assert found == set(expected[place].nonzero()[0].tolist())
-            assert len(found) == sum(rule[part]["n"] for part in ("train", "validation", "holdout"))
+            selected = {number for _, number in database.execute(numbered)}
+            assert selected == set(expected[index].nonzero()[0].tolist())
+            assert len(selected) == sum(rule[part]["n"] for part in ("train", "validation", "holdout"))
 
 
 def test_every_kind_of_problem_is_documented():

@@ -63,12 +63,12 @@ def test_the_commands_of_the_operations_guide_work(shared_cluster, environment, 
         digest = ended(ledger, job).digest
     other = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/other.db", "MAABO_STORE": f"file://{tmp_path}/other"}
 
-    here = run("\n".join(blocks("run")), tmp_path, environment | {"JOB": job})
-    there = run("\n".join(blocks("run elsewhere")), tmp_path, environment | other)
+    backup = run("\n".join(blocks("run")), tmp_path, environment | {"JOB": job})
+    restored = run("\n".join(blocks("run elsewhere")), tmp_path, environment | other)
 
-    assert (here.returncode, there.returncode) == (0, 0), here.stderr + there.stderr
-    assert "Wrote 1 job" in here.stdout
-    assert re.search(r"Token \w+ is revoked", here.stdout)
+    assert (backup.returncode, restored.returncode) == (0, 0), backup.stderr + restored.stderr
+    assert "Wrote 1 job" in backup.stdout
+    assert re.search(r"Token \w+ is revoked", backup.stdout)
     for url in (other["MAABO_LEDGER"], f"sqlite:///{tmp_path}/ledger-backup.db"):
         with opened(url) as ledger:
             assert ledger.jobs.get(job).digest == digest

@@ -39,7 +39,7 @@ def api_settings():
     return ApiSettings(upload_bytes=MOST, upload_columns=10_000, read_bytes=READ_BYTES, read_seconds=30)
 
 
-def written(table, **options):
+def write_parquet(table, **options):
     file = io.BytesIO()
     parquet.write_table(table, file, **options)
     return file.getvalue()
@@ -59,7 +59,9 @@ def bomb(value, rows, groups):
 @cache
 def proper():
     numbers = list(range(200))
-    return written(pa.table({"a": numbers, "b": [float(n) for n in numbers], "c": [f"t{n % 7}" for n in numbers]}))
+    return write_parquet(
+        pa.table({"a": numbers, "b": [float(n) for n in numbers], "c": [f"t{n % 7}" for n in numbers]})
+    )
 
 
 def with_false_description(offset_from_end, change):
@@ -70,7 +72,7 @@ def with_false_description(offset_from_end, change):
 
 
 def twice_named():
-    return written(pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"]))
+    return write_parquet(pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"]))
 
 
 def header(*names):
@@ -109,10 +111,10 @@ REFUSED_PARQUET = {
     "a description that is negative": lambda: with_false_description(8, b"\xff\xff\xff\xff"),
     "a bomb of numbers": lambda: bomb(1.5, 2_000_000, 10),
     "a bomb of texts": lambda: bomb("x" * 100_000, 1000, 10),
-    "no rows": lambda: written(pa.table({"a": pa.array([], pa.int64())})),
-    "no columns": lambda: written(pa.table({})),
+    "no rows": lambda: write_parquet(pa.table({"a": pa.array([], pa.int64())})),
+    "no columns": lambda: write_parquet(pa.table({})),
     "two columns of one name": twice_named,
-    "too many columns": lambda: written(pa.table({f"c{n}": [1] for n in range(10_001)})),
+    "too many columns": lambda: write_parquet(pa.table({f"c{n}": [1] for n in range(10_001)})),
 }
 KEPT = {
     "HTML": lambda: header("<script>alert(1)</script>", '"<img src=x onerror=""alert(1)"">"'),
@@ -127,13 +129,13 @@ KEPT = {
 }
 
 
-def check_problem(answer):
-    assert 400 <= answer.status_code < 500, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
+def check_problem(response):
+    assert 400 <= response.status_code < 500, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
     assert problem["detail"]
-    assert len(answer.content) < 10_000
-    assert "/tmp" not in answer.text
+    assert len(response.content) < 10_000
+    assert "/tmp" not in response.text
     return problem
 
 
@@ -145,13 +147,13 @@ def check_nothing_left(resources, temporary):
 
 def check_response(client, body, media):
     """Check that the response is a valid table, which is then deleted, or a problem."""
-    answer = client.post("/v1/datasets", content=body, headers={"content-type": media})
-    if answer.status_code == 201:
-        place = answer.headers["location"]
-        assert len(client.get(place).json()["features"]) == answer.json()["columns"]
-        assert client.delete(place).status_code == 204
+    response = client.post("/v1/datasets", content=body, headers={"content-type": media})
+    if response.status_code == 201:
+        url = response.headers["location"]
+        assert len(client.get(url).json()["features"]) == response.json()["columns"]
+        assert client.delete(url).status_code == 204
     else:
-        check_problem(answer)
+        check_problem(response)
 
 
 @pytest.mark.parametrize(
@@ -160,33 +162,33 @@ def check_response(client, body, media):
     ids=[*REFUSED, *(f"Parquet: {name}" for name in REFUSED_PARQUET)],
 )
 def test_an_invalid_table_is_a_problem_and_leaves_nothing_behind(client, resources, temporary, body, media):
-    answer = client.post("/v1/datasets", content=body(), headers={"content-type": media}, params={"name": "mine"})
+    response = client.post("/v1/datasets", content=body(), headers={"content-type": media}, params={"name": "mine"})
 
-    problem = check_problem(answer)
-    assert answer.status_code == 422
+    problem = check_problem(response)
+    assert response.status_code == 422
     assert "mine" in problem["detail"], "the table is called what its sender calls it"
     check_nothing_left(resources, temporary)
 
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
 def test_unusual_tables_are_accepted(client, resources, body):
-    answer = client.post("/v1/datasets", content=body(), headers={"content-type": "text/csv"})
+    response = client.post("/v1/datasets", content=body(), headers={"content-type": "text/csv"})
 
-    assert answer.status_code == 201, answer.text
-    features = client.get(answer.headers["location"]).json()["features"]
+    assert response.status_code == 201, response.text
+    features = client.get(response.headers["location"]).json()["features"]
     assert all(len(text) <= 100 for feature in features for text in feature["levels"] or [])
-    asked = {"dataset": answer.json()["id"], "table": {"target": features[0]["name"]}, "settings": {"trees": 20}}
-    check_problem(client.post("/v1/jobs", json=asked))  # too few rows
+    request = {"dataset": response.json()["id"], "table": {"target": features[0]["name"]}, "settings": {"trees": 20}}
+    check_problem(client.post("/v1/jobs", json=request))  # too few rows
 
 
-@pytest.mark.parametrize("stated", [b"\xfe\x7f", b"\x8e\x03", b"\x82\x00"], ids=["8191", "199", "1"])
-def test_a_parquet_file_with_a_false_row_count_does_no_harm(client, resources, temporary, stated):
+@pytest.mark.parametrize("row_count", [b"\xfe\x7f", b"\x8e\x03", b"\x82\x00"], ids=["8191", "199", "1"])
+def test_a_parquet_file_with_a_false_row_count_does_no_harm(client, resources, temporary, row_count):
     truth = b"\x90\x03"  # 200 rows, as the description has them
     start = len(proper()) - 8 - int.from_bytes(proper()[-8:-4], "little")
     assert proper()[start:].count(truth) > 1
 
     for lies in (1, -1):
-        check_response(client, proper()[:start] + proper()[start:].replace(truth, stated, lies), PARQUET)
+        check_response(client, proper()[:start] + proper()[start:].replace(truth, row_count, lies), PARQUET)
     check_nothing_left(resources, temporary)
 
 
@@ -198,14 +200,16 @@ def test_random_bytes_do_no_harm(client, resources, temporary, body):
 
 
 @given(
-    places=strategies.lists(strategies.tuples(strategies.integers(0, 10_000), strategies.integers(0, 255)), max_size=8),
+    changes=strategies.lists(
+        strategies.tuples(strategies.integers(0, 10_000), strategies.integers(0, 255)), max_size=8
+    ),
     cut=strategies.integers(0, 50),
 )
 @QUICK
-def test_damaged_parquet_files_do_no_harm(client, resources, temporary, places, cut):
+def test_damaged_parquet_files_do_no_harm(client, resources, temporary, changes, cut):
     body = bytearray(proper())
-    for place, value in places:
-        body[place % len(body)] = value
+    for index, value in changes:
+        body[index % len(body)] = value
     check_response(client, bytes(body[: len(body) - cut * (cut < 5)]), PARQUET)
     check_nothing_left(resources, temporary)
 
@@ -215,14 +219,14 @@ def test_damaged_parquet_files_do_no_harm(client, resources, temporary, places, 
 def test_any_text_is_described_or_rejected(tmp_path, body):
     path = tmp_path / "table.csv"
     path.write_text(body, encoding="utf-8", newline="")
-    asked = {"file": str(path), "columns": 50, "bytes": READ_BYTES}
+    request = {"file": str(path), "columns": 50, "bytes": READ_BYTES}
 
     try:
-        found = TASKS["describe"](asked)
+        description = TASKS["describe"](request)
     except DatasetError:
         return
-    assert found["rows"] > 0
-    assert len(found["features"]) == found["columns"]
+    assert description["rows"] > 0
+    assert len(description["features"]) == description["columns"]
 
 
 def resident(process):
@@ -243,13 +247,13 @@ def test_the_memory_of_the_server_stays_small(settings, tmp_path, resources):
             yield block
 
     with servers.http_process(settings, tmp_path, **limits) as (url, process), httpx.Client(timeout=60) as client:
-        place = f"{url}/v1/datasets"
-        assert client.post(place, content=b"a,b\n1,2\n", headers={"content-type": "text/csv"}).status_code == 201
+        datasets_url = f"{url}/v1/datasets"
+        assert client.post(datasets_url, content=b"a,b\n1,2\n", headers={"content-type": "text/csv"}).status_code == 201
         before = resident(process.pid)
-        cut = client.post(place, content=endless(), headers={"content-type": "text/csv"})
+        cut = client.post(datasets_url, content=endless(), headers={"content-type": "text/csv"})
         for value, rows, groups in [(1.5, 2_000_000, 10), ("x" * 100_000, 1000, 10)]:
-            answer = client.post(place, content=bomb(value, rows, groups), headers={"content-type": PARQUET})
-            check_problem(answer)
+            response = client.post(datasets_url, content=bomb(value, rows, groups), headers={"content-type": PARQUET})
+            check_problem(response)
         growth = resident(process.pid) - before
 
     assert cut.status_code == 413

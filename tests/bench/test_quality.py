@@ -129,9 +129,9 @@ def test_repetitions_count_as_proposals_but_not_as_trees(monkeypatch):
     scores = {(0, 1): 0.5, (0, 2): 0.6, (1, 2): 0.7, (1, 3): 0.8}
     searcher = ReplayedSearcher([[1, 0], [0, 1], [2, 2], [2, 0], [3, 1], [2, 1]])
 
-    found = run_searcher(searcher, scores, {(0, 1), (1, 3)})
+    result = run_searcher(searcher, scores, {(0, 1), (1, 3)})
 
-    assert (found.by_proposals, found.by_trees) == (1, 2)
+    assert (result.by_proposals, result.by_trees) == (1, 2)
     assert searcher.scores == [0.5, 0.5, 0.0, 0.6, 0.8]
 
 
@@ -148,17 +148,17 @@ def test_subsets_proposed_by_a_peer_give_the_same_rules_as_in_our_search():
 
 
 def test_the_readme_contains_the_tables_of_the_last_runs_between_its_markers(tmp_path):
-    made = {name: _experiment(name) for name in ("one", "two", "never run")}
+    experiments = {name: _experiment(name) for name in ("one", "two", "never run")}
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
     for name in ("one", "two"):
         summary = Summary(["", "figure"], [[name, "1"]], [Check("noise", 7.0, Goal(maximum=5), " %")])
-        (tmp_path / f"{name}.md").write_text(results.markdown(made[name], summary, "today"))
+        (tmp_path / f"{name}.md").write_text(results.markdown(experiments[name], summary, "today"))
     (tmp_path / "two.png").touch()
 
-    results.assemble(made.values(), tmp_path, readme)
+    results.assemble(experiments.values(), tmp_path, readme)
     once = readme.read_text()
-    results.assemble(made.values(), tmp_path, readme)
+    results.assemble(experiments.values(), tmp_path, readme)
 
     assert readme.read_text() == once
     assert (once[:7], once[-6:], "old" in once) == ("before\n", "after\n", False)
@@ -182,7 +182,9 @@ def _experiment(name):
 
 def test_agreement_is_the_mean_dice_over_the_pairs_of_each_seeds_bootstraps():
     texts = {0: ["a; b + c", "a", "d"], 1: ["a; b", "a; b", None]}
-    records = [{"seed": seed, "features": text} for seed, listed in texts.items() for text in listed]
+    records = [
+        {"seed": seed, "features": text} for seed, features_of_seed in texts.items() for text in features_of_seed
+    ]
 
     estimate = agreement(records)
 

@@ -65,7 +65,7 @@ def rule(label, *bounds, feature="a"):
 
 
 @pytest.mark.parametrize(
-    ("ends", "kept"),
+    ("ends", "expected"),
     [
         ((-math.inf, 2.0, "]"), [0.0, 1.0, 2.0]),
         ((-math.inf, 2.0, ""), [0.0, 1.0]),
@@ -73,20 +73,20 @@ def rule(label, *bounds, feature="a"):
         ((1.0, 3.0, "["), [1.0, 2.0]),
     ],
 )
-def test_an_interval_keeps_its_rows_with_either_end_included(ends, kept):
+def test_an_interval_keeps_its_rows_with_either_end_included(ends, expected):
     conditions = interval_conditions(interval(*ends))
 
-    assert {place for place, _, _ in conditions} == {4}
+    assert {index for index, _, _ in conditions} == {4}
     assert len(conditions) == sum(abs(end) < sys.float_info.max for end in ends[:2])
-    assert rows_of(conditions, np.arange(4.0)) == kept
+    assert rows_of(conditions, np.arange(4.0)) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "expected"),
     [("<1.0", [0.0, 1.0]), (">1.0", [2.0, 3.0]), ("-1.0 - 2.0", [0.0, 1.0, 2.0]), (2.0, [2.0]), ("1e-1 - 1.0", [1.0])],
 )
-def test_a_bin_keeps_its_rows_and_a_value_those_that_meet_it(text, kept):
-    assert rows_of(bin_conditions("f0", text), np.arange(4.0)) == kept
+def test_a_bin_keeps_its_rows_and_a_value_those_that_meet_it(text, expected):
+    assert rows_of(bin_conditions("f0", text), np.arange(4.0)) == expected
 
 
 def test_strict_bounds_keep_their_rows():
@@ -127,12 +127,12 @@ def test_without_rules_nothing_is_covered_and_other_measures_are_none():
 
 
 def test_a_rule_is_found_again_if_a_rule_of_its_class_has_nearly_its_rows():
-    here = RuleSet.on([rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 29.5))], table())
-    there = RuleSet.on([rule("up", (Op.ABOVE, 11.5)), rule("low", (Op.ABOVE, 29.5))], table())
+    first = RuleSet.on([rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 29.5))], table())
+    second = RuleSet.on([rule("up", (Op.ABOVE, 11.5)), rule("low", (Op.ABOVE, 29.5))], table())
 
-    assert here.returning(there) == 0.5
-    assert here.returning(RuleSet.on([], table())) == 0
-    assert RuleSet.on([], table()).returning(here) is None
+    assert first.returning(second) == 0.5
+    assert first.returning(RuleSet.on([], table())) == 0
+    assert RuleSet.on([], table()).returning(first) is None
 
 
 def test_reliable_rules_are_large_and_pure_with_equal_class_weights():
@@ -240,10 +240,10 @@ def test_a_table_with_its_own_document_is_not_in_the_readme(tmp_path):
     readme, page = tmp_path / "README.md", tmp_path / "docs.md"
     readme.write_text(f"{results.BEGIN}\n{results.END}\n")
     page.write_text("above\n<!-- own: begin -->\nold\n<!-- own: end -->\nbelow\n")
-    made = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
+    experiment = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
     (tmp_path / "one.md").write_text("the table\n")
 
-    results.assemble([made], tmp_path, readme)
+    results.assemble([experiment], tmp_path, readme)
 
     assert page.read_text() == "above\n<!-- own: begin -->\n\nthe table\n\n<!-- own: end -->\nbelow\n"
     assert "the table" not in readme.read_text()
@@ -253,9 +253,9 @@ def test_a_document_without_markers_for_the_table_is_rejected(tmp_path):
     page = tmp_path / "docs.md"
     page.write_text("nothing here")
     (tmp_path / "one.md").write_text("the table\n")
-    made = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
+    experiment = Experiment("one", "One", "", iter, lambda _: Summary([], []), lambda _: [], page=Page(page, "own"))
 
     with pytest.raises(SystemExit, match="own: begin"):
-        results.assemble([made], tmp_path, page)
+        results.assemble([experiment], tmp_path, page)
 
     assert page.read_text() == "nothing here"

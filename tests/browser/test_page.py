@@ -48,10 +48,10 @@ class Cluster:
 
     def dataset(self, frame, name="table.csv"):
         text = frame.to_csv(index=False).encode()
-        answer = httpx.post(
+        response = httpx.post(
             f"{self.url}/v1/datasets", params={"name": name}, content=text, headers={"Content-Type": "text/csv"}
         )
-        return answer.raise_for_status().json()["id"]
+        return response.raise_for_status().json()["id"]
 
     def submit(self, dataset, target="target", **settings):
         document = {"dataset": dataset, "table": {"target": target}, "settings": settings}
@@ -127,10 +127,10 @@ def is_own(url, home):
 @contextmanager
 def saved(page):
     """Yield a list that contains the name and text of the downloaded file at the end."""
-    found = []
+    download_record = []
     with page.expect_download() as download:
-        yield found
-    found += [download.value.suggested_filename, download.value.path().read_text()]
+        yield download_record
+    download_record += [download.value.suggested_filename, download.value.path().read_text()]
 
 
 def number_of(page, tile):
@@ -368,12 +368,12 @@ def addresses(cluster, frame):
 
 
 def open_pages(page, cluster, addresses):
-    for place, complete in addresses.items():
-        page.goto(f"{cluster.url}/{place}")
+    for address, complete in addresses.items():
+        page.goto(f"{cluster.url}/{address}")
         page.wait_for_selector(complete)
         for closed in page.locator("summary").all():
             closed.click()
-        yield place
+        yield address
 
 
 def test_nothing_is_wider_than_a_phone(cluster, show, addresses):

@@ -22,13 +22,13 @@ def a_table(rows=500):
     age, fare = draw.normal(40, 12, rows).round(1), draw.exponential(30, rows).round(2)
     port = draw.choice(["<b>C</b>", "Q", "S"], rows)
     sex = draw.choice(["female", "male"], rows)
-    told = (sex == "female") & (fare > 15) | (port == "<b>C</b>") & (age < 38) | (draw.random(rows) < 0.05)
+    is_survivor = (sex == "female") & (fare > 15) | (port == "<b>C</b>") & (age < 38) | (draw.random(rows) < 0.05)
     columns = {"age": age, HOSTILE: fare, "port": port, "sex": sex, "noise": draw.normal(size=rows)}
-    return pd.DataFrame({**columns, "survived": np.where(told, "yes", "</script>")})
+    return pd.DataFrame({**columns, "survived": np.where(is_survivor, "yes", "</script>")})
 
 
 @pytest.fixture(scope="module")
-def made():
+def document_and_page():
     table = prepare(a_table(), TableSettings(target="survived"))
     chosen = MiningSettings(min_samples=10, gini=0.8, holdout=0.2, trees="100%", probes=2)
     result = mine(table.columns, chosen, keep_records=True)
@@ -37,9 +37,9 @@ def made():
 
 
 @pytest.fixture(scope="module")
-def report(made, tmp_path_factory):
+def report(document_and_page, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "rules.html"
-    path.write_text(made[1], encoding="utf-8")
+    path.write_text(document_and_page[1], encoding="utf-8")
     return path
 
 
@@ -48,17 +48,17 @@ def ids(page):
     return page.locator("table.rules > tbody:visible").evaluate_all("bodies => bodies.map((body) => body.id)")
 
 
-def test_it_opens_with_every_rule_and_every_figure(opened, report, made):
+def test_it_opens_with_every_rule_and_every_figure(opened, report, document_and_page):
     page = opened(report)
 
-    assert ids(page) == [rule.id for rule in made[0].rules]
+    assert ids(page) == [rule.id for rule in document_and_page[0].rules]
     for kind in ("scatter", "heat", "rows", "use", "history"):
         assert page.locator(f"#figure-{kind} .picture [role=img]").first.bounding_box()["height"] > 50
 
 
-def test_a_column_head_sorts_in_both_directions(opened, report, made):
+def test_a_column_head_sorts_in_both_directions(opened, report, document_and_page):
     page = opened(report, width=1500)
-    by_n = [rule.n for rule in made[0].rules]
+    by_n = [rule.n for rule in document_and_page[0].rules]
 
     page.get_by_role("button", name="n training", exact=True).click()
     down = [by_n[int(name[1:]) - 1] for name in ids(page)]
@@ -70,9 +70,9 @@ def test_a_column_head_sorts_in_both_directions(opened, report, made):
     assert page.locator("th[aria-sort]").count() == 1
 
 
-def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report, made):
+def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report, document_and_page):
     page = opened(report)
-    rules = made[0].rules
+    rules = document_and_page[0].rules
 
     page.locator("#class").select_option(label="</script>")
     assert ids(page) == [rule.id for rule in rules if rule.label == "</script>"]
@@ -89,9 +89,9 @@ def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report,
     assert ids(page) == [rule.id for rule in rules if "sex = female" in rule.text]
 
 
-def test_enter_opens_a_rule_with_its_histograms_and_its_tree(opened, report, made):
+def test_enter_opens_a_rule_with_its_histograms_and_its_tree(opened, report, document_and_page):
     page = opened(report)
-    rule = made[0].rules[0]
+    rule = document_and_page[0].rules[0]
 
     page.get_by_role("button", name="R1, details").focus()
     page.keyboard.press("Enter")
@@ -115,9 +115,9 @@ def test_an_address_opens_its_rule_and_similar_rules_lead_on(opened, report):
     assert page.get_by_role("region", name=f"{link.inner_text()} in detail").is_visible()
 
 
-def test_sql_goes_to_the_clipboard(opened, report, made):
+def test_sql_goes_to_the_clipboard(opened, report, document_and_page):
     page = opened(report, permissions=["clipboard-read", "clipboard-write"])
-    document = made[0]
+    document = document_and_page[0]
 
     page.locator("#R1 tr.rule td.text").click()
     panel = page.get_by_role("region", name="R1 in detail")
@@ -150,9 +150,9 @@ def test_nothing_is_wider_than_the_screen(opened, report, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_on_a_telephone_rules_are_sorted_by_a_list(opened, report, made):
+def test_on_a_telephone_rules_are_sorted_by_a_list(opened, report, document_and_page):
     page = opened(report, width=375)
-    by_gini = {rule.id: rule.gini for rule in made[0].rules}
+    by_gini = {rule.id: rule.gini for rule in document_and_page[0].rules}
 
     page.locator("#sort").select_option(value="gini")
 
@@ -167,10 +167,10 @@ def test_hostile_names_are_text(opened, report):
     assert page.locator("td.text", has_text=HOSTILE).count() > 0
 
 
-def test_rules_are_there_without_the_script(opened, report, made):
+def test_rules_are_there_without_the_script(opened, report, document_and_page):
     page = opened(report, java_script_enabled=False)
 
-    assert page.locator("table.rules > tbody").count() == len(made[0].rules)
+    assert page.locator("table.rules > tbody").count() == len(document_and_page[0].rules)
     assert page.get_by_role("heading", level=1).is_visible()
     assert not page.get_by_role("heading", name="Figures").is_visible()
 
@@ -181,6 +181,6 @@ def test_axe_finds_nothing(opened, report, width, scheme):
     page = opened(report, width=width, color_scheme=scheme, bypass_csp=True)
     page.get_by_role("button", name="R1, details").click()
 
-    found = axe.Axe().run(page)
+    axe_results = axe.Axe().run(page)
 
-    assert found.violations_count == 0, found.generate_report()
+    assert axe_results.violations_count == 0, axe_results.generate_report()

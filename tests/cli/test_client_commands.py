@@ -445,9 +445,9 @@ def test_a_watched_job_moves_a_bar_on_a_terminal(server, scheduler):
     scheduler.add(JOB, JobState.PAUSED, trees=120, planned=455, best_score=0.75, rules=7)
     with started(server, "watch", JOB, stderr=terminal) as process:
         os.close(terminal)
-        shown = b""
-        while not re.search(rb"paused.*120/455 trees.*best F1 0\.750, 7 rules so far", shown):
-            shown += os.read(reader, 4096)
+        output = b""
+        while not re.search(rb"paused.*120/455 trees.*best F1 0\.750, 7 rules so far", output):
+            output += os.read(reader, 4096)
         scheduler.change(scheduler.records[JOB], state=JobState.DONE)
         process.wait(60)
     os.close(reader)

@@ -38,12 +38,12 @@ def cluster(tmp_path_factory):
             servers.worker(settings, folder, "-P", "threads", "-c", "1", "--without-mingle", "--without-gossip"),
             a_scheduler(settings) as ledger,
         ):
-            made = {}
+            tokens = {}
             for use, scopes in SCOPES.items():
                 token = make_token("us", frozenset(scopes), 1.0, name="", seconds=None)
                 ledger.tokens.add(token.row)
-                made[use] = token.text
-            yield address, made
+                tokens[use] = token.text
+            yield address, tokens
 
 
 @pytest.fixture
@@ -185,9 +185,9 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
 )
 def test_an_error_message_contains_no_token(arguments, word, maabo, cluster):
     address, tokens = cluster
-    given = [tokens.get(argument.lower(), argument) for argument in arguments]
+    filled_arguments = [tokens.get(argument.lower(), argument) for argument in arguments]
 
-    code, out, err = maabo("--server", address, *given)
+    code, out, err = maabo("--server", address, *filled_arguments)
 
     assert (code, out) == (2, "")
     assert word in err
@@ -257,22 +257,22 @@ def test_a_token_is_created_listed_used_and_revoked(maabo, cluster, monkeypatch)
     monkeypatch.setenv("MAABO_SERVER", address)
     monkeypatch.setenv("MAABO_TOKEN", tokens["admin"])
 
-    wanted = ("--tenant", "sales", "--scopes", "read", "--expires", "12h", "--name", "n")
-    code, out, err = maabo("token", "create", *wanted)
+    options = ("--tenant", "sales", "--scopes", "read", "--expires", "12h", "--name", "n")
+    code, out, err = maabo("token", "create", *options)
     token = out.strip()
     number = token.split("_")[1]
-    listed = json.loads(maabo("token", "list", "--tenant", "sales", "--json")[1])
-    _, shown, _ = maabo("token", "list")
+    tokens_of_tenant = json.loads(maabo("token", "list", "--tenant", "sales", "--json")[1])
+    _, table, _ = maabo("token", "list")
     used = maabo("quota", "show", "--json", "--token", token)
     revoked = maabo("token", "revoke", number)
     after = maabo("quota", "show", "--token", token)
 
     assert (code, len(out.splitlines())) == (0, 1)
     assert f"token {number} for tenant sales with scopes read, valid until" in err
-    assert token not in err + shown
-    assert [(each["id"], each["name"]) for each in listed] == [(number, "n")]
-    assert listed[0]["expires"] - listed[0]["created"] == pytest.approx(12 * 3600)
-    assert re.search(rf"{number} +sales +read", shown)
+    assert token not in err + table
+    assert [(entry["id"], entry["name"]) for entry in tokens_of_tenant] == [(number, "n")]
+    assert tokens_of_tenant[0]["expires"] - tokens_of_tenant[0]["created"] == pytest.approx(12 * 3600)
+    assert re.search(rf"{number} +sales +read", table)
     assert json.loads(used[1])["tenant"] == "sales"
     assert revoked == (0, f"Token {number} is revoked.\n", "")
     assert after[0] == 2
@@ -282,10 +282,10 @@ def test_a_quota_is_set_shown_and_enforced(maabo, cluster, monkeypatch, table):
     address, tokens = cluster
     monkeypatch.setenv("MAABO_SERVER", address)
     admin = ("--token", tokens["admin"])
-    _, made, _ = maabo("token", "create", "--tenant", "small", *admin)
+    _, token_text, _ = maabo("token", "create", "--tenant", "small", *admin)
 
     code, out, _ = maabo("quota", "set", "small", "--trees", "5", "--bytes", "1000", *admin)
-    refused = maabo("submit", table, *QUICK, "--token", made.strip())
+    refused = maabo("submit", table, *QUICK, "--token", token_text.strip())
 
     assert code == 0
     assert re.search(r"tenant +small\nqueued +no limit\nrunning +no limit\nbytes +1,000 \(0 stored\)\ntrees +5\n", out)
@@ -347,9 +347,9 @@ def test_ctrl_c_leaves_a_watched_job_alone(cluster, table):
 
 def test_the_python_client_works_on_a_real_cluster(cluster, table):
     address, tokens = cluster
-    told = []
+    events = []
     with Client(address, tokens["worker"]) as client:
-        job = client.submit(table, target="y", seed=6, trees=10, min_samples=20).wait(on_event=told.append)
+        job = client.submit(table, target="y", seed=6, trees=10, min_samples=20).wait(on_event=events.append)
         rules = job.rules()
         other = client.submit(table, target="y", seed=7, trees=10, min_samples=20).wait()
         explained = job.explain(numbers(rows=3))
@@ -357,12 +357,12 @@ def test_the_python_client_works_on_a_real_cluster(cluster, table):
         assert rules[0].text in job.export("markdown") + "".join(rule.text for rule in rules)
         assert rules[0].conditions[0].feature.startswith("x")
         assert 0 < rules[0].train.precision <= 1
-        assert told[-1].kind == "end"
+        assert events[-1].kind == "end"
         assert len(list(job.trees())) == job.last_status.trees == 10
         assert len(explained.rows) == 3
         assert "<html" in job.report()
         assert job.diff(other)["one"]["digest"] == job.last_status.digest
-        assert other.id in {each.id for each in client.jobs(state="done")}
+        assert other.id in {listed_job.id for listed_job in client.jobs(state="done")}
         other.delete()
         with pytest.raises(ProblemError, match="There is no job"):
             other.status()
@@ -391,17 +391,17 @@ def test_a_result_becomes_a_report_and_is_compared_with_another(run, table, tmp_
     run("mine", table, *QUICK, "--seed", "7", "--out", tmp_path / "other", "-q")
 
     page = tmp_path / "report.html"
-    written = run("report", job[:8], "--out", page)
+    report_run = run("report", job[:8], "--out", page)
     _, printed, _ = run("report", tmp_path / "run", "--out", "-")
     same = run("diff", job, tmp_path / "run")
-    _, found, _ = run("diff", tmp_path / "run" / "rules.json", tmp_path / "other", "--json")
+    _, difference, _ = run("diff", tmp_path / "run" / "rules.json", tmp_path / "other", "--json")
     _, lines, _ = run("diff", tmp_path / "run", tmp_path / "other")
 
-    assert written == (0, "", f"maabo: wrote {page}.\n")
+    assert report_run == (0, "", f"maabo: wrote {page}.\n")
     assert "figure-history" in page.read_text(encoding="utf-8"), "with the pictures of the search"
     assert "<html" in printed
     assert same[1].endswith("The rules are the same.\n")
-    assert not json.loads(found)["equal"]
+    assert not json.loads(difference)["equal"]
     assert "rules are the same in both." in lines
     assert re.search(r"Only in ONE:|Different thresholds:|different evidence:|Only in OTHER:", lines)
 
@@ -421,10 +421,10 @@ def test_a_file_without_rules_is_rejected(text, maabo, tmp_path):
 def test_an_experiment_of_the_paper_gives_the_same_files_on_a_cluster(run, tmp_path):
     arguments = ("paper", "exp3", "--dataset", "diabetes", "--seeds", "1", "--quiet", "--out")
 
-    code, far, err = run(*arguments, tmp_path / "far", "--cluster")
-    _, here, _ = run(*arguments, tmp_path / "here")
+    code, remote, err = run(*arguments, tmp_path / "far", "--cluster")
+    _, local, _ = run(*arguments, tmp_path / "here")
 
     assert code == 0, err
-    assert far == here
+    assert remote == local
     for name in ("exp3.csv", "exp3_rules.csv"):
         assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

@@ -40,8 +40,8 @@ class MockServer:
         return httpx.Response(response.status_code, headers=response.headers, content=response.content)
 
 
-def problem(kind, detail="It is wrong.", headers=None, **more):
-    document = Problem.of(kind, detail, **more)
+def problem(kind, detail="It is wrong.", headers=None, **fields):
+    document = Problem.of(kind, detail, **fields)
     return httpx.Response(
         document.status, content=json.dumps(document.to_json()), headers={"content-type": MEDIA_TYPE} | (headers or {})
     )

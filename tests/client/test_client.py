@@ -54,7 +54,7 @@ def test_a_table_is_uploaded_and_settings_go_to_their_sections_of_the_document(t
     client, server = client_of(json_response(DATASET, 201), json_response(job(), 202))
     table = write_csv(tmp_path, numbers())
 
-    found = client.submit(table, target="y", trees=20, seed=5, exclude=["x1"])
+    job_handle = client.submit(table, target="y", trees=20, seed=5, exclude=["x1"])
 
     upload, submit = server.requests
     assert upload.content == table.read_bytes()
@@ -67,7 +67,7 @@ def test_a_table_is_uploaded_and_settings_go_to_their_sections_of_the_document(t
         "priority": "normal",
         "fresh": False,
     }
-    assert (found.id, found.state) == (JOB, "queued")
+    assert (job_handle.id, job_handle.state) == (JOB, "queued")
 
 
 def test_every_submission_has_a_new_key_unless_one_is_given():
@@ -107,24 +107,24 @@ def test_an_upload_is_repeated_from_its_beginning(tmp_path):
 
 
 def test_requests_that_are_not_safe_to_repeat_are_sent_once():
-    found, server = job_of(httpx.ReadError)
+    job_handle, server = job_of(httpx.ReadError)
 
     with pytest.raises(ServerUnreachableError):
-        found.pause()
+        job_handle.pause()
     assert len(server.requests) == 2
 
 
 def test_a_request_that_was_never_sent_is_repeated():
-    found, server = job_of(httpx.ConnectError, json_response(job("paused"), 202))
+    job_handle, server = job_of(httpx.ConnectError, json_response(job("paused"), 202))
 
-    assert found.pause().state == "paused"
+    assert job_handle.pause().state == "paused"
     assert len(server.requests) == 3
 
 
 def test_deleting_a_job_that_an_earlier_attempt_deleted_succeeds():
-    found, server = job_of(httpx.ReadError, problem("not-found"))
+    job_handle, server = job_of(httpx.ReadError, problem("not-found"))
 
-    found.delete()
+    job_handle.delete()
 
     assert [request.method for request in server.requests] == ["GET", "DELETE", "DELETE"]
 
@@ -158,8 +158,8 @@ def test_pauses_grow_to_a_maximum_and_are_random():
     retrying = Retrying(first_pause=1.0, max_pause=8.0)
     pauses = [[retrying.pause(attempt) for _ in range(50)] for attempt in (1, 2, 3, 9)]
 
-    for each, longest in zip(pauses, (1, 2, 4, 8), strict=True):
-        assert longest / 2 <= min(each) <= max(each) <= longest
+    for interval, longest in zip(pauses, (1, 2, 4, 8), strict=True):
+        assert longest / 2 <= min(interval) <= max(interval) <= longest
     assert len(set(pauses[0])) > 1
 
 
@@ -184,7 +184,7 @@ def test_a_server_error_is_not_an_input_error():
 
 
 @pytest.mark.parametrize(
-    ("found", "word"),
+    ("response", "word"),
     [
         (httpx.Response(404, content="<html>", headers={"content-type": "text/html"}), "does not answer like a maabo"),
         (httpx.Response(200, content="<html>", headers={"content-type": "text/html"}), "does not answer like a maabo"),
@@ -194,8 +194,8 @@ def test_a_server_error_is_not_an_input_error():
         (httpx.ReadTimeout, "does not answer in time"),
     ],
 )
-def test_a_different_kind_of_server_is_recognized(found, word):
-    client, server = client_of(found)
+def test_a_different_kind_of_server_is_recognized(response, word):
+    client, server = client_of(response)
 
     with pytest.raises(ServerUnreachableError, match=word) as caught:
         client.job(JOB)
@@ -243,19 +243,19 @@ def test_a_token_is_sent_to_other_machines_over_https_only():
 def test_a_token_is_never_shown(caplog):
     caplog.set_level(logging.DEBUG)
     client, server = client_of(json_response(job()), problem("unauthorized"), httpx.ReadError)
-    found = client.job(JOB)
-    told = [repr(client), repr(found), str(vars(client)), repr(Address.parse(URL, TOKEN, insecure=False))]
+    job_handle = client.job(JOB)
+    texts = [repr(client), repr(job_handle), str(vars(client)), repr(Address.parse(URL, TOKEN, insecure=False))]
     for _ in range(2):
         with pytest.raises(MaaboError) as caught:
-            found.status()
-        told += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
+            job_handle.status()
+        texts += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
 
     assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
-    assert not [text for text in [*told, caplog.text] if "s3cret" in text]
+    assert not [text for text in [*texts, caplog.text] if "s3cret" in text]
 
 
 def test_the_repr_of_a_new_token_hides_its_text():
-    made = {
+    document = {
         "id": "0" * 12,
         "tenant": "t",
         "name": "",
@@ -264,7 +264,7 @@ def test_the_repr_of_a_new_token_hides_its_text():
         "expires": None,
         "revoked": None,
     }
-    client, _ = client_of(json_response(made | {"token": TOKEN}, 201))
+    client, _ = client_of(json_response(document | {"token": TOKEN}, 201))
 
     token = client.create_token("t")
 
@@ -310,65 +310,65 @@ def test_jobs_are_requested_page_by_page():
     pages = [{"items": [job(), job()], "next": "cursor1"}, {"items": [job()], "next": None}]
     client, server = client_of(*map(json_response, pages))
 
-    found = client.jobs(state="done")
+    listed_jobs = client.jobs(state="done")
 
-    assert next(found).id == JOB
+    assert next(listed_jobs).id == JOB
     assert len(server.requests) == 1, "the second page is asked for when it is needed"
-    assert len(list(found)) == 2
+    assert len(list(listed_jobs)) == 2
     assert [dict(request.url.params).get("cursor") for request in server.requests] == [None, "cursor1"]
     assert server.requests[1].url.params["state"] == "done"
 
 
 def test_waiting_resumes_events_after_a_broken_connection():
     events = [("1", "progress", {"trees": 1}), ("2", "progress", {"trees": 2})]
-    found, server = job_of(
+    job_handle, server = job_of(
         json_response(job("running")),
         stream(*events),
         json_response(job("running")),
         stream(("3", "state", {"state": "done"})),
         json_response(job("done", rules=3)),
     )
-    told = []
+    received = []
 
-    found.wait(on_event=told.append)
+    job_handle.wait(on_event=received.append)
 
-    assert [event.id for event in told] == ["1", "2", "3"]
+    assert [event.id for event in received] == ["1", "2", "3"]
     streams = [request for request in server.requests if request.url.path.endswith("/events")]
     assert [request.headers.get("last-event-id") for request in streams] == [None, "2"]
-    assert (found.state, found.last_status.rules) == ("done", 3)
+    assert (job_handle.state, job_handle.last_status.rules) == ("done", 3)
 
 
 def test_without_events_the_status_is_polled(monkeypatch):
     monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
-    found, server = job_of(
+    job_handle, server = job_of(
         json_response(job("running")),
         problem("not-found"),
         json_response(job("running", trees=1)),
         json_response(job("running", trees=2)),
         json_response(job("done", trees=3)),
     )
-    told = []
+    received = []
 
-    found.wait(on_event=told.append)
+    job_handle.wait(on_event=received.append)
 
-    assert [event.data["trees"] for event in told] == [1, 2, 3]
+    assert [event.data["trees"] for event in received] == [1, 2, 3]
     assert sum(request.url.path.endswith("/events") for request in server.requests) == 1
 
 
 @pytest.mark.parametrize(("state", "word"), [("failed", "failed: no luck"), ("cancelled", "was cancelled: no luck")])
 def test_waiting_for_a_job_without_a_result_is_an_error_with_the_reason(state, word):
-    found, _ = job_of(json_response(job(state, reason="no luck")))
+    job_handle, _ = job_of(json_response(job(state, reason="no luck")))
 
     with pytest.raises(JobFailedError, match=word) as caught:
-        found.wait()
+        job_handle.wait()
     assert caught.value.reason == "no luck"
 
 
 def test_waiting_has_a_timeout():
-    found, _ = job_of(json_response(job("running")), stream(), json_response(job("running")))
+    job_handle, _ = job_of(json_response(job("running")), stream(), json_response(job("running")))
 
     with pytest.raises(WaitTimeoutError, match="keeps running"):
-        found.wait(timeout=0.0)
+        job_handle.wait(timeout=0.0)
 
 
 def test_comments_that_keep_a_connection_alive_do_not_extend_the_timeout():
@@ -393,16 +393,16 @@ def test_comments_that_keep_a_connection_alive_do_not_extend_the_timeout():
 def test_a_restart_of_the_server_does_not_end_the_waiting(monkeypatch):
     monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
     away = [httpx.ConnectError] * (2 * IMPATIENT.attempts)
-    found, _ = job_of(json_response(job("running")), httpx.ReadError, *away, json_response(job("done")))
+    job_handle, _ = job_of(json_response(job("running")), httpx.ReadError, *away, json_response(job("done")))
 
-    assert found.wait().state == "done"
+    assert job_handle.wait().state == "done"
 
 
 def test_a_token_that_is_revoked_ends_the_waiting():
-    found, _ = job_of(json_response(job("running")), problem("unauthorized"))
+    job_handle, _ = job_of(json_response(job("running")), problem("unauthorized"))
 
     with pytest.raises(ProblemError, match="Give a valid token"):
-        found.wait()
+        job_handle.wait()
 
 
 def test_an_id_cannot_change_the_path():
@@ -422,10 +422,10 @@ def test_a_server_may_have_a_path():
 
 
 def test_rows_to_explain_are_plain_json():
-    found, server = job_of(json_response({"partial": False, "digest": "", "rules": {}, "rows": []}))
+    job_handle, server = job_of(json_response({"partial": False, "digest": "", "rules": {}, "rows": []}))
     frame = pd.DataFrame({"n": [1.5, None], "i": [1, 2], "t": ["a", None], "b": [True, False]})
 
-    found.explain(frame)
+    job_handle.explain(frame)
 
     assert json.loads(server.requests[-1].content)["rows"] == [
         {"n": 1.5, "i": 1, "t": "a", "b": True},
@@ -460,14 +460,19 @@ def test_the_asynchronous_client_uploads_waits_and_pages(tmp_path):
     async def use():
         transport = httpx.MockTransport(server.asynchronously)
         async with AsyncClient(URL, TOKEN, retrying=IMPATIENT, transport=transport) as client:
-            found = await client.submit(table, target="y")
-            told = []
-            await found.wait(on_event=told.append)
-            return found, told, [each.id async for each in client.jobs()], [each.id async for each in found.events()]
+            job_handle = await client.submit(table, target="y")
+            received = []
+            await job_handle.wait(on_event=received.append)
+            return (
+                job_handle,
+                received,
+                [listed_job.id async for listed_job in client.jobs()],
+                [event.id async for event in job_handle.events()],
+            )
 
-    found, told, ids, events = asyncio.run(use())
+    job_handle, received, ids, events = asyncio.run(use())
 
-    assert (found.state, [event.id for event in told], ids, events) == ("done", ["1"], [JOB, JOB], ["1"])
+    assert (job_handle.state, [event.id for event in received], ids, events) == ("done", ["1"], [JOB, JOB], ["1"])
     assert server.requests[1].content == table.read_bytes()
 
 

@@ -4,7 +4,7 @@ from maabo_dist.cluster.settings import UnreachableError, check_url, redact_url
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
         ("redis://me:secret@host:6379/0", "redis://host:6379/0"),
@@ -12,10 +12,10 @@ from maabo_dist.cluster.settings import UnreachableError, check_url, redact_url
         ("unix://me:secret@/run/redis.sock?db=1", "unix:///run/redis.sock"),
     ],
 )
-def test_an_address_is_shown_without_its_secrets(url, shown):
+def test_an_address_is_shown_without_its_secrets(url, expected):
     check_url(url)
 
-    assert redact_url(url) == shown
+    assert redact_url(url) == expected
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,12 @@ def test_redis_is_the_broker_unless_another_is_named():
     environment = {"MAABO_REDIS": "redis://host/1"}
     named = environment | {"MAABO_BROKER": "amqp://rabbit.example/jobs"}
 
-    brokers = [ClusterSettings.from_environment(each) for each in (environment, named)]
-    assert [celery_options(each)["broker_url"] for each in brokers] == ["redis://host/1", "amqp://rabbit.example/jobs"]
-    assert [ClusterSettings.from_environment(each.environment()) for each in brokers] == brokers
+    brokers = [ClusterSettings.from_environment(settings_) for settings_ in (environment, named)]
+    assert [celery_options(settings_)["broker_url"] for settings_ in brokers] == [
+        "redis://host/1",
+        "amqp://rabbit.example/jobs",
+    ]
+    assert [ClusterSettings.from_environment(settings_.environment()) for settings_ in brokers] == brokers
 
 
 @pytest.mark.parametrize("url", ["redis://me:rabbit-secret@host", "rabbit-secret", "http://me:rabbit-secret@host/"])
@@ -62,8 +65,8 @@ def test_certificates_are_verified_by_default():
 def test_settings_and_celery_do_not_show_passwords():
     app = make_celery(WHOLE)
 
-    shown = f"{WHOLE!r} {WHOLE} {app!r} {app.conf.humanize()} {app.conf.table(censored=True)} {app.connection()!r}"
-    assert [secret for secret in SECRETS if secret in shown] == []
+    output = f"{WHOLE!r} {WHOLE} {app!r} {app.conf.humanize()} {app.conf.table(censored=True)} {app.connection()!r}"
+    assert [secret for secret in SECRETS if secret in output] == []
 
 
 def test_an_unreachable_rabbitmq_is_not_retried_for_a_while():
@@ -71,12 +74,12 @@ def test_an_unreachable_rabbitmq_is_not_retried_for_a_while():
     settings = ClusterSettings(broker_url=f"amqp://me:rabbit-secret@127.0.0.1:{servers.free_port()}//")
     celery = make_celery(settings)
     broker = AmqpBroker(settings, celery, clock=lambda: now[0])
-    told = []
+    errors = []
     for now[0] in (0.0, 0.1, 5.0):
         with pytest.raises(BrokerError) as raised:
             broker.waiting(["maabo.evaluate"])
-        told.append((str(raised.value), raised.value.__cause__ is not None))
+        errors.append((str(raised.value), raised.value.__cause__ is not None))
 
-    assert [asked for _, asked in told] == [True, False, True]
+    assert [tried for _, tried in errors] == [True, False, True]
     assert "cannot be reached" in check_broker(settings, celery)
-    assert all("RabbitMQ at amqp://127.0.0.1" in text and "rabbit-secret" not in text for text, _ in told)
+    assert all("RabbitMQ at amqp://127.0.0.1" in text and "rabbit-secret" not in text for text, _ in errors)

@@ -38,9 +38,9 @@ def test_the_default_address_gets_the_password_too(file):
 
 
 def test_an_address_from_another_source_is_used_unchanged(file):
-    given = ClusterSettings.from_environment({"MAABO_REDIS_PASSWORD_FILE": str(file)}, redis_url="redis://other/0")
+    overridden = ClusterSettings.from_environment({"MAABO_REDIS_PASSWORD_FILE": str(file)}, redis_url="redis://other/0")
 
-    assert given.redis_url == "redis://other/0"
+    assert overridden.redis_url == "redis://other/0"
 
 
 def test_the_environment_gives_another_process_the_same_settings(file):

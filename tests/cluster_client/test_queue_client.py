@@ -303,9 +303,9 @@ def test_a_job_is_followed_through_its_changes_to_its_end():
     steps = [{"state": JobState.RUNNING}, {"trees": 10}, {}, {"trees": 20}, {"state": JobState.DONE}]
     world.on_sleep = [lambda step=step: world.scheduler.change(world.scheduler.records[JOB], **step) for step in steps]
 
-    seen = [(record.state.value, record.trees) for record in world.client().follow(JOB)]
+    progress = [(record.state.value, record.trees) for record in world.client().follow(JOB)]
 
-    assert seen == [("queued", 0), ("running", 0), ("running", 10), ("running", 20), ("done", 20)]
+    assert progress == [("queued", 0), ("running", 0), ("running", 10), ("running", 20), ("done", 20)]
 
 
 class Flaky:

@@ -44,9 +44,9 @@ def test_a_span_without_a_parent_starts_a_trace(tmp_path):
     with pytest.raises(ZeroDivisionError), tracing.span("job") as span:
         raise ZeroDivisionError("a fault")
 
-    (found,) = spans(tmp_path / "spans")
-    assert (found["parent"], span.traceparent.split("-")[1]) == (None, found["trace"])
-    assert "a fault" in found["facts"]["maabo.error"]
+    (recorded,) = spans(tmp_path / "spans")
+    assert (recorded["parent"], span.traceparent.split("-")[1]) == (None, recorded["trace"])
+    assert "a fault" in recorded["facts"]["maabo.error"]
 
 
 @pytest.mark.parametrize("parent", ["", "nonsense", f"00-{'0' * 32}-{'b' * 16}-01", f"{PARENT}\n", None])

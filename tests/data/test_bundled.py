@@ -48,13 +48,13 @@ def test_the_malignant_rows_are_the_ones_that_scikit_learn_calls_malignant():
 
 
 def test_titanic_keeps_seven_columns_and_the_target(monkeypatch):
-    wanted = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived"]
-    fetched = pd.DataFrame({name: [1, 2] for name in ["name", "survived", "boat", *wanted[:-1]]})
+    columns = ["pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived"]
+    fetched = pd.DataFrame({name: [1, 2] for name in ["name", "survived", "boat", *columns[:-1]]})
     monkeypatch.setattr(datasets, "fetch_openml", lambda *_arguments, **_options: Bunch(frame=fetched))
 
     frame, settings = load_bundled("titanic")
 
-    assert list(frame.columns) == wanted
+    assert list(frame.columns) == columns
     assert settings.target == "survived"
 
 

@@ -78,9 +78,9 @@ def test_the_fingerprint_does_not_depend_on_the_memory_layout(matrix):
 @settings(max_examples=60, deadline=None)
 def test_the_fingerprint_sees_every_cell(matrix, data):
     row = data.draw(st.integers(0, matrix.shape[0] - 1))
-    place = data.draw(st.integers(0, matrix.shape[1] - 1))
+    index = data.draw(st.integers(0, matrix.shape[1] - 1))
     changed = matrix.copy()
-    changed[row, place] = np.nextafter(matrix[row, place], 0.0) if matrix[row, place] else 1.0
+    changed[row, index] = np.nextafter(matrix[row, index], 0.0) if matrix[row, index] else 1.0
 
     assert columns_of(changed).fingerprint != columns_of(matrix).fingerprint
 
@@ -137,8 +137,8 @@ def test_a_changed_value_is_found_when_verified(tmp_path):
     path = tmp_path / "c"
     columns_of().save(path)
     content = bytearray(path.read_bytes())
-    place = content.rindex(np.float64(3.0).tobytes())
-    content[place : place + 8] = np.float64(3.5).tobytes()
+    index = content.rindex(np.float64(3.0).tobytes())
+    content[index : index + 8] = np.float64(3.5).tobytes()
     path.write_bytes(content)
 
     assert 3.5 in Columns.load(path, verify=False).values

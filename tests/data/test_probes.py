@@ -15,9 +15,9 @@ def a_table(features=5, rows=40, seed=3):
 
 def sources(columns, probed):
     """For each probe, return the columns with the same values and frequencies."""
-    same = [sorted(columns.column(place).tolist()) for place in range(columns.count)]
+    same = [sorted(columns.column(index).tolist()) for index in range(columns.count)]
     return [
-        [place for place, values in enumerate(same) if values == sorted(probed.column(number).tolist())]
+        [index for index, values in enumerate(same) if values == sorted(probed.column(number).tolist())]
         for number in range(columns.count, probed.count)
     ]
 
@@ -35,10 +35,10 @@ def test_the_columns_of_the_table_stay_as_they_are():
 def test_every_column_is_copied_before_one_is_copied_twice():
     columns = factories.columns_of(np.random.default_rng(1).normal(size=(5, 40)), np.arange(40) % 2)
 
-    found = [place for (place,) in sources(columns, add_probes(columns, 12, seed=1))]
+    originals = [index for (index,) in sources(columns, add_probes(columns, 12, seed=1))]
 
-    assert sorted(found[:5]) == sorted(found[5:10]) == list(range(5))
-    assert found[10:] == found[:2]
+    assert sorted(originals[:5]) == sorted(originals[5:10]) == list(range(5))
+    assert originals[10:] == originals[:2]
 
 
 def test_copies_of_one_column_are_permuted_differently():

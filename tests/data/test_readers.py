@@ -13,7 +13,7 @@ from maabo_dist.errors import DatasetError
 TEXT = b"age,sex\n29,female\n31,male\n"
 
 
-def written(folder, name, content=TEXT):
+def write_file(folder, name, content=TEXT):
     path = folder / name
     path.write_bytes(content)
     return path
@@ -26,7 +26,7 @@ def refusal(path, **options):
 
 
 def test_a_csv_file_gives_its_columns_and_rows(tmp_path):
-    frame = read_table(written(tmp_path, "t.csv"))
+    frame = read_table(write_file(tmp_path, "t.csv"))
 
     assert list(frame.columns) == ["age", "sex"]
     assert frame["age"].tolist() == [29, 31]
@@ -34,21 +34,21 @@ def test_a_csv_file_gives_its_columns_and_rows(tmp_path):
 
 
 def test_the_extension_may_be_in_capitals_and_the_path_a_string(tmp_path):
-    frame = read_table(str(written(tmp_path, "T.CSV")))
+    frame = read_table(str(write_file(tmp_path, "T.CSV")))
 
     assert len(frame) == 2
 
 
 def test_a_gzipped_csv_file_reads_as_the_plain_one(tmp_path):
-    plain = read_table(written(tmp_path, "t.csv"))
-    packed = read_table(written(tmp_path, "t.csv.gz", gzip.compress(TEXT)))
+    plain = read_table(write_file(tmp_path, "t.csv"))
+    packed = read_table(write_file(tmp_path, "t.csv.gz", gzip.compress(TEXT)))
 
     pd.testing.assert_frame_equal(packed, plain)
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.tab"])
 def test_a_tsv_file_is_separated_by_tabs_even_where_names_hold_commas(tmp_path, name):
-    frame = read_table(written(tmp_path, name, b"a,b\tc\n1\t2\n"))
+    frame = read_table(write_file(tmp_path, name, b"a,b\tc\n1\t2\n"))
 
     assert list(frame.columns) == ["a,b", "c"]
 
@@ -57,25 +57,25 @@ def test_a_tsv_file_is_separated_by_tabs_even_where_names_hold_commas(tmp_path, 
 def test_a_csv_file_without_commas_in_its_header_is_read_by_the_separator_it_has(tmp_path, separator):
     content = f"age{separator}sex\n29{separator}female\n".encode()
 
-    frame = read_table(written(tmp_path, "t.csv", content))
+    frame = read_table(write_file(tmp_path, "t.csv", content))
 
     assert list(frame.columns) == ["age", "sex"]
 
 
 def test_a_quoted_comma_is_not_a_separator_of_the_header(tmp_path):
-    frame = read_table(written(tmp_path, "t.csv", b'"name, first";age\nAnn;3\n'))
+    frame = read_table(write_file(tmp_path, "t.csv", b'"name, first";age\nAnn;3\n'))
 
     assert list(frame.columns) == ["name, first", "age"]
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path):
-    frame = read_table(written(tmp_path, "t.csv", b"\xef\xbb\xbf" + TEXT))
+    frame = read_table(write_file(tmp_path, "t.csv", b"\xef\xbb\xbf" + TEXT))
 
     assert list(frame.columns) == ["age", "sex"]
 
 
 def test_empty_cells_and_the_usual_texts_are_missing_in_numbers_and_in_text(tmp_path):
-    frame = read_table(written(tmp_path, "t.csv", b"n,s\n1,a\n,\nNA,NA\nnan,None\n2,b\n"))
+    frame = read_table(write_file(tmp_path, "t.csv", b"n,s\n1,a\n,\nNA,NA\nnan,None\n2,b\n"))
 
     assert frame["n"].isna().tolist() == [False, True, True, True, False]
     assert frame["s"].isna().tolist() == [False, True, True, True, False]
@@ -83,7 +83,7 @@ def test_empty_cells_and_the_usual_texts_are_missing_in_numbers_and_in_text(tmp_
 
 
 def test_further_texts_can_be_declared_missing(tmp_path):
-    path = written(tmp_path, "t.csv", b"n,s\n1,a\n?,?\n")
+    path = write_file(tmp_path, "t.csv", b"n,s\n1,a\n?,?\n")
 
     as_it_is = read_table(path)
     declared = read_table(path, na_values=("?",))
@@ -96,7 +96,7 @@ def test_further_texts_can_be_declared_missing(tmp_path):
 def test_dates_and_times_stay_text(tmp_path):
     content = b"day,clock,moment\n2020-01-31,10:00,2020-01-31 10:00:00\n2020-02-01,11:30,2020-02-01T11:30:00\n"
 
-    frame = read_table(written(tmp_path, "t.csv", content))
+    frame = read_table(write_file(tmp_path, "t.csv", content))
 
     assert frame["day"].tolist() == ["2020-01-31", "2020-02-01"]
     assert frame["clock"].tolist() == ["10:00", "11:30"]
@@ -104,7 +104,7 @@ def test_dates_and_times_stay_text(tmp_path):
 
 
 def test_a_quoted_line_break_survives(tmp_path):
-    frame = read_table(written(tmp_path, "t.csv", b'a,b\n"x\ny",1\nz,2\n'))
+    frame = read_table(write_file(tmp_path, "t.csv", b'a,b\n"x\ny",1\nz,2\n'))
 
     assert frame["a"].tolist() == ["x\ny", "z"]
 
@@ -113,7 +113,7 @@ def test_a_header_of_more_than_a_megabyte_is_read(tmp_path):
     names = [f"a_rather_long_column_name_{number}" for number in range(40_000)]
     content = ",".join(names).encode() + b"\n" + b",".join([b"1"] * len(names)) + b"\n"
 
-    frame = read_table(written(tmp_path, "t.csv", content))
+    frame = read_table(write_file(tmp_path, "t.csv", content))
 
     assert frame.shape == (1, 40_000)
 
@@ -122,32 +122,32 @@ def test_a_header_of_more_than_a_megabyte_is_read(tmp_path):
     ("row", "fields"), [(b"3", "1 field"), (b"3,4,5", "3 fields")], ids=["a field too few", "a field too many"]
 )
 def test_a_ragged_row_is_named_by_its_line(tmp_path, row, fields):
-    message = refusal(written(tmp_path, "t.csv", b'a,b\n"x\ny",2\n\n' + row + b"\n5,6\n"))
+    message = refusal(write_file(tmp_path, "t.csv", b'a,b\n"x\ny",2\n\n' + row + b"\n5,6\n"))
 
     assert f"line 5 has {fields}, and the header has 2" in message
 
 
 def test_bytes_that_are_not_utf_8_are_placed(tmp_path):
-    message = refusal(written(tmp_path, "t.csv", b"a,b\n1,x\n2,caf\xe9\n"))
+    message = refusal(write_file(tmp_path, "t.csv", b"a,b\n1,x\n2,caf\xe9\n"))
 
     assert "byte 13, in line 3, is 0xe9" in message
     assert "UTF-8" in message
 
 
 def test_a_header_that_is_not_utf_8_is_placed(tmp_path):
-    message = refusal(written(tmp_path, "t.csv", b"caf\xe9,b\n1,x\n"))
+    message = refusal(write_file(tmp_path, "t.csv", b"caf\xe9,b\n1,x\n"))
 
     assert "byte 3, in line 1, is 0xe9" in message
 
 
 def test_the_error_for_a_utf_16_file_recommends_utf_8(tmp_path):
-    message = refusal(written(tmp_path, "t.csv", TEXT.decode().encode("utf-16")))
+    message = refusal(write_file(tmp_path, "t.csv", TEXT.decode().encode("utf-16")))
 
     assert "is not UTF-8: byte 0" in message
 
 
 def test_a_name_used_twice_is_refused(tmp_path):
-    message = refusal(written(tmp_path, "t.csv", b"a,b,a\n1,2,3\n"))
+    message = refusal(write_file(tmp_path, "t.csv", b"a,b,a\n1,2,3\n"))
 
     assert "more than one column is called 'a'" in message
 
@@ -160,23 +160,23 @@ def test_a_name_used_twice_is_refused_in_parquet_too(tmp_path):
 
 
 def test_a_column_without_a_name_is_refused_by_its_place(tmp_path):
-    message = refusal(written(tmp_path, "t.csv", b",a,b\n0,1,2\n"))
+    message = refusal(write_file(tmp_path, "t.csv", b",a,b\n0,1,2\n"))
 
     assert "column 1 of 3 has no name" in message
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.feather"])
 def test_an_empty_file_is_refused(tmp_path, name):
-    assert "is empty" in refusal(written(tmp_path, name, b""))
+    assert "is empty" in refusal(write_file(tmp_path, name, b""))
 
 
 def test_a_file_of_blank_lines_is_refused(tmp_path):
-    assert "blank lines only" in refusal(written(tmp_path, "t.csv", b"\n  \n"))
+    assert "blank lines only" in refusal(write_file(tmp_path, "t.csv", b"\n  \n"))
 
 
 @pytest.mark.parametrize("header", [b"a,b", b"a,b\n"])
 def test_a_header_without_rows_is_refused(tmp_path, header):
-    assert "no rows" in refusal(written(tmp_path, "t.csv", header))
+    assert "no rows" in refusal(write_file(tmp_path, "t.csv", header))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
@@ -188,7 +188,7 @@ def test_a_directory_is_refused(tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
-    path = written(tmp_path, "t.csv")
+    path = write_file(tmp_path, "t.csv")
 
     def denied(*_arguments, **_options):
         raise PermissionError
@@ -200,7 +200,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.gz", "t.parquet.gz"])
 def test_an_unknown_extension_is_answered_with_the_known_ones(tmp_path, name):
-    message = refusal(written(tmp_path, name))
+    message = refusal(write_file(tmp_path, name))
 
     assert ".csv.gz" in message
     assert ".parquet" in message
@@ -208,7 +208,7 @@ def test_an_unknown_extension_is_answered_with_the_known_ones(tmp_path, name):
 
 @pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(TEXT * 1000)[:-40]], ids=["foreign", "truncated"])
 def test_a_damaged_gzip_file_is_refused(tmp_path, content):
-    assert "write it again" in refusal(written(tmp_path, "t.csv.gz", content))
+    assert "write it again" in refusal(write_file(tmp_path, "t.csv.gz", content))
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.pq", "t.feather", "t.arrow"])
@@ -235,12 +235,12 @@ def test_texts_declared_missing_are_missing_in_parquet_too(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
-@pytest.mark.parametrize("kept", [0.9, 0.5, None], ids=["end cut off", "half cut off", "foreign"])
-def test_a_damaged_binary_file_is_refused(tmp_path, name, kept):
+@pytest.mark.parametrize("share", [0.9, 0.5, None], ids=["end cut off", "half cut off", "foreign"])
+def test_a_damaged_binary_file_is_refused(tmp_path, name, share):
     frame, path = pd.DataFrame({"n": range(1000)}), tmp_path / name
     frame.to_parquet(path) if name == "t.parquet" else feather.write_feather(frame, path)
     content = path.read_bytes()
-    path.write_bytes(TEXT if kept is None else content[: int(len(content) * kept)])
+    path.write_bytes(TEXT if share is None else content[: int(len(content) * share)])
 
     assert "cannot be read as" in refusal(path)
 

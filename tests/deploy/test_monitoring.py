@@ -23,16 +23,16 @@ def test_prometheus_accepts_the_configuration(tmp_path):
     text = (MONITORING / "prometheus.yml").read_text()
     (tmp_path / "prometheus.yml").write_text(text.replace("/run/maabo/", f"{tmp_path}/"))
 
-    found = promtool("check", "config", "prometheus.yml", cwd=tmp_path)
+    run = promtool("check", "config", "prometheus.yml", cwd=tmp_path)
 
-    assert found.returncode == 0, found.stderr
-    assert f"{len(alerts())} rules found" in found.stdout
+    assert run.returncode == 0, run.stderr
+    assert f"{len(alerts())} rules found" in run.stdout
 
 
 def test_alerts_fire_when_they_should_and_not_before():
-    found = promtool("test", "rules", "alerts.test.yml", cwd=MONITORING)
+    run = promtool("test", "rules", "alerts.test.yml", cwd=MONITORING)
 
-    assert found.returncode == 0, found.stderr + found.stdout
+    assert run.returncode == 0, run.stderr + run.stdout
 
 
 def test_every_alert_has_a_test():
@@ -74,8 +74,11 @@ def test_panels_of_the_dashboard_do_not_overlap_and_have_unique_names():
     assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels if panel["type"] != "row")
 
 
-def _cells(place):
-    columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+def _cells(position):
+    columns, rows = (
+        range(position["x"], position["x"] + position["w"]),
+        range(position["y"], position["y"] + position["h"]),
+    )
     return [(x, y) for x in columns for y in rows]
 
 

@@ -255,20 +255,20 @@ STARTED = [("maabo_dist", "jobs"), ("scheduler",), ("celery", "-A", "workers.app
 @pytest.mark.parametrize("command", [STARTED[0], *(pytest.param(each, marks=pytest.mark.soak) for each in STARTED[1:])])
 def test_a_wrong_password_is_exit_code_2_and_is_not_shown(bundled, tmp_path, command):
     local = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/ledger.db", "MAABO_STORE": f"file://{tmp_path}/store"}
-    code, told = run(*command, MAABO_REDIS=bundled.url("client", "a-wrong-secret"), **local)
+    code, output = run(*command, MAABO_REDIS=bundled.url("client", "a-wrong-secret"), **local)
 
-    assert (code, "rejects the password or user" in told) == (2, True), told
-    assert "a-wrong-secret" not in told
+    assert (code, "rejects the password or user" in output) == (2, True), output
+    assert "a-wrong-secret" not in output
 
 
 @needs_tls()
 @pytest.mark.parametrize("command", [STARTED[0], *(pytest.param(each, marks=pytest.mark.soak) for each in STARTED[1:])])
 def test_a_server_that_cannot_be_trusted_is_exit_code_2(debian, tmp_path, command):
     local = {"MAABO_LEDGER": f"sqlite:///{tmp_path}/ledger.db", "MAABO_STORE": f"file://{tmp_path}/store"}
-    code, told = run(*command, MAABO_REDIS=debian.url("client", ssl_ca_certs="other.crt"), **local)
+    code, output = run(*command, MAABO_REDIS=debian.url("client", ssl_ca_certs="other.crt"), **local)
 
-    assert (code, "ssl_ca_certs" in told) == (2, True), told
-    assert debian.passwords["client"] not in told
+    assert (code, "ssl_ca_certs" in output) == (2, True), output
+    assert debian.passwords["client"] not in output
 
 
 @needs_tls()
@@ -297,20 +297,20 @@ def test_passwords_are_generated_once_stored_privately_and_written_as_hashes(tmp
 
     assert {name: second[name] for name in first} == first
     assert stat.S_IMODE((tmp_path / "passwords").stat().st_mode) == 0o600
-    written = "\n".join(lines(passwords=dict.fromkeys(("scheduler", "service", "flower"), "x") | second))
-    assert not any(password in written for password in second.values())
+    acl = "\n".join(lines(passwords=dict.fromkeys(("scheduler", "service", "flower"), "x") | second))
+    assert not any(password in acl for password in second.values())
 
 
-@pytest.mark.parametrize("given", ["a*", "bil ling", "~x", "", "?"])
-def test_names_that_are_patterns_are_refused(given):
+@pytest.mark.parametrize("options", ["a*", "bil ling", "~x", "", "?"])
+def test_names_that_are_patterns_are_refused(options):
     with pytest.raises(SettingsError, match="is not valid"):
-        check_names([given])
+        check_names([options])
 
 
 def test_the_command_writes_users_for_the_selected_version_of_redis(tmp_path):
     given = ("--prefix", PREFIX, "--queue", "billing", "--redis", "6.2", "--passwords", str(tmp_path / "passwords"))
-    code, told = run("deploy.redis_acl", *given)
+    code, output = run("deploy.redis_acl", *given)
 
     passwords = read_passwords(tmp_path / "passwords", [])
     expected = lines(PREFIX, own_queues=("billing",), selectors=False, passwords=passwords)
-    assert (code, told.splitlines()) == (0, expected)
+    assert (code, output.splitlines()) == (0, expected)

@@ -82,10 +82,10 @@ def test_a_worker_has_longer_to_stop_than_a_task_may_take():
 
 
 def test_the_environment_file_names_settings_that_exist():
-    given = environment_file()
+    variables = environment_file()
 
     models = (ClusterSettings(), ApiSettings())
-    known = {settings.variable(name) for settings in models for name in type(settings).model_fields}
-    assert set(given) <= known | {"MAABO_WORKER_PROCESSES"}
-    ClusterSettings.from_environment(given)
-    ApiSettings.from_environment(given)
+    known_variables = {settings.variable(name) for settings in models for name in type(settings).model_fields}
+    assert set(variables) <= known_variables | {"MAABO_WORKER_PROCESSES"}
+    ClusterSettings.from_environment(variables)
+    ApiSettings.from_environment(variables)

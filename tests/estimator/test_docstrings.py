@@ -13,23 +13,29 @@ from maabo_dist.report import stability
 from maabo_dist.rules import rule
 
 METHODS = [
-    each for name, each in inspect.getmembers(RuleMiner, inspect.isfunction) if each.__module__ == estimator.__name__
+    function
+    for name, function in inspect.getmembers(RuleMiner, inspect.isfunction)
+    if function.__module__ == estimator.__name__
 ]
-PUBLIC = [each for each in METHODS if not each.__name__.startswith("_")]
+PUBLIC = [function for function in METHODS if not function.__name__.startswith("_")]
 
 
-@pytest.mark.parametrize("module", [estimator, local, repeats, result, stability, rule], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "module", [estimator, local, repeats, result, stability, rule], ids=lambda function: function.__name__
+)
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("each", [RuleMiner, mine, mine_with_repeats, *PUBLIC], ids=lambda each: each.__qualname__)
-def test_every_parameter_is_documented(each):
-    text = inspect.getdoc(each)
+@pytest.mark.parametrize(
+    "function", [RuleMiner, mine, mine_with_repeats, *PUBLIC], ids=lambda function: function.__qualname__
+)
+def test_every_parameter_is_documented(function):
+    text = inspect.getdoc(function)
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text, re.MULTILINE | re.DOTALL)
     named = re.findall(r"^(\w+) : ", section[1], re.MULTILINE) if section else []
 
-    assert named == [name for name in inspect.signature(each).parameters if name != "self"]
+    assert named == [name for name in inspect.signature(function).parameters if name != "self"]
     assert ">>> " in text
 
 

@@ -82,16 +82,16 @@ def test_there_is_no_html_if_scikit_learn_is_set_to_show_text(miner):
 
 
 def test_a_rule_shows_itself_and_equals_the_rule_without_names(miner):
-    shown, plain = miner.rules_[0], miner.result_.rules[0]
+    rule, plain = miner.rules_[0], miner.result_.rules[0]
 
-    assert "R1" in Parts(shown._repr_html_()).cells
-    assert "R2" not in Parts(shown._repr_html_()).cells
-    assert shown == plain
-    assert plain == shown
-    assert hash(shown) == hash(plain)
-    assert shown != miner.result_.rules[1]
+    assert "R1" in Parts(rule._repr_html_()).cells
+    assert "R2" not in Parts(rule._repr_html_()).cells
+    assert rule == plain
+    assert plain == rule
+    assert hash(rule) == hash(plain)
+    assert rule != miner.result_.rules[1]
     assert miner.rules_ == miner.result_.rules
-    assert shown.text == miner.get_rules()["rule"][0]
+    assert rule.text == miner.get_rules()["rule"][0]
 
 
 def test_names_from_data_stay_text():

@@ -38,13 +38,15 @@ def test_it_is_a_scikit_learn_estimator(estimator, check):
 
 
 def test_its_parameters_are_the_settings_under_the_same_names_and_defaults():
-    given = {name: p.default for name, p in inspect.signature(RuleMiner).parameters.items()}
-    stated = {name: field.default for name, field in MiningSettings.model_fields.items()}
-    stated["class_weighting"] = stated.pop("class_weight")
-    stated |= {name: TableSettings.model_fields[name].default for name in ("impute", "missing_indicator", "max_levels")}
-    stated |= {name: field.default for name, field in RepeatSettings.model_fields.items()}
+    defaults = {name: p.default for name, p in inspect.signature(RuleMiner).parameters.items()}
+    expected = {name: field.default for name, field in MiningSettings.model_fields.items()}
+    expected["class_weighting"] = expected.pop("class_weight")
+    expected |= {
+        name: TableSettings.model_fields[name].default for name in ("impute", "missing_indicator", "max_levels")
+    }
+    expected |= {name: field.default for name, field in RepeatSettings.model_fields.items()}
 
-    assert given == stated | {"n_jobs": None, "progress": None}
+    assert defaults == expected | {"n_jobs": None, "progress": None}
 
 
 def test_a_planted_rule_is_found_in_a_table_of_text_and_missing_values():

@@ -59,7 +59,7 @@ def check_done(world, job, seconds=30):
 def test_a_screen_on_workers_changes_no_rule_and_its_progress_is_published(world):
     job = half_screened(world)
     record = servers.wait_for(
-        lambda: (seen := world.record(job)) and seen.pairs_screened and seen, 10, what="a record of the screen"
+        lambda: (current := world.record(job)) and current.pairs_screened and current, 10, what="a record of the screen"
     )
 
     row = check_done(world, job)
@@ -153,10 +153,10 @@ def test_after_a_scheduler_is_killed_during_a_screen_another_resumes_it(world):
     job = half_screened(world)
     world.first_scheduler.signal(signal.SIGKILL)
     world.first_scheduler.exit_code(10)
-    kept = {block.start for block in world.ledger.screens.blocks(job) if block.pairs is not None}
+    answered_blocks = {block.start for block in world.ledger.screens.blocks(job) if block.pairs is not None}
     second = world.scheduler()
 
     check_done(world, job)
-    assert len(kept) >= 3
+    assert len(answered_blocks) >= 3
     assert f"screening pairs job={job} screened=0 " not in second.log
     assert f"screening pairs job={job} screened=" in second.log

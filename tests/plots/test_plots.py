@@ -169,7 +169,7 @@ def test_arrows_point_from_training_to_held_out_rows(cancer):
         expected = [(support.n / support.rows, support.precision) for support in supports]
         assert np.allclose(dots.get_offsets(), expected)
     own = [cancer.document().dataset.classes.index(rule.label) for rule in rules]
-    assert [to_hex(colour) for colour in dots.get_facecolors()] == [LIGHT.classes[place] for place in own]
+    assert [to_hex(colour) for colour in dots.get_facecolors()] == [LIGHT.classes[index] for index in own]
 
 
 @pytest.mark.parametrize("by", ["logic", "rows"])
@@ -183,7 +183,7 @@ def test_the_similarity_matrix_is_that_of_the_figure_data(cancer, by):
     assert sorted(order) == list(range(len(square)))
     assert shown.mask.tolist() == np.eye(len(square), dtype=bool).tolist()
     assert shown.data.tolist() == square[np.ix_(order, order)].tolist()
-    assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{place + 1}" for place in order]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{index + 1}" for index in order]
 
 
 def test_an_unknown_similarity_is_rejected(cancer):
@@ -275,8 +275,8 @@ def test_the_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
     figures, kinds = mixed.figures(), set()
 
     for rule, entry in zip(mixed.rules_, figures["rules"], strict=True):
-        for ax, place in zip(plots.plot_rule(mixed, rule), dict.fromkeys(entry["histograms"]), strict=True):
-            picture = figures["histograms"][place]
+        for ax, index in zip(plots.plot_rule(mixed, rule), dict.fromkeys(entry["histograms"]), strict=True):
+            picture = figures["histograms"][index]
             kinds.add(picture["kind"])
             assert bars_of(ax, picture) == [[float(count) for count in row] for row in picture["counts"]]
         plt.close("all")
@@ -381,7 +381,7 @@ def test_the_colours_are_those_of_the_report(palette, selector):
     block = css[css.index(selector) :].partition("}")[0]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
 
-    assert [colours[f"c{place}"] for place in range(8)] == list(palette.classes)
+    assert [colours[f"c{index}"] for index in range(8)] == list(palette.classes)
     for name in ("ink", "soft", "faint", "rule", "grid", "tint", "accent", "rest"):
         assert getattr(palette, name) == colours[name]
 

@@ -39,7 +39,7 @@ def make_held_out(counts=(1, 9), label=1, q=0.01, rows=100):
     return HoldoutRecord(**dict(part), precision_low=0.6, precision_high=0.98, p=q / 2, q=q)
 
 
-def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=(), **more):
+def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=(), **fields):
     return Rule(
         id=f"R{number}",
         conditions=conditions,
@@ -58,7 +58,7 @@ def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displ
         source=SourceRecord(tree=7, subset=tuple(condition.feature for condition in conditions), depth=2, score=0.75),
         displaced=displaced,
         displaced_total=len(displaced),
-        **more,
+        **fields,
     )
 
 
@@ -120,8 +120,8 @@ def make_result(
     )
 
 
-def make_document(*rules, name="table.csv", **made):
-    return result_document(make_result(*rules, **made), {"name": name})
+def make_document(*rules, name="table.csv", **fields):
+    return result_document(make_result(*rules, **fields), {"name": name})
 
 
 def make_stability(returns=9, repeats=10):

@@ -32,11 +32,11 @@ def a_frame(rows=700, seed=5):
     draw = np.random.default_rng(seed)
     number, few = draw.normal(size=rows).round(3), draw.integers(0, 5, rows).astype(float)
     port, sex = draw.choice(["C", "Q", "S", "T"], rows).astype(object), draw.choice(["f", "m"], rows)
-    told = (number > 0.2) & (sex == "f") | (port == "Q") & (few > 2) | (draw.random(rows) < 0.05)
+    signal_rows = (number > 0.2) & (sex == "f") | (port == "Q") & (few > 2) | (draw.random(rows) < 0.05)
     number[draw.random(rows) < 0.1] = np.nan
     port[draw.random(rows) < 0.1] = None
-    noise = {f"noise_{place}": draw.normal(size=rows) for place in range(3)}
-    return pd.DataFrame({"number": number, "few": few, "port": port, "sex": sex, **noise, "y": told.astype(str)})
+    noise = {f"noise_{index}": draw.normal(size=rows) for index in range(3)}
+    return pd.DataFrame({"number": number, "few": few, "port": port, "sex": sex, **noise, "y": signal_rows.astype(str)})
 
 
 def mined(frame=None, **settings):
@@ -46,7 +46,7 @@ def mined(frame=None, **settings):
 
 
 @pytest.fixture(scope="module")
-def made():
+def mined_figures():
     columns, result = mined()
     return columns, result, figures_of(result, columns)
 
@@ -78,51 +78,51 @@ def nodes_of(node):
             yield from nodes_of(node[side])
 
 
-def test_the_table_yields_rules_on_every_kind_of_column(made):
-    _, result, figures = made
+def test_the_table_yields_rules_on_every_kind_of_column(mined_figures):
+    _, result, figures = mined_figures
 
     assert {Op.AT_MOST, Op.ABOVE, Op.IS} <= {condition.op for rule in result.rules for condition in rule.conditions}
     assert {"bins", "values", "levels"} <= {picture["kind"] for picture in figures["histograms"]}
 
 
-def test_the_same_result_gives_the_same_figures_to_the_byte(made):
-    columns, _, figures = made
+def test_the_same_result_gives_the_same_figures_to_the_byte(mined_figures):
+    columns, _, figures = mined_figures
     again = mined()[1]
 
     assert json.dumps(figures_of(again, columns)) == json.dumps(figures)
 
 
-def test_a_histogram_counts_every_training_row_of_each_class_once(made):
-    columns, result, figures = made
+def test_a_histogram_counts_every_training_row_of_each_class_once(mined_figures):
+    columns, result, figures = mined_figures
     totals = np.bincount(columns.labels[split_for(columns, result.settings).train]).tolist()
 
     for picture in figures["histograms"]:
         assert [sum(bars) for bars in picture["counts"]] == totals
 
 
-def test_the_bars_of_a_number_are_those_of_a_slow_count(made):
-    columns, result, figures = made
+def test_the_bars_of_a_number_are_those_of_a_slow_count(mined_figures):
+    columns, result, figures = mined_figures
     rows = split_for(columns, result.settings).train
     picture = next(picture for picture in figures["histograms"] if picture["kind"] == "bins")
-    place = next(place for place, entry in enumerate(columns.features) if entry.name == picture["column"])
+    index = next(index for index, entry in enumerate(columns.features) if entry.name == picture["column"])
     bars = len(picture["counts"][0])
     edges = np.linspace(picture["low"], picture["high"], bars + 1)
     expected = [[0] * bars for _ in columns.classes]
 
     for row in rows:
-        value = columns.column(place)[row]
+        value = columns.column(index)[row]
         bar = next((bar for bar in range(bars - 1) if value <= edges[bar + 1]), bars - 1)
         expected[columns.labels[row]][bar] += 1
 
     assert picture["counts"] == expected
 
 
-def test_every_threshold_lies_within_the_bars_of_its_histogram(made):
-    _, result, figures = made
+def test_every_threshold_lies_within_the_bars_of_its_histogram(mined_figures):
+    _, result, figures = mined_figures
 
     for rule, entry in zip(result.rules, figures["rules"], strict=True):
-        for condition, place in zip(rule.conditions, entry["histograms"], strict=True):
-            picture = figures["histograms"][place]
+        for condition, index in zip(rule.conditions, entry["histograms"], strict=True):
+            picture = figures["histograms"][index]
             assert picture["column"] == condition.feature
             if picture["kind"] == "bins":
                 assert picture["low"] <= condition.value <= picture["high"]
@@ -130,8 +130,8 @@ def test_every_threshold_lies_within_the_bars_of_its_histogram(made):
                 assert condition.value in picture["levels"]
 
 
-def test_the_bits_are_the_rows_that_each_rule_covers(made):
-    columns, result, figures = made
+def test_the_bits_are_the_rows_that_each_rule_covers(mined_figures):
+    columns, result, figures = mined_figures
     split = split_for(columns, result.settings)
     shown, at = bits_of(figures), 0
 
@@ -144,8 +144,8 @@ def test_the_bits_are_the_rows_that_each_rule_covers(made):
     assert at == figures["coverage"]["sampled"] == columns.rows
 
 
-def test_large_tables_show_a_sample_of_each_part_and_class(made, monkeypatch):
-    columns, result, _ = made
+def test_large_tables_show_a_sample_of_each_part_and_class(mined_figures, monkeypatch):
+    columns, result, _ = mined_figures
     monkeypatch.setattr(covering, "MAX_ROWS", 100)
 
     coverage = figures_of(result, columns)["coverage"]
@@ -155,8 +155,8 @@ def test_large_tables_show_a_sample_of_each_part_and_class(made, monkeypatch):
     assert sum(group["sampled"] for group in coverage["groups"]) == coverage["sampled"]
 
 
-def test_similarity_is_simpson_s_by_sets(made):
-    columns, result, figures = made
+def test_similarity_is_simpson_s_by_sets(mined_figures):
+    columns, result, figures = mined_figures
     train = split_for(columns, result.settings).train
     logics = [set(rule.logic) for rule in result.rules]
     covered = [{row for row in train if holds(columns, rule, row)} for rule in result.rules]
@@ -166,8 +166,8 @@ def test_similarity_is_simpson_s_by_sets(made):
         assert square_of(figures, kind).tolist() == expected
 
 
-def test_the_path_through_a_tree_leads_to_the_rule(made):
-    _, result, figures = made
+def test_the_path_through_a_tree_leads_to_the_rule(mined_figures):
+    _, result, figures = mined_figures
 
     for rule, entry in zip(result.rules, figures["rules"], strict=True):
         node, kept = entry["tree"], 0
@@ -179,8 +179,8 @@ def test_the_path_through_a_tree_leads_to_the_rule(made):
         assert sum("leaf" in other for other in nodes_of(entry["tree"])) == 1
 
 
-def test_children_share_the_rows_of_their_parent(made):
-    _, _, figures = made
+def test_children_share_the_rows_of_their_parent(mined_figures):
+    _, _, figures = mined_figures
 
     for entry in figures["rules"]:
         for node in nodes_of(entry["tree"]):
@@ -198,14 +198,14 @@ def test_without_pruning_the_leaf_has_the_rows_of_the_rule():
         assert leaf["counts"] == list(rule.counts)
 
 
-def test_a_tree_has_a_bounded_number_of_nodes(made):
-    _, _, figures = made
+def test_a_tree_has_a_bounded_number_of_nodes(mined_figures):
+    _, _, figures = mined_figures
 
     assert all(len(list(nodes_of(entry["tree"]))) <= 31 for entry in figures["rules"])
 
 
-def test_feature_use_counts_the_best_trees(made):
-    columns, result, figures = made
+def test_feature_use_counts_the_best_trees(mined_figures):
+    columns, result, figures = mined_figures
     scores, subsets = result.records.scores, [set(row.tolist()) for row in result.records.subsets]
     ranked = sorted(range(len(scores)), key=lambda tree: (-scores[tree], tree))
     high = ranked[: max(1, int(result.settings.alpha * len(ranked)))]
@@ -236,8 +236,8 @@ def test_a_long_history_keeps_every_best_so_far():
     assert bests[-1] in history["plotted"]
 
 
-def test_the_rules_found_are_counted_by_the_trees_they_came_from(made):
-    _, result, figures = made
+def test_the_rules_found_are_counted_by_the_trees_they_came_from(mined_figures):
+    _, result, figures = mined_figures
     trees = [rule.source.tree for rule in result.rules]
 
     for tree, count in figures["history"]["rules"]:
@@ -273,15 +273,15 @@ def test_a_worker_without_the_search_makes_the_same_figures():
     assert make_figures(concluded, study) == figures_of(result, columns)
 
 
-def test_a_result_that_kept_no_records_says_how_to_keep_them(made):
-    columns, result, _ = made
+def test_a_result_that_kept_no_records_says_how_to_keep_them(mined_figures):
+    columns, result, _ = mined_figures
 
     with pytest.raises(SettingsError, match="keep_records"):
         figures_of(replace(result, records=None), columns)
 
 
-def test_only_the_first_rules_are_pictured(made, monkeypatch):
-    columns, result, _ = made
+def test_only_the_first_rules_are_pictured(mined_figures, monkeypatch):
+    columns, result, _ = mined_figures
     monkeypatch.setattr(module, "MAX_RULES", 2)
 
     assert [entry["id"] for entry in figures_of(result, columns)["rules"]] == ["R1", "R2"]
@@ -300,8 +300,8 @@ def test_rare_classes_are_counted_together():
     groups = ClassGroups.of(totals)
 
     assert groups.counts(totals[None]).tolist() == [[*range(40, 17, -1), sum(range(18))]]
-    assert len(groups.names([f"c{place}" for place in range(40)])) == MAX_CLASSES
-    assert groups.names([f"c{place}" for place in range(40)])[-1] is None
+    assert len(groups.names([f"c{index}" for index in range(40)])) == MAX_CLASSES
+    assert groups.names([f"c{index}" for index in range(40)])[-1] is None
 
 
 def test_each_rule_is_followed_by_the_most_similar_of_the_remaining_ones():

@@ -216,15 +216,15 @@ def test_dropped_conditions_and_displaced_leaves_can_be_expanded():
     lost = Condition("noise", Op.ABOVE, 0.31)
     rule = make_rule(AGE, dropped=(lost,), tests=(test,), dropped_tests=(test,), displaced=(make_displaced(lost),))
 
-    told = payload_of(report_page(make_document(rule)))["rules"][0]
-    assert told["dropped"] == ["noise > 0.31 (p = 0.4)"]
-    assert told["displaced"] == ["survived = 1"]
-    assert told["sql"].endswith('WHERE "age" <= 27.5;\n')
+    rule_payload = payload_of(report_page(make_document(rule)))["rules"][0]
+    assert rule_payload["dropped"] == ["noise > 0.31 (p = 0.4)"]
+    assert rule_payload["displaced"] == ["survived = 1"]
+    assert rule_payload["sql"].endswith('WHERE "age" <= 27.5;\n')
 
 
 @pytest.mark.parametrize("classes", [2, 8, 9, 30])
 def test_any_number_of_classes_has_a_page(classes):
-    names = [f"c{place}" for place in range(classes)]
+    names = [f"c{index}" for index in range(classes)]
     counts = [3] * classes
 
     page = report_page(make_document(make_rule(AGE, counts=counts), classes=names))
@@ -268,7 +268,7 @@ def test_modules_of_the_script_import_only_names_that_earlier_modules_export_and
 
     assert {path.name for path in assets.iterdir() if path.name.endswith(".js")} == {f"{name}.js" for name in MODULES}
     assert len(defined) == len(set(defined))
-    for place, text in enumerate(sources.values()):
+    for index, text in enumerate(sources.values()):
         for names, module in re.findall(r'^import {(.*?)} from "\./(\w+)\.js";$', text, re.MULTILINE):
-            assert module in MODULES[:place]
+            assert module in MODULES[:index]
             assert {name.strip() for name in names.split(",")} <= exported[module]

@@ -11,10 +11,10 @@ from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
 from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
 
-LONG = [Condition(f"a rather long column name {place}", Op.ABOVE, place + 0.5) for place in range(4)]
+LONG = [Condition(f"a rather long column name {index}", Op.ABOVE, index + 0.5) for index in range(4)]
 
 
-def shown(document, width=100, *, terminal=False, **choices):
+def printed(document, width=100, *, terminal=False, **choices):
     stream = io.StringIO()
     console = report_console(stream)
     if terminal:
@@ -31,20 +31,20 @@ def held_out_document():
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_no_line_is_wider_than_the_terminal(width):
-    text = shown(held_out_document(), width)
+    text = printed(held_out_document(), width)
 
     assert max(map(cell_len, text.splitlines())) <= width
 
 
 def test_a_long_rule_breaks_between_its_conditions():
-    text = shown(held_out_document(), width=100)
+    text = printed(held_out_document(), width=100)
 
-    assert all(text.count(f"a rather long column name {place} > {place}.5") == 2 for place in range(4))
+    assert all(text.count(f"a rather long column name {index} > {index}.5") == 2 for index in range(4))
     assert text.count("→ survived = 1") == 2
 
 
 def test_the_header_summarizes_the_run():
-    text = shown(held_out_document())
+    text = printed(held_out_document())
 
     assert "table.csv  survived" in text
     assert "120 = 70 training + 30 validation + 20 held out" in text
@@ -55,20 +55,20 @@ def test_the_header_summarizes_the_run():
 
 
 def test_the_header_says_how_sizes_are_mixed():
-    text = shown(make_document(subset_size="2-4"))
+    text = printed(make_document(subset_size="2-4"))
 
     assert "D = 7 features, D′ = 2–4 per tree, |Ω| = 91 subsets" in text
 
 
 def test_precision_goes_from_training_to_held_out_rows_with_its_certainty():
-    text = shown(held_out_document())
+    text = printed(held_out_document())
 
     assert "0.80 → 0.80 → 0.90" in text
     assert "0.60–0.98, q = 0.010" in text
 
 
 def test_the_rules_can_be_printed_without_the_summary():
-    text = shown(held_out_document(), only_rules=True)
+    text = printed(held_out_document(), only_rules=True)
 
     assert "R1" in text
     assert "digest" not in text
@@ -80,7 +80,7 @@ def test_markup_emoji_codes_and_terminal_codes_in_names_are_printed_literally():
     name = "[red]a[/red] :smile: 🙂 [/]"
     rule = make_rule(Condition(name, Op.IS, "[bold]x"), Condition("b\x1b[2J\nc", Op.ABOVE, 1.0))
 
-    text = shown(make_document(rule, name="[blink]f.csv", notes=["note [link]"]))
+    text = printed(make_document(rule, name="[blink]f.csv", notes=["note [link]"]))
 
     assert f"{name} = [bold]x" in text
     assert "b\\x1b[2J\\nc > 1" in text
@@ -91,7 +91,7 @@ def test_markup_emoji_codes_and_terminal_codes_in_names_are_printed_literally():
 def test_a_report_into_a_pipe_holds_no_terminal_codes_and_no_trailing_blanks(monkeypatch):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
-    text = shown(held_out_document())
+    text = printed(held_out_document())
 
     assert "\x1b" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
@@ -99,9 +99,9 @@ def test_a_report_into_a_pipe_holds_no_terminal_codes_and_no_trailing_blanks(mon
 
 def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured = shown(held_out_document(), terminal=True)
+    coloured = printed(held_out_document(), terminal=True)
     monkeypatch.setenv("NO_COLOR", "1")
-    plain = shown(held_out_document(), terminal=True)
+    plain = printed(held_out_document(), terminal=True)
 
     assert "\x1b[36m" in coloured or "\x1b[1;36m" in coloured
     assert "36m" not in plain
@@ -117,7 +117,7 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
     ],
 )
 def test_an_empty_result_says_which_filter_to_relax(funnel, hint):
-    text = shown(make_document(funnel=funnel))
+    text = printed(make_document(funnel=funnel))
 
     assert "No rules." in text
     assert hint in text
@@ -152,7 +152,7 @@ def test_large_numbers_stay_readable(number, text):
     ],
 )
 def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
-    text = shown(make_document(make_rule(AGE), noise=noise, features=57, probes=50))
+    text = printed(make_document(make_rule(AGE), noise=noise, features=57, probes=50))
 
     assert f"noise   {line}" in text
     assert "D = 57 features (50 of them probes)" in text
@@ -161,7 +161,7 @@ def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
 def test_a_run_whose_rules_all_use_probes_is_reported():
     noise = make_record(NoiseInfo, 50, 3, 3, None, None, None)
 
-    assert "nothing but chance" in shown(make_document(noise=noise, features=57, probes=50))
+    assert "nothing but chance" in printed(make_document(noise=noise, features=57, probes=50))
 
 
 def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
@@ -170,7 +170,7 @@ def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
         "dropped_tests": (make_record(ConditionTest, 1.0, 0.3, 0.4), make_record(ConditionTest, 1.0, 1.0, 1.0)),
     }
 
-    text = shown(
+    text = printed(
         make_document(make_rule(AGE, **lost), dropping=make_record(DroppingInfo, 1234, 1), literals="supported")
     )
 
@@ -180,13 +180,13 @@ def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
 
 
 def test_a_rule_without_dropped_conditions_does_not_mention_them():
-    assert "without" not in shown(make_document(make_rule(AGE)))
+    assert "without" not in printed(make_document(make_rule(AGE)))
 
 
 def test_repeats_say_how_often_each_rule_came_back_and_list_those_that_mostly_did():
     rules = make_rule(AGE), make_rule(AGE, number=2)
 
-    text = shown(make_repeated(make_document(*rules), 9, 0, consensus=("R1", None)))
+    text = printed(make_repeated(make_document(*rules), 9, 0, consensus=("R1", None)))
 
     assert "repeats  10, on 50 rows each; 1 of these rules, and 1 other, come back in at least 50 % of them" in text
     assert [line.split()[-1] for line in text.splitlines() if line.split()[:1] in (["R1"], ["R2"])] == [
@@ -200,14 +200,14 @@ def test_repeats_say_how_often_each_rule_came_back_and_list_those_that_mostly_di
 
 
 def test_without_repeats_they_are_not_mentioned():
-    text = shown(make_document(make_rule(AGE)))
+    text = printed(make_document(make_rule(AGE)))
 
     assert "repeats" not in text
     assert "back" not in text
 
 
 def test_consensus_rules_are_shown_where_the_run_itself_has_no_rules():
-    text = shown(make_repeated(make_document(), consensus=(None,) * 25))
+    text = printed(make_repeated(make_document(), consensus=(None,) * 25))
 
     assert "No rules." in text
     assert "… and 5 more; --format json has them all." in text
@@ -217,4 +217,4 @@ def test_a_run_without_finished_repeats_is_reported():
     document = make_repeated(make_document(make_rule(AGE)), 0)
     repeats = document.repeats.model_copy(update={"done": 0, "rows": None})
 
-    assert "repeats  none was completed" in shown(document.model_copy(update={"repeats": repeats}))
+    assert "repeats  none was completed" in printed(document.model_copy(update={"repeats": repeats}))

@@ -89,15 +89,15 @@ def test_a_rule_is_a_sentence():
 
 
 @pytest.mark.parametrize(
-    ("classes", "target", "said"),
+    ("classes", "target", "expected"),
     [
         (CUT, "progression above 152.1", "progression > 152.1"),
         (QUANTILES, "y in 3 quantile classes", "3 < y ≤ 7"),
         (("a ≤ b", "c > d"), "sign", "sign = c > d"),
     ],
 )
-def test_a_class_that_is_a_statement_stands_alone_and_no_other_does(classes, target, said):
-    assert rule_text(make_rule(AGE), classes, target) == f"IF age ≤ 27.5 THEN {said}"
+def test_a_class_that_is_a_statement_stands_alone_and_no_other_does(classes, target, expected):
+    assert rule_text(make_rule(AGE), classes, target) == f"IF age ≤ 27.5 THEN {expected}"
 
 
 def test_names_cannot_break_a_line_or_steer_a_terminal():

@@ -72,7 +72,7 @@ def test_a_table_with_fewer_noise_columns_has_the_first_of_those_with_more(diabe
     few, many = (with_noise(diabetes["diabetes"], count, 3).frame for count in (2, 5))
 
     assert few.equals(many[few.columns])
-    assert [name for name in many if is_noise(name)] == [f"noise {place}" for place in range(1, 6)]
+    assert [name for name in many if is_noise(name)] == [f"noise {index}" for index in range(1, 6)]
     assert not with_noise(diabetes["diabetes"], 2, 4).frame.equals(few)
 
 

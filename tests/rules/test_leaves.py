@@ -130,15 +130,15 @@ def test_a_pool_fed_in_pieces_holds_the_best_of_each_logic_set(monkeypatch):
         rng = np.random.default_rng(seed)
         for by_bounds in (False, True):
             leaves = factories.make_leaves(rng, 60, ginis=(0.0, 0.1, 0.2))
-            pool, known = LeafPool(4, 2, by_bounds=by_bounds), set()
-            for places in np.array_split(np.arange(60), 7):
-                sets = {row.tobytes() for row in leaves.logic[places]}
-                assert pool.add(leaves.take(places)) == len(sets - known)
-                known |= sets
+            pool, seen_sets = LeafPool(4, 2, by_bounds=by_bounds), set()
+            for indices in np.array_split(np.arange(60), 7):
+                sets = {row.tobytes() for row in leaves.logic[indices]}
+                assert pool.add(leaves.take(indices)) == len(sets - seen_sets)
+                seen_sets |= sets
 
             distinct, expected = pool.distinct(), distinct_leaves(leaves, by_bounds=by_bounds)
             assert factories.reference_leaves(distinct) == factories.reference_leaves(expected)
-            assert (pool.logic_sets, pool.pure) == (len(known), 60)
+            assert (pool.logic_sets, pool.pure) == (len(seen_sets), 60)
 
 
 def test_leaves_are_taken_and_joined_in_order():
@@ -147,5 +147,5 @@ def test_leaves_are_taken_and_joined_in_order():
     parts = [leaves.take(np.array([3, 1])), leaves.take(np.array([9]))]
     joined = Leaves.concatenate(parts)
 
-    assert factories.reference_leaves(joined) == [factories.reference_leaves(leaves)[place] for place in (3, 1, 9)]
+    assert factories.reference_leaves(joined) == [factories.reference_leaves(leaves)[index] for index in (3, 1, 9)]
     assert (joined.seen, joined.large) == (20, 20)

@@ -36,15 +36,15 @@ row = st.fixed_dictionaries(
 
 def matches_by_sql(conditions, rows):
     """Return the matches of the rules' own SQL in SQLite, as a reference."""
-    document = make_document(*(make_rule(*each, number=place + 1) for place, each in enumerate(conditions)))
+    document = make_document(*(make_rule(*each, number=index + 1) for index, each in enumerate(conditions)))
     covered = np.zeros((len(conditions), len(rows)), bool)
     with sqlite3.connect(":memory:") as database:
         database.execute("CREATE TABLE data (place INTEGER, x REAL, y REAL, a TEXT, b TEXT)")
-        cells = [(place, *(each[name] for name in "xyab")) for place, each in enumerate(rows)]
+        cells = [(index, *(each[name] for name in "xyab")) for index, each in enumerate(rows)]
         database.executemany("INSERT INTO data VALUES (?, ?, ?, ?, ?)", cells)
         for number, statement in enumerate(filter(str.strip, to_sql(document).split(";\n"))):
-            for _, place, *_ in database.execute(statement):
-                covered[number, place] = True
+            for _, index, *_ in database.execute(statement):
+                covered[number, index] = True
     database.close()
     return covered.tolist()
 

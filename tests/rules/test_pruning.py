@@ -50,18 +50,18 @@ def test_the_remaining_conditions_equal_the_reference(seed, classes, level, clas
     q_values, factor, expected = slow.pruned(columns, split, slow.rules_of(leaves), table.shares, level)
     assert pruned.multiplicity.feature_q == pytest.approx(q_values, rel=1e-9)
     assert pruned.multiplicity.factor == factor
-    found = dict(zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True))
-    for place, (conditions, counts, closest) in enumerate(expected):
+    remaining = dict(zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True))
+    for index, (conditions, counts, closest) in enumerate(expected):
         gini = slow.gini(counts, table.weights)
         if min(closest, abs(gini - limits.max_gini)) > 1e-9:
             reliable = conditions and sum(counts) >= limits.min_samples and gini < limits.max_gini
-            assert found.get(place) == (conditions if reliable else None)
+            assert remaining.get(index) == (conditions if reliable else None)
             if reliable:
-                at = pruned.source.tolist().index(place)
+                at = pruned.source.tolist().index(index)
                 assert pruned.leaves.counts[at].tolist() == counts
                 assert pruned.leaves.gini[at] == pytest.approx(gini, rel=1e-9, abs=1e-12)
-    before, after = (sum(map(len, rules)) for rules in (slow.rules_of(leaves.take(pruned.source)), found.values()))
-    assert (pruned.dropped, pruned.lost) == (before - after, len(leaves) - len(found))
+    before, after = (sum(map(len, rules)) for rules in (slow.rules_of(leaves.take(pruned.source)), remaining.values()))
+    assert (pruned.dropped, pruned.lost) == (before - after, len(leaves) - len(remaining))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -74,8 +74,8 @@ def test_leaves_of_trees_keep_the_conditions_of_the_reference(seed):
 
     _, _, expected = slow.pruned(columns, study.split, slow.rules_of(leaves), study.table.shares, 0.3)
     assert len(pruned.leaves)
-    for place, rule in zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True):
-        conditions, _, closest = expected[place]
+    for index, rule in zip(pruned.source.tolist(), slow.rules_of(pruned.leaves), strict=True):
+        conditions, _, closest = expected[index]
         assert closest < 1e-9 or rule == conditions
 
 

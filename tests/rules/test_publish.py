@@ -118,16 +118,16 @@ def test_each_rule_shows_the_purest_of_the_leaves_it_displaced(by):
     assert sum(rule.displaced_total for rule in rules) == len(leaves) - len(rules) > 0
     for number, rule in enumerate(rules):
         mine = []
-        for place in range(len(leaves)):
-            alike = [similarity(place, int(chosen)) >= 0.5 for chosen in selection.chosen]
-            if place not in selection.chosen and alike.index(True) == number:
-                mine.append(place)
-        purest = sorted(mine, key=lambda place: leaves.gini[place])[:5]
+        for index in range(len(leaves)):
+            alike = [similarity(index, int(chosen)) >= 0.5 for chosen in selection.chosen]
+            if index not in selection.chosen and alike.index(True) == number:
+                mine.append(index)
+        purest = sorted(mine, key=lambda index: leaves.gini[index])[:5]
         assert rule.displaced_total == len(mine)
-        assert [leaf.gini for leaf in rule.displaced] == [leaves.gini[place] for place in purest]
-        assert [leaf.n for leaf in rule.displaced] == [leaves.sizes[place] for place in purest]
+        assert [leaf.gini for leaf in rule.displaced] == [leaves.gini[index] for index in purest]
+        assert [leaf.n for leaf in rule.displaced] == [leaves.sizes[index] for index in purest]
         chosen = int(selection.chosen[number])
-        assert [leaf.similarity for leaf in rule.displaced] == [similarity(place, chosen) for place in purest]
+        assert [leaf.similarity for leaf in rule.displaced] == [similarity(index, chosen) for index in purest]
         assert all(leaf.similarity >= 0.5 for leaf in rule.displaced)
 
 
@@ -203,8 +203,8 @@ def changed_condition(rule, **change):
 def test_the_digest_changes_with_every_part_of_a_rule(change):
     *_, rules = published(0)
 
-    for place, rule in enumerate(rules):
-        others = (*rules[:place], change(rule), *rules[place + 1 :])
+    for index, rule in enumerate(rules):
+        others = (*rules[:index], change(rule), *rules[index + 1 :])
         assert rules_digest(others, CLASSES) != rules_digest(rules, CLASSES)
 
 
@@ -241,10 +241,10 @@ def test_the_digest_does_not_change_with_the_evidence():
 
 def test_the_difference_of_two_neighbouring_thresholds_is_in_the_digest():
     *_, rules = published(0)
-    (place, rule), *_ = [(p, r) for p, r in enumerate(rules) if isinstance(r.conditions[0].value, float)]
+    (index, rule), *_ = [(p, r) for p, r in enumerate(rules) if isinstance(r.conditions[0].value, float)]
     moved = changed_condition(rule, value=float(np.nextafter(rule.conditions[0].value, np.inf)))
 
-    assert rules_digest([*rules[:place], moved, *rules[place + 1 :]], CLASSES) != rules_digest(rules, CLASSES)
+    assert rules_digest([*rules[:index], moved, *rules[index + 1 :]], CLASSES) != rules_digest(rules, CLASSES)
 
 
 def test_support_equals_a_manual_count():
@@ -255,19 +255,19 @@ def test_support_equals_a_manual_count():
         covered = rng.random(rows) < rng.choice([0.0, 0.1, 0.6, 1.0])
         label = int(rng.integers(0, classes))
 
-        found = measure_support(covered, labels, label, [f"c{number}" for number in range(classes)])
+        support = measure_support(covered, labels, label, [f"c{number}" for number in range(classes)])
 
         inside = [int(y) for y, is_in in zip(labels, covered, strict=True) if is_in]
         of_class = labels.tolist().count(label)
-        assert (found.rows, found.n) == (rows, len(inside))
-        assert found.counts == {f"c{number}": inside.count(number) for number in range(classes)}
+        assert (support.rows, support.n) == (rows, len(inside))
+        assert support.counts == {f"c{number}": inside.count(number) for number in range(classes)}
         precision = inside.count(label) / len(inside) if inside else None
-        assert found.precision == precision
-        assert found.recall == (inside.count(label) / of_class if of_class else None)
+        assert support.precision == precision
+        assert support.recall == (inside.count(label) / of_class if of_class else None)
         if precision is None or not of_class:
-            assert found.lift is None
+            assert support.lift is None
         else:
-            assert found.lift == pytest.approx(precision / (of_class / rows))
+            assert support.lift == pytest.approx(precision / (of_class / rows))
 
 
 def test_held_out_rules_carry_their_interval_and_are_corrected_together():

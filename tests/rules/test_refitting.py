@@ -16,7 +16,7 @@ from tests.reference import pruning, refitting
 every_weight = st.sampled_from(["balanced", "none"])
 
 
-def drawn(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.KINDS)):
+def draw_leaves(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.KINDS)):
     """Return (leaves, study); as after pruning, all leaves are large and pure."""
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, rows, 4, classes, kinds), factories.make_split(rng, rows)
@@ -29,21 +29,21 @@ def drawn(seed, classes, class_weight, rows=80, count=12, kinds=tuple(factories.
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(2, 4), every_weight)
 def test_thresholds_equal_the_reference(seed, classes, class_weight):
-    leaves, study = drawn(seed, classes, class_weight)
+    leaves, study = draw_leaves(seed, classes, class_weight)
 
     fitted = refit(leaves, study)
 
-    for rule, found, gini in zip(pruning.rules_of(leaves), pruning.rules_of(fitted), fitted.gini, strict=True):
+    for rule, refitted, gini in zip(pruning.rules_of(leaves), pruning.rules_of(fitted), fitted.gini, strict=True):
         expected, _ = refitting.refitted(rule, study)
         counts = pruning.class_counts(study.columns, study.split.train, expected)
         purity = pruning.gini(counts, study.table.weights)
-        assert found == expected
+        assert refitted == expected
         assert gini == pytest.approx(purity, rel=1e-9, abs=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 4), every_weight)
 def test_no_rule_loses_its_size_purity_class_or_features(seed, classes, class_weight):
-    leaves, study = drawn(seed, classes, class_weight)
+    leaves, study = draw_leaves(seed, classes, class_weight)
 
     fitted = refit(leaves, study)
 
@@ -57,7 +57,7 @@ def test_no_rule_loses_its_size_purity_class_or_features(seed, classes, class_we
 
 @given(st.integers(0, 10**6), st.integers(2, 4), every_weight)
 def test_rows_are_counted_by_the_thresholds_that_are_left(seed, classes, class_weight):
-    leaves, study = drawn(seed, classes, class_weight)
+    leaves, study = draw_leaves(seed, classes, class_weight)
 
     fitted = refit(leaves, study)
 
@@ -72,7 +72,7 @@ def test_rows_are_counted_by_the_thresholds_that_are_left(seed, classes, class_w
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 3))
 def test_a_rule_at_rest_stays_at_rest(seed, classes):
-    leaves, study = drawn(seed, classes, "balanced", kinds=("rounded", "few"))
+    leaves, study = draw_leaves(seed, classes, "balanced", kinds=("rounded", "few"))
     rests = [refitting.refitted(rule, study)[1] for rule in pruning.rules_of(leaves)]
     leaves = leaves.take(np.flatnonzero(rests))
 
@@ -153,7 +153,7 @@ def test_a_tie_of_classes_is_decided_exactly():
 
 
 def test_equal_rules_are_fitted_alike_and_none_gives_none():
-    leaves, study = drawn(4, 2, "balanced")
+    leaves, study = draw_leaves(4, 2, "balanced")
     doubled = leaves.take(np.repeat(np.arange(len(leaves)), 2))
 
     fitted, alone = (refit(each, study) for each in (doubled, leaves))

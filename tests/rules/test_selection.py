@@ -21,7 +21,7 @@ def selected(leaves, limit):
     return factories.reference_leaves(distinct.take(selection.chosen))
 
 
-def seen(leaves):
+def identity(leaves):
     """Return the fields that identify a rule: leaves equal in these fields are interchangeable."""
     return [(leaf.logic, leaf.counts, leaf.gini, leaf.bounds, leaf.score, leaf.tree) for leaf in leaves]
 
@@ -29,7 +29,7 @@ def seen(leaves):
 def assert_equals_algorithm_2(leaves, limit):
     expected = gs_mrm.select(factories.reference_leaves(leaves), 0, np.inf, limit, 2)
 
-    assert seen(selected(leaves, limit)) == seen(expected)
+    assert identity(selected(leaves, limit)) == identity(expected)
 
 
 LIMITS = (0.2, 0.34, 0.5, 0.7, 1.0)
@@ -61,7 +61,7 @@ def test_the_selection_is_that_of_algorithm_2_on_the_leaves_of_trees(seed):
 
     leaves = reliable_leaves(forest, LeafFilter(5, 0.6 * (1 - 1 / classes), table.weights))
 
-    assert seen(selected(leaves, 0.7)) == seen(gs_mrm.select(every, 5, 0.6, 0.7, classes))
+    assert identity(selected(leaves, 0.7)) == identity(gs_mrm.select(every, 5, 0.6, 0.7, classes))
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -72,7 +72,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_the_leaves(limit):
         expected = selected(leaves, limit)
 
         for _ in range(3):
-            assert seen(selected(leaves.take(rng.permutation(50)), limit)) == seen(expected)
+            assert identity(selected(leaves.take(rng.permutation(50)), limit)) == identity(expected)
 
 
 def leaves_of(*rows):
@@ -144,13 +144,13 @@ def test_every_leaf_not_chosen_was_displaced_by_the_first_rule_similar_enough(li
 
         selection = select_rules(leaves.gini, by_logic(leaves.logic), limit)
 
-        for place, by in enumerate(selection.displaced_by.tolist()):
-            values = [gs_mrm.by_logic(twins[place], twins[rule]) for rule in selection.chosen.tolist()]
-            if place in selection.chosen:
+        for index, by in enumerate(selection.displaced_by.tolist()):
+            values = [gs_mrm.by_logic(twins[index], twins[rule]) for rule in selection.chosen.tolist()]
+            if index in selection.chosen:
                 assert by == -1
             else:
                 assert by == next(number for number, value in enumerate(values) if value >= limit)
-                assert selection.similarity[place] == values[by]
+                assert selection.similarity[index] == values[by]
 
 
 def test_no_leaves_give_no_rules():
@@ -180,7 +180,7 @@ def test_the_distinct_leaves_are_those_of_sorting_each_group(by_bounds):
         expected = best_by_the_book(
             factories.reference_leaves(leaves), lambda leaf: (leaf.logic, leaf.bounds if by_bounds else None)
         )
-        assert seen(best) == seen(expected)
+        assert identity(best) == identity(expected)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 64, 77])
@@ -191,9 +191,9 @@ def test_similarity_by_rows_is_simpson_on_sets_of_rows(rows):
     sets = [set(np.flatnonzero(mask).tolist()) for mask in covered]
     similarity = by_rows(covered)
 
-    for place in range(30):
+    for index in range(30):
         others = rng.permutation(30)[:20]
-        assert similarity(place, others).tolist() == [gs_mrm.simpson(sets[place], sets[other]) for other in others]
+        assert similarity(index, others).tolist() == [gs_mrm.simpson(sets[index], sets[other]) for other in others]
 
 
 def test_selection_by_rows_is_algorithm_2_with_that_similarity():
@@ -207,4 +207,4 @@ def test_selection_by_rows_is_algorithm_2_with_that_similarity():
         selection = select_rules(leaves.gini, by_rows(covered), 0.6)
 
         expected = gs_mrm.select(twins, 0, np.inf, 0.6, 2, lambda a, b, rows=rows: gs_mrm.simpson(rows[a], rows[b]))
-        assert [twins[place] for place in selection.chosen] == expected
+        assert [twins[index] for index in selection.chosen] == expected

@@ -59,10 +59,10 @@ def test_p_is_that_of_scipy_for_every_small_table():
         for others in range(1, 16):
             hits, other_hits = np.meshgrid(np.arange(rows + 1), np.arange(others + 1), indexing="ij")
 
-            found = fisher_test(hits, rows, other_hits, others)
+            p_value = fisher_test(hits, rows, other_hits, others)
 
             expected = hypergeom.sf(hits - 1, rows + others, hits + other_hits, rows)
-            assert found == pytest.approx(np.minimum(1.0, expected), rel=1e-12)
+            assert p_value == pytest.approx(np.minimum(1.0, expected), rel=1e-12)
 
 
 @settings(max_examples=300)

@@ -24,12 +24,12 @@ def some_pairs(*features, strengths=(3.0, 2.0, 1.0)):
     return Pairs(np.array(features, np.int32), np.array(strengths[: len(features)]))
 
 
-@pytest.mark.parametrize("most", [1, 5, 100])
+@pytest.mark.parametrize("limit", [1, 5, 100])
 @pytest.mark.parametrize(("start", "stop"), pair_blocks(FEATURES, 3))
-def test_pairs_come_back_as_they_were(start, stop, most):
-    pairs = screen_block(a_table(), start, stop, most)
+def test_pairs_come_back_as_they_were(start, stop, limit):
+    pairs = screen_block(a_table(), start, stop, limit)
 
-    found = unpack_pairs(pack_pairs(pairs), start, stop, FEATURES, most)
+    found = unpack_pairs(pack_pairs(pairs), start, stop, FEATURES, limit)
 
     assert np.array_equal(found.features, pairs.features)
     assert np.array_equal(found.strengths, pairs.strengths)

@@ -29,9 +29,9 @@ def test_strengths_equal_the_reference(seed, classes, rows):
 
     pairs = screen_pairs(table, 15)
 
-    found = np.full_like(expected, -np.inf)
-    found[pairs.features[:, 0], pairs.features[:, 1]] = pairs.strengths
-    assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
+    strengths = np.full_like(expected, -np.inf)
+    strengths[pairs.features[:, 0], pairs.features[:, 1]] = pairs.strengths
+    assert np.allclose(strengths, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_single_strengths_equal_the_reference():
@@ -44,12 +44,12 @@ def test_single_strengths_equal_the_reference():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(1, 40))
-def test_any_cut_of_the_work_gives_the_same_pairs(seed, pieces, most):
+def test_any_cut_of_the_work_gives_the_same_pairs(seed, pieces, limit):
     _, _, table = a_table(seed, features=9)
-    whole = screen_pairs(table, most)
+    whole = screen_pairs(table, limit)
 
     with ThreadPoolExecutor(2) as pool:
-        cut = screen_pairs(table, most, pool=pool, pieces=pieces)
+        cut = screen_pairs(table, limit, pool=pool, pieces=pieces)
 
     assert np.array_equal(cut.features, whole.features)
     assert np.array_equal(cut.strengths, whole.strengths)

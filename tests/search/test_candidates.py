@@ -84,10 +84,10 @@ def test_some_enumerated_subsets_are_uniform_over_the_free_restricted_space(
 ):
     space = SubsetSpace(features, (size,))
     free = free_subsets(space, top, order, taken)
-    wanted = len(free) - 2
+    requested = len(free) - 2
     monkeypatch.setattr(candidates, "distinct", None)  # drawing would fail
 
-    left_out = [tuple(sorted({*free} - {*sampled(space, top, wanted, order, taken, seed)})) for seed in range(4000)]
+    left_out = [tuple(sorted({*free} - {*sampled(space, top, requested, order, taken, seed)})) for seed in range(4000)]
 
     assert_uniform(left_out, list(combinations(free, 2)), 4000)
 
@@ -122,7 +122,7 @@ def test_samples_are_those_of_the_reference_in_the_same_order(seed, data):
 
     subsets = sampled(space, top, count, order, taken, seed)
 
-    assert subsets == maabo.drawn(count, order, top, {*omega} - {*taken}, space.width, len(taken), stream)
+    assert subsets == maabo.draw_subsets(count, order, top, {*omega} - {*taken}, space.width, len(taken), stream)
 
 
 def test_all_of_the_space_comes_in_blocks(monkeypatch):

@@ -51,8 +51,8 @@ def test_seeds_are_in_turn_the_most_promising_together_completed_pairs_and_draws
 
 def core(start, stop):
     """Return the subsets with the strongest features of the screen, by enumeration."""
-    places = sorted(combinations(range(20), 3), key=lambda subset: subset[::-1])[start:stop]
-    return [sorted(99 - place for place in subset) for subset in places]
+    chosen = sorted(combinations(range(20), 3), key=lambda subset: subset[::-1])[start:stop]
+    return [sorted(99 - index for index in subset) for subset in chosen]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])

@@ -27,16 +27,16 @@ def observe(history, proposals, scores):
 @given(tied_scores, alphas, st.randoms(use_true_random=False))
 def test_high_and_low_are_those_of_the_sorted_history_at_every_step(scores, alpha, random):
     """Scores arrive in any order: ties are ordered by the number of the proposal, not by its arrival."""
-    history, seen = SearchHistory(alpha, room=4), {}
+    history, scores_seen = SearchHistory(alpha, room=4), {}
     proposals = list(range(len(scores)))
     random.shuffle(proposals)
 
     for number in proposals:
         observe(history, [number], [scores[number]])
-        seen[number] = scores[number]
+        scores_seen[number] = scores[number]
 
-        assert (set(history.high.tolist()), set(history.low.tolist())) == sorted_split(seen, alpha)
-        assert len(history) == len(history.high) + len(history.low) == len(seen)
+        assert (set(history.high.tolist()), set(history.low.tolist())) == sorted_split(scores_seen, alpha)
+        assert len(history) == len(history.high) + len(history.low) == len(scores_seen)
 
 
 @given(tied_scores, alphas, st.integers(1, 10))
@@ -58,8 +58,8 @@ def test_the_reported_moves_lead_to_the_split(scores, alpha, length):
     for start in range(0, len(scores), length):
         part = scores[start : start + length]
         moved, moves = observe(history, range(start, start + len(part)), part)
-        for who, move in zip(moved.tolist(), moves.tolist(), strict=True):
-            act[move](who)
+        for proposal, move in zip(moved.tolist(), moves.tolist(), strict=True):
+            act[move](proposal)
 
     assert (high, low) == (set(history.high.tolist()), set(history.low.tolist()))
 

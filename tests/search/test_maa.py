@@ -66,9 +66,9 @@ def test_values_are_probabilities_that_fall_with_every_mismatch(features, size, 
 def test_each_mismatch_count_is_that_of_the_enumeration(features, size, h, b):
     u = set(range(size))
 
-    found = [size - len(u & {*f}) for f in combinations(range(features), size)]
+    mismatches = [size - len(u & {*f}) for f in combinations(range(features), size)]
 
-    assert maa.mismatch_counts(features, size) == [found.count(m) for m in range(size + 1)]
+    assert maa.mismatch_counts(features, size) == [mismatches.count(m) for m in range(size + 1)]
 
 
 def test_a_density_is_the_mean_over_the_observed():

@@ -39,14 +39,14 @@ def tell(proposer, subsets, scores):
 
 def searched(proposer, scores, steps):
     """Return the subsets of `steps` strictly alternating steps, fewer if the space is used up."""
-    found = []
+    proposed = []
     for _ in range(steps):
         subsets = proposer.suggest(1)
         if not len(subsets):
             break
         tell(proposer, subsets, scores)
-        found.append(tuple(subsets[0].tolist()))
-    return found
+        proposed.append(tuple(subsets[0].tolist()))
+    return proposed
 
 
 def reference_search(scores, features, size, steps, *, initial=5, top=None, candidates=None, **settings):
@@ -69,10 +69,10 @@ def reference_search(scores, features, size, steps, *, initial=5, top=None, cand
 def assert_equals_algorithm_1(rng, features, size, steps, failing=0.0, **options):
     scores = score_table(rng, features, size, failing=failing)
 
-    found = searched(a_proposer(features, size, **options), scores, steps)
+    proposed = searched(a_proposer(features, size, **options), scores, steps)
 
-    assert found == reference_search(scores, features, size, steps, **options)
-    assert len(found) == min(steps, len(scores))
+    assert proposed == reference_search(scores, features, size, steps, **options)
+    assert len(proposed) == min(steps, len(scores))
 
 
 @pytest.mark.parametrize("candidates", [None, 4, 17])
@@ -131,14 +131,14 @@ def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
     rng = np.random.default_rng(2)
     scores = score_table(rng, 9, 4, failing=0.1)
     counted, direct = [], []
-    for found, largest in ((counted, tally.MAX_COUNTED_SIZE), (direct, 0)):
+    for proposed, largest in ((counted, tally.MAX_COUNTED_SIZE), (direct, 0)):
         monkeypatch.setattr(tally, "MAX_COUNTED_SIZE", largest)
         proposer = a_proposer(9, 4, top=3, candidates=20, seed=9)
         waiting = [proposer.suggest(5)]
         for _ in range(15):
             waiting.append(proposer.suggest(4))
             tell(proposer, waiting.pop(0), scores)
-            found.append(waiting[-1].tolist())
+            proposed.append(waiting[-1].tolist())
 
     assert counted == direct
 
@@ -185,22 +185,22 @@ def test_a_batch_is_the_best_candidates_in_order():
 def test_every_subset_is_suggested_once_and_then_nothing(strategy, top, candidates, count):
     proposer = a_proposer(7, 3, top=top, candidates=candidates, strategy=strategy, seed=1)
     scores = score_table(np.random.default_rng(1), 7, 3, failing=0.1)
-    found = []
+    proposed = []
     while len(subsets := proposer.suggest(count)):
         tell(proposer, subsets, scores)
-        found += map(tuple, subsets.tolist())
+        proposed += map(tuple, subsets.tolist())
 
-    assert len(found) == 35
-    assert {*found} == {*combinations(range(7), 3)}
+    assert len(proposed) == 35
+    assert {*proposed} == {*combinations(range(7), 3)}
     assert proposer.suggest(count).shape == (0, 3)
 
 
 def test_exhaustive_search_goes_through_the_space_in_order():
     proposer = a_proposer(6, 2, strategy="exhaustive")
 
-    found = [tuple(row) for _ in range(4) for row in proposer.suggest(4).tolist()]
+    proposed = [tuple(row) for _ in range(4) for row in proposer.suggest(4).tolist()]
 
-    assert found == list(combinations(range(6), 2))
+    assert proposed == list(combinations(range(6), 2))
 
 
 def test_a_single_tree_takes_all_features_once():
@@ -253,14 +253,14 @@ def test_the_order_of_the_scores_of_a_batch_changes_nothing_at_any_step(options)
 
     def search(reversed_from):
         """Two batches in flight: suggest, then observe the older one; from some step on in reverse order."""
-        proposer, waiting, found = SubsetProposer(mining, plan), [], []
+        proposer, waiting, proposed = SubsetProposer(mining, plan), [], []
         for step in range(16):
             waiting.append(proposer.suggest(2))
-            found.append(waiting[-1].tolist())
+            proposed.append(waiting[-1].tolist())
             if len(waiting) > 2:
                 oldest = waiting.pop(0)
                 tell(proposer, oldest[::-1] if step >= reversed_from else oldest, scores)
-        return found
+        return proposed
 
     expected = search(reversed_from=0)
 
@@ -298,13 +298,13 @@ def test_a_failed_subset_is_neither_high_nor_low_and_never_comes_again():
     for seed in range(10):
         scores = score_table(np.random.default_rng(seed), 6, 2, failing=0.5)
         proposer = a_proposer(6, 2, initial=6, seed=seed)
-        found = searched(proposer, scores, 6)
-        high, low = maabo.split([(f, None if isnan(scores[f]) else scores[f]) for f in found], 0.25)
+        proposed = searched(proposer, scores, 6)
+        high, low = maabo.split([(f, None if isnan(scores[f]) else scores[f]) for f in proposed], 0.25)
 
         assert sorted(map(tuple, proposer.guide.high(proposer.proposed).tolist())) == sorted(high)
         assert len(proposer.guide) == len(high) + len(low)
         assert proposer.observed == 6
-        assert not {*found} & {*searched(proposer, scores, 20)}
+        assert not {*proposed} & {*searched(proposer, scores, 20)}
 
 
 def observed_before(proposer):

@@ -76,13 +76,13 @@ def test_no_batch_waits_for_more_than_it_has_to(plan):
     ends = [0, *accumulate(batch.size for batch in schedule)]
     for batch, observed, under_way in seen_from(schedule):
         proposed = observed + under_way
-        wanted = min(plan.batch, plan.initial - proposed if proposed < plan.initial else plan.trees - proposed)
+        expected_size = min(plan.batch, plan.initial - proposed if proposed < plan.initial else plan.trees - proposed)
         if batch.needs > (schedule[batch.number - 1].needs if batch.number else 0):
             before = ends[batch.needs - 1]
             assert (
                 batch.number - (batch.needs - 1) >= plan.in_flight
                 or before < plan.initial <= proposed
-                or proposed - before + wanted > max(plan.initial, before)
+                or proposed - before + expected_size > max(plan.initial, before)
             )
 
 

@@ -8,9 +8,9 @@ from maabo_dist.settings import MiningSettings
 
 
 def planned(features, rows, classes=2, **settings):
-    given = MiningSettings(**settings)
-    plan = SearchPlan.settle(given, features)
-    return plan, core_seconds(plan, given, rows=rows, classes=classes)
+    mining = MiningSettings(**settings)
+    plan = SearchPlan.settle(mining, features)
+    return plan, core_seconds(plan, mining, rows=rows, classes=classes)
 
 
 @pytest.mark.parametrize(("features", "training", "measured"), [(29, 916, 36e-6), (200, 14_000, 325e-6)])

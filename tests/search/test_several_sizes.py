@@ -95,10 +95,10 @@ def test_samples_are_those_of_the_reference_size_by_size(seed, data):
     stream = draws.stream(seed, 0, 0)
 
     sampler = CandidateSampler(SubsetSpace(features, sizes), top)
-    found = [named(block) for block in sampler.blocks(count, np.array(order, np.int32), proposed, stream)]
+    blocks = [named(block) for block in sampler.blocks(count, np.array(order, np.int32), proposed, stream)]
 
     unverified, verified = {*everything} - {*taken}, [(f, 0) for f in taken]
-    assert found == maabo.drawn_by_size(count, order, top, unverified, sizes, verified, stream)
+    assert blocks == maabo.draw_by_size(count, order, top, unverified, sizes, verified, stream)
 
 
 def test_every_size_is_drawn_as_often_as_any_other():
@@ -123,9 +123,9 @@ def observed_and_candidates(rng, features, sizes, count=90):
 def by_the_book(candidates, observed):
     width = candidates.shape[1]
     counts = np.zeros((len(candidates), width + 1), np.int64)
-    for place, f in enumerate(named(candidates)):
+    for index, f in enumerate(named(candidates)):
         for u in named(observed):
-            counts[place, width - maabo.mismatches(f, u)] += 1
+            counts[index, width - maabo.mismatches(f, u)] += 1
     return counts
 
 
@@ -141,9 +141,9 @@ def test_counted_and_direct_overlaps_are_those_of_the_book(sizes, features):
     counted.update(observed[side < 2], np.full((side < 2).sum(), tally.LEAVES_LOW, np.int8))
     counted.update(observed[side == 1], np.full((side == 1).sum(), tally.ENTERS_HIGH, np.int8))
 
-    for found, which in zip(counted.overlaps(candidates), (1, 2), strict=True):
+    for overlaps, which in zip(counted.overlaps(candidates), (1, 2), strict=True):
         expected = by_the_book(candidates, observed[side == which])
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(overlaps, expected)
         np.testing.assert_array_equal(
             tally.direct_overlaps(candidates, observed[side == which], features, sizes), expected
         )
@@ -195,11 +195,11 @@ def tell(proposer, rows, scores):
 
 
 def searched(proposer, scores, steps):
-    found = []
-    while len(found) < steps and len(rows := proposer.suggest(1)):
+    subsets_found = []
+    while len(subsets_found) < steps and len(rows := proposer.suggest(1)):
         tell(proposer, rows, scores)
-        found += named(rows)
-    return found
+        subsets_found += named(rows)
+    return subsets_found
 
 
 def reference_search(scores, features, sizes, steps, *, initial=5, top=None, candidates=None, **mining):
@@ -235,9 +235,9 @@ def test_batches_of_one_are_algorithm_1_line_by_line(features, sizes, restricted
         }
         scores = score_table(rng, features, sizes, failing=failing)
 
-        found = searched(a_proposer(features, sizes, **options), scores, 26)
+        subsets_found = searched(a_proposer(features, sizes, **options), scores, 26)
 
-        assert found == reference_search(scores, features, sizes, 26, **options)
+        assert subsets_found == reference_search(scores, features, sizes, 26, **options)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -245,10 +245,10 @@ def test_searches_to_the_last_subset_are_algorithm_1_line_by_line(seed):
     scores = score_table(np.random.default_rng(seed), 5, (1, 2, 3))
     options = {"top": [None, 1, 3][seed], "candidates": [None, 4, 9][seed], "seed": seed}
 
-    found = searched(a_proposer(5, (1, 2, 3), **options), scores, 99)
+    subsets_found = searched(a_proposer(5, (1, 2, 3), **options), scores, 99)
 
-    assert found == reference_search(scores, 5, (1, 2, 3), 99, **options)
-    assert sorted(found) == sorted(omega(5, (1, 2, 3)))
+    assert subsets_found == reference_search(scores, 5, (1, 2, 3), 99, **options)
+    assert sorted(subsets_found) == sorted(omega(5, (1, 2, 3)))
 
 
 def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
@@ -257,12 +257,12 @@ def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
     for largest in (tally.MAX_COUNTED_SIZE, 0):
         monkeypatch.setattr(tally, "MAX_COUNTED_SIZE", largest)
         proposer = a_proposer(9, (2, 3, 4), top=3, candidates=20, seed=9)
-        waiting, found = [proposer.suggest(5)], []
+        waiting, subsets_found = [proposer.suggest(5)], []
         for _ in range(15):
             waiting.append(proposer.suggest(4))
             tell(proposer, waiting.pop(0), scores)
-            found.append(waiting[-1].tolist())
-        runs.append(found)
+            subsets_found.append(waiting[-1].tolist())
+        runs.append(subsets_found)
 
     assert runs[0] == runs[1]
 
@@ -272,13 +272,13 @@ def test_containment_counts_and_direct_comparison_propose_the_same(monkeypatch):
 def test_every_subset_is_suggested_once_and_then_nothing(strategy, top, candidates):
     proposer = a_proposer(6, (1, 2, 3), top=top, candidates=candidates, strategy=strategy, seed=1)
     scores = score_table(np.random.default_rng(1), 6, (1, 2, 3), failing=0.1)
-    found = []
+    subsets_found = []
     while len(rows := proposer.suggest(4)):
         tell(proposer, rows, scores)
-        found += named(rows)
+        subsets_found += named(rows)
 
-    assert sorted(found) == sorted(omega(6, (1, 2, 3)))
-    assert strategy != "exhaustive" or found == omega(6, (1, 2, 3))
+    assert sorted(subsets_found) == sorted(omega(6, (1, 2, 3)))
+    assert strategy != "exhaustive" or subsets_found == omega(6, (1, 2, 3))
     assert proposer.suggest(4).shape == (0, 3)
 
 
@@ -326,7 +326,7 @@ def test_seeds_of_the_sizes_alternate_and_continue_after_the_previous_ones(first
 
     assert [len(f) for f in seeds[:30]] == [2, 3, 4] * 10
     for size, f in zip((2, 3, 4), seeds, strict=False):
-        together = sorted(combinations(range(9), size), key=lambda places: places[::-1])
+        together = sorted(combinations(range(9), size), key=lambda indices: indices[::-1])
         assert sorted(99 - feature for feature in f) == list(together[rank])
 
 

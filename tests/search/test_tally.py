@@ -18,8 +18,8 @@ from tests.reference import maabo
 
 def distinct_subsets(rng, features, size, count):
     """Return up to `count` different subsets."""
-    drawn = {tuple(sorted(rng.choice(features, size, replace=False).tolist())) for _ in range(count)}
-    return np.array(sorted(drawn), np.int32)[rng.permutation(len(drawn))]
+    subsets = {tuple(sorted(rng.choice(features, size, replace=False).tolist())) for _ in range(count)}
+    return np.array(sorted(subsets), np.int32)[rng.permutation(len(subsets))]
 
 
 def overlaps_by_the_book(candidates, observed):
@@ -34,16 +34,16 @@ def moved_at_random(rng, tally, subsets, rounds=4):
     """Let subsets enter, cross and leave; return the indices of those that end up high and low."""
     side = np.zeros(len(subsets), int)  # 0 out, 1 high, 2 low
     for _ in range(rounds):
-        places = rng.permutation(len(subsets))[: len(subsets) * 2 // 3]
-        target = rng.integers(0, 3, len(places))
-        moves, who = [], []
-        for place, to in zip(places, target, strict=True):
-            if side[place] != to:
-                steps = [-side[place]] * bool(side[place]) + [to] * bool(to)
+        indices = rng.permutation(len(subsets))[: len(subsets) * 2 // 3]
+        target = rng.integers(0, 3, len(indices))
+        moves, moved = [], []
+        for index, to in zip(indices, target, strict=True):
+            if side[index] != to:
+                steps = [-side[index]] * bool(side[index]) + [to] * bool(to)
                 moves += steps
-                who += [place] * len(steps)
-                side[place] = to
-        tally.update(subsets[who], np.array(moves, np.int8))
+                moved += [index] * len(steps)
+                side[index] = to
+        tally.update(subsets[moved], np.array(moves, np.int8))
     return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
 
 
@@ -61,10 +61,10 @@ def test_overlaps_equal_the_direct_count_after_moves_in_and_out(size, features):
 
     high, low = moved_at_random(rng, tally, observed)
 
-    for counted, places in zip(tally.overlaps(candidates), (high, low), strict=True):
-        expected = overlaps_by_the_book(candidates, observed[places])
+    for counted, indices in zip(tally.overlaps(candidates), (high, low), strict=True):
+        expected = overlaps_by_the_book(candidates, observed[indices])
         np.testing.assert_array_equal(counted, expected)
-        np.testing.assert_array_equal(direct_overlaps(candidates, observed[places], features, (size,)), expected)
+        np.testing.assert_array_equal(direct_overlaps(candidates, observed[indices], features, (size,)), expected)
 
 
 @pytest.mark.parametrize("size", range(1, 9))

@@ -96,8 +96,8 @@ def test_a_repeated_last_feature_changes_nothing_in_a_tree(seed):
     together = depth_search(table, rows[order], depth)
 
     apart = [tree for part in parts for tree in zip_scores(depth_search(table, part, depth))]
-    for place, (tree, scores) in zip(order, zip_scores(together), strict=True):
-        expected, expected_scores = apart[place]
+    for index, (tree, scores) in zip(order, zip_scores(together), strict=True):
+        expected, expected_scores = apart[index]
         assert scores.tolist() == expected_scores.tolist()
         assert (tree.depth, tree.score) == (expected.depth, expected.score)
         for part in ("feature", "threshold", "left", "counts"):
@@ -457,9 +457,9 @@ def test_a_subset_gives_the_same_tree_in_any_company():
 
     mixed = Forest.concatenate([depth_search(table, part, 4) for part in np.array_split(subsets[order], 5)])
 
-    for place, original in enumerate(order):
-        assert mixed.scores[place].tolist() == whole.scores[original].tolist()
-        assert list(preorder(mixed.tree(place))) == list(preorder(whole.tree(original)))
+    for index, original in enumerate(order):
+        assert mixed.scores[index].tolist() == whole.scores[original].tolist()
+        assert list(preorder(mixed.tree(index))) == list(preorder(whole.tree(original)))
 
 
 def test_no_subsets_give_a_forest_of_no_trees():

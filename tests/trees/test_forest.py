@@ -39,7 +39,7 @@ def test_every_tree_is_whole_and_stands_by_itself(seed):
     forest = a_forest(seed, features=5, size=3, classes=3, max_depth=6)
 
     assert len(list(forest)) == len(forest) == 10
-    for place, tree in enumerate(forest):
+    for index, tree in enumerate(forest):
         splits = tree.feature >= 0
         assert reachable(tree) == set(range(len(tree.feature)))
         assert tree.leaves == splits.sum() + 1
@@ -48,7 +48,7 @@ def test_every_tree_is_whole_and_stands_by_itself(seed):
         for node in np.flatnonzero(splits):
             children = tree.counts[tree.left[node]] + tree.counts[tree.left[node] + 1]
             assert children.tolist() == tree.counts[node].tolist()
-        assert tree.score == forest.best_scores[place] == forest.scores[place].max()
+        assert tree.score == forest.best_scores[index] == forest.scores[index].max()
 
 
 def test_joined_forests_hold_the_trees_of_all_parts_in_order():

@@ -52,16 +52,16 @@ def test_many_trees_come_in_pieces(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("first", "numbers"), [(0, [100, 104, 105]), (104, [104, 105]), (106, [105]), (115, [])])
 def test_frames_are_numbered_and_those_before_a_tree_are_passed_over(tmp_path, first, numbers):
     write_segment(tmp_path / "s", FRAMES)
-    found = []
+    indices_after = []
 
     def read():
         after = yield from read_frames(tmp_path / "s", 100, lambda numbers: numbers.stop > first, 3, 2)
-        found.append(after)
+        indices_after.append(after)
 
     frames = list(read())
     assert [number for number, _ in frames] == numbers
     assert all(np.array_equal(forest.subsets[0], SUBSETS[number - 100]) for number, forest in frames)
-    assert found == [115]
+    assert indices_after == [115]
 
 
 def test_a_segment_may_be_empty(tmp_path):

@@ -12,8 +12,8 @@ from tests import factories
 ARRAYS = ("subsets", "scores", "depths", "offsets", "feature", "threshold", "left", "counts")
 
 
-def a_forest(seed=0, **wanted):
-    return factories.make_forest(np.random.default_rng(seed), **wanted)[-1]
+def a_forest(seed=0, **options):
+    return factories.make_forest(np.random.default_rng(seed), **options)[-1]
 
 
 def same(a, b):
@@ -45,10 +45,10 @@ def test_every_truncation_is_refused():
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-def test_a_changed_byte_is_refused(place, change):
+def test_a_changed_byte_is_refused(index, change):
     forest = a_forest()
     data = bytearray(wire.pack_forest(forest))
-    data[place % len(data)] ^= change
+    data[index % len(data)] ^= change
 
     with pytest.raises(FormatError):
         wire.unpack_forest(bytes(data), forest.subsets)

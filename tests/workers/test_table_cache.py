@@ -98,14 +98,14 @@ def test_bits_for_screens_are_made_once_per_host_and_again_when_damaged(store, t
     first = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
     expected = first.bits.copy()
     (path,) = (tmp_path / "cache").glob("*.bits")
-    made = path.stat().st_ino
+    before = path.stat().st_ino
 
     again = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
-    kept = path.stat().st_ino
+    after = path.stat().st_ino
     damage(path)
     rebuilt = a_cache(store, tmp_path).bits(columns.fingerprint, SPLIT)
 
-    assert (made == kept, path.stat().st_ino != made) == (True, True)
+    assert (before == after, path.stat().st_ino != before) == (True, True)
     assert np.array_equal(again.bits, expected)
     assert np.array_equal(rebuilt.bits, expected)
 
