@@ -14,11 +14,11 @@ from maabo_dist.settings import TableSettings
 from maabo_dist.trees.training import TrainingTable
 
 
-def titanic_path(given: str | None) -> Path | None:
+def titanic_path(path: str | None) -> Path | None:
     """The given file, or that of MAABO_TITANIC; None if there is neither."""
-    if given is not None and not Path(given).is_file():
-        raise SystemExit(f"--titanic {given}: no such file.")
-    candidates = (given, os.environ.get("MAABO_TITANIC"))
+    if path is not None and not Path(path).is_file():
+        raise SystemExit(f"--titanic {path}: no such file.")
+    candidates = (path, os.environ.get("MAABO_TITANIC"))
     return next((Path(path) for path in candidates if path and Path(path).is_file()), None)
 
 

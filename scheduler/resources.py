@@ -117,8 +117,8 @@ class AmqpBroker:
                 yield self._connection
             except (*BROKER_ERRORS, AttributeError) as error:  # the latter from py-amqp, when a connection is lost
                 self._drop()
-                lost = self._clock() - started
-                self._paused_until = self._clock() + max(MIN_PAUSE_SECONDS, 2 * lost)
+                elapsed = self._clock() - started
+                self._paused_until = self._clock() + max(MIN_PAUSE_SECONDS, 2 * elapsed)
                 self._reason = f"RabbitMQ at {broker_address(self._settings)}: {type(error).__name__}: {error}"
                 raise BrokerError(self._reason) from error
 

@@ -28,10 +28,10 @@ class Estimate:
 
 def mean(values: Iterable[float | None]) -> Estimate:
     """The mean of the values that are not None."""
-    known = np.array([value for value in values if value is not None], dtype=np.float64)
-    if not len(known):
+    present = np.array([value for value in values if value is not None], dtype=np.float64)
+    if not len(present):
         return Estimate(nan, nan)
-    return Estimate(float(known.mean()), float(known.std(ddof=1) / sqrt(len(known))) if len(known) > 1 else nan)
+    return Estimate(float(present.mean()), float(present.std(ddof=1) / sqrt(len(present))) if len(present) > 1 else nan)
 
 
 def ratio(parts: Iterable[float], wholes: Iterable[float]) -> Estimate:

@@ -85,11 +85,11 @@ def summarise(goal: float, records: Sequence[Record]) -> Summary:
 
 
 def _row(name: object, done: Sequence[Record]) -> list[str]:
-    shares = [_found(done, verdict).percent for verdict in ("literals", "extra", "missed")]
+    shares = [_recovered_share(done, verdict).percent for verdict in ("literals", "extra", "missed")]
     return [
         str(name),
         str(len(done)),
-        _found(done, "exact").percent,
+        _recovered_share(done, "exact").percent,
         ratio(values(done, "conjunction_exact"), [2] * len(done)).percent,
         ratio(values(done, "xor_exact"), [4] * len(done)).percent,
         *shares,
@@ -106,7 +106,9 @@ def _checks(by_method: dict, goal: float) -> list[Check]:
     if not auto:
         return []
     checks = [
-        Check("auto: planted rules found exactly", 100 * _found(auto, "exact").value, Goal(minimum=goal), " %"),
+        Check(
+            "auto: planted rules found exactly", 100 * _recovered_share(auto, "exact").value, Goal(minimum=goal), " %"
+        ),
         Check("auto: rules with a noise literal", 100 * _noisy(auto).value, Goal(maximum=5), " %"),
     ]
     if figs:
@@ -118,7 +120,7 @@ def _checks(by_method: dict, goal: float) -> list[Check]:
     return checks
 
 
-def _found(done: Sequence[Record], verdict: str):
+def _recovered_share(done: Sequence[Record], verdict: str):
     return ratio(values(done, verdict), values(done, "planted"))
 
 
@@ -130,11 +132,11 @@ def panels(goal: float, records: Sequence[Record]) -> list[Panel]:
     groups = group_by([record for record in records if not record.get("failed")], "method")
 
     def bars(estimate, scale: float) -> list[Series]:
-        made = ((str(name), estimate(done)) for name, done in groups.items())
-        return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in made]
+        estimates = ((str(name), estimate(done)) for name, done in groups.items())
+        return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in estimates]
 
     return [
-        Panel("planted rules found exactly", "%", bars(lambda done: _found(done, "exact"), 100), goal=goal),
+        Panel("planted rules found exactly", "%", bars(lambda done: _recovered_share(done, "exact"), 100), goal=goal),
         Panel("published rules with a noise literal", "%", bars(_noisy, 100), goal=5),
         Panel("wall time", "s", bars(lambda done: mean(values(done, "seconds")), 1)),
     ]

@@ -118,8 +118,8 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     groups = group_by(records, "case")
 
     def bars(estimate) -> list[Series]:
-        made = ((str(case), estimate(of)) for case, of in groups.items())
-        return [Series(case, [100 * e.value], [100 * e.error]) for case, e in made]
+        estimates = ((str(case), estimate(of)) for case, of in groups.items())
+        return [Series(case, [100 * e.value], [100 * e.error]) for case, e in estimates]
 
     return [
         Panel("rules with a noise column", "%", bars(lambda of: ratio(values(of, "noisy"), values(of, "rules")))),

@@ -73,9 +73,9 @@ class RuleSet:
         return float(np.mean((self.similarity(before) >= SAME_ROWS).any(axis=1)))
 
 
-def figures(rules: Sequence[MinedRule], train: pd.DataFrame, held: pd.DataFrame) -> Record:
+def figures(rules: Sequence[MinedRule], train: pd.DataFrame, holdout: pd.DataFrame) -> Record:
     """All measures of a single set of rules."""
-    trained, unseen = RuleSet.on(rules, train), RuleSet.on(rules, held)
+    trained, unseen = RuleSet.on(rules, train), RuleSet.on(rules, holdout)
     overlaps = trained.similarity(trained)
     np.fill_diagonal(overlaps, np.nan)
     paired = overlaps[~np.isnan(overlaps).all(axis=1)]
@@ -104,8 +104,8 @@ def feature_sets(rules: Sequence[MinedRule], frame: pd.DataFrame) -> list[str]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return mean(known).value if known else None
+    present = [value for value in values if value is not None]
+    return mean(present).value if present else None
 
 
 def _gini(covered_classes: np.ndarray, names: np.ndarray, sizes: np.ndarray) -> float:

@@ -54,14 +54,14 @@ def _lists(document: ResultDocument) -> dict[str, Sequence[RuleRecord] | Sequenc
 
 def _of_top(rules: Sequence[RuleRecord | ConsensusRecord], unseen: pd.DataFrame, target: str) -> Record:
     precisions = [(unseen[target][_covered(rule, unseen)] == rule.label).mean() for rule in rules]
-    known = [float(value) for value in precisions if not np.isnan(value)]
+    present = [float(value) for value in precisions if not np.isnan(value)]
     sets = sorted({JOIN.join(sorted({each.feature for each in rule.conditions})) for rule in rules})
     return {
         "top": len(rules),
         "conditions": mean(len(rule.conditions) for rule in rules).value if rules else None,
         "feature_sets": len(sets),
         "features": GAP.join(sets),
-        "unseen_precision": mean(known).value if known else None,
+        "unseen_precision": mean(present).value if present else None,
     }
 
 

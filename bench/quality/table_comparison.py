@@ -50,7 +50,7 @@ def _compare_on(table: PaperTable, who: dict[str, Method], run: Run) -> Callable
     _warm_up(table, run)
 
     def compare(seed: int) -> Iterator[Record]:
-        train, held = table.draw(seed)
+        train, holdout = table.draw(seed)
         for name, method in list(waiting.items()):
             record: Record = {"table": table.name, "method": name, "seed": seed, "failed": None}
             try:
@@ -64,7 +64,7 @@ def _compare_on(table: PaperTable, who: dict[str, Method], run: Run) -> Callable
             again = rules.returning(before[name]) if name in before else None
             before[name] = rules
             times = {"seconds": mined.seconds, "cpu": mined.cpu}
-            yield {**record, **figures(mined.rules, train, held), "returning": again, **times}
+            yield {**record, **figures(mined.rules, train, holdout), "returning": again, **times}
 
     return compare
 

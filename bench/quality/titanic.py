@@ -61,7 +61,7 @@ def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str
         mean(values(done, "rules")).format(".1f"),
         _noisy(done).percent,
         mean(values(done, "noise_free")).format(".1f"),
-        _kept(done, paper).format(".0f", 100),
+        _noise_free_ratio(done, paper).format(".0f", 100),
         mean(values(done, "holdout_precision")).format(".3f"),
     ]
 
@@ -69,7 +69,12 @@ def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str
 def _checks(auto: Sequence[Record], paper: Sequence[Record]) -> list[Check]:
     return [
         Check("auto: rules with a noise feature", 100 * _noisy(auto).value, Goal(maximum=5), " %"),
-        Check("auto: noise-free rules relative to the paper's", 100 * _kept(auto, paper).value, Goal(minimum=80), " %"),
+        Check(
+            "auto: noise-free rules relative to the paper's",
+            100 * _noise_free_ratio(auto, paper).value,
+            Goal(minimum=80),
+            " %",
+        ),
         Check("auto: held-out precision above the paper's, by", _gain(auto, paper).value, Goal(minimum=0)),
     ]
 
@@ -78,7 +83,7 @@ def _noisy(done: Sequence[Record]) -> Estimate:
     return ratio(values(done, "noisy"), values(done, "rules"))
 
 
-def _kept(done: Sequence[Record], paper: Sequence[Record]) -> Estimate:
+def _noise_free_ratio(done: Sequence[Record], paper: Sequence[Record]) -> Estimate:
     return ratio(values(done, "noise_free"), values(paper, "noise_free"))
 
 
@@ -91,8 +96,8 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     groups = group_by(records, "method")
 
     def bars(estimate, scale: float) -> list[Series]:
-        made = ((str(name), estimate(done)) for name, done in groups.items())
-        return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in made]
+        estimates = ((str(name), estimate(done)) for name, done in groups.items())
+        return [Series(n, [scale * e.value], [scale * e.error], ours=n == "auto") for n, e in estimates]
 
     return [
         Panel("rules with a noise feature", "%", bars(_noisy, 100), goal=5),

@@ -39,8 +39,8 @@ def measure(run: Run) -> Iterator[Record]:
         best = best_share(scores, TOP)
         record: Record = {"seed": seed, "space": len(scores), "best": len(best)}
         for name, strategy in OURS.items():
-            found = best & _search(columns, strategy, seed)
-            yield {**record, "method": name, "by_proposals": len(found), "by_trees": len(found)}
+            best_found = best & _search(columns, strategy, seed)
+            yield {**record, "method": name, "by_proposals": len(best_found), "by_trees": len(best_found)}
         for name, searcher in PEERS.items() if run.peers else ():
             yield {**record, "method": name, **_by_peer(run.peers, searcher, columns.count, seed, scores, best)}
 
@@ -83,10 +83,10 @@ def _by_peer(
 ) -> Record:
     try:
         with peers.searcher(name, features, len(next(iter(scores))), seed) as searcher:
-            found = run_searcher(searcher, scores, best)
+            counts = run_searcher(searcher, scores, best)
     except PeerError as error:
         return {"failed": str(error)}
-    return {"by_proposals": found.by_proposals, "by_trees": found.by_trees}
+    return {"by_proposals": counts.by_proposals, "by_trees": counts.by_trees}
 
 
 def summarise(records: Sequence[Record]) -> Summary:
@@ -96,8 +96,8 @@ def summarise(records: Sequence[Record]) -> Summary:
     for name, group in groups.items():
         counts = values(group, "by_trees")
         span = f"{min(counts)}–{max(counts)}"
-        found = [mean(values(group, name)).format(".1f") for name in ("by_proposals", "by_trees")]
-        rows.append([str(name), str(len(group)), *found, span])
+        means = [mean(values(group, name)).format(".1f") for name in ("by_proposals", "by_trees")]
+        rows.append([str(name), str(len(group)), *means, span])
     peers = [mean(values(group, "by_trees")).value for name, group in groups.items() if name in PEERS]
     ours = mean(values(groups["MAABO-MT"], "by_trees")).value
     checks = [Check("MAABO-MT relative to the better TPE", ours / max(peers), Goal(minimum=1), "×")] if peers else []

@@ -40,10 +40,10 @@ SECRETS = (
 
 
 def prepare_secrets(
-    environment: Mapping[str, str], report: Callable[[str], object], given: Path = INPUT, output: Path = OUTPUT
+    environment: Mapping[str, str], report: Callable[[str], object], input_dir: Path = INPUT, output: Path = OUTPUT
 ) -> int:
     """Write every password to where its readers expect it and return 0; raise if a required one is missing."""
-    passwords = {secret: _read_given(secret, given) for secret in SECRETS}
+    passwords = {secret: _read_password(secret, input_dir) for secret in SECRETS}
     exposed = {secret for secret in SECRETS if not is_loopback(environment.get(secret.bind) or "127.0.0.1")}
     missing = [secret for secret, text in passwords.items() if text is None and secret in exposed]
     if missing:
@@ -84,7 +84,7 @@ def _describe_missing(missing: list[Secret], environment: Mapping[str, str]) -> 
     return "\n".join(lines)
 
 
-def _read_given(secret: Secret, folder: Path) -> str | None:
+def _read_password(secret: Secret, folder: Path) -> str | None:
     """Return the line in the file; None if no password was given, which leaves the file empty."""
     try:
         text = (folder / f"{secret.name}-password").read_text(encoding="ascii").rstrip("\r\n")

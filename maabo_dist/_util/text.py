@@ -26,10 +26,10 @@ def format_list(texts: Sequence[str]) -> str:
     return ", ".join(texts[:SHOWN]) + (f", … ({rest:,} more)" if rest > 0 else "")
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, names: Sequence[str]) -> str:
     """Return a hint for an unknown name: similar names, or some of the valid ones."""
-    close = get_close_matches(name, known, n=3)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {format_names(known)}."
+    close = get_close_matches(name, names, n=3)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else f"The columns are {format_names(names)}."
 
 
 def printable(text: str) -> str:

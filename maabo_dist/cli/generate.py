@@ -43,9 +43,9 @@ _path = click.Path(path_type=Path)
 @section_option(
     "--truth", section="Output", metavar="FILE", type=_path, help="File for the truth.  [default: TABLE.truth.json]"
 )
-def generate_command(table: Path, truth: Path | None, **given: Any) -> int:
+def generate_command(table: Path, truth: Path | None, **options: Any) -> int:
     """Write a generated table; the user reads `_GENERATE_HELP`."""
-    recipe = Recipe.parse(given_settings(Recipe, given))
+    recipe = Recipe.parse(given_settings(Recipe, options))
     truth_path = truth or table.with_suffix(".truth.json")
     _check_paths(table, truth_path)
     from maabo_dist.research.synthetic.generation import generate  # noqa: PLC0415 - 0.6 s
@@ -133,10 +133,10 @@ def _print(result: "Score", truth: "Truth") -> None:
     print_table([*columns, Column("class", wrap=True), Column("conditions", wrap=True)], rows)
     totals = result.totals
     precision, redundant = totals["fresh_precision"], totals["redundant"]
-    found = f"{totals['exact']} exactly, {totals['extra']} with an extra literal, {totals['missed']} missed"
+    recovered = f"{totals['exact']} exactly, {totals['extra']} with an extra literal, {totals['missed']} missed"
     other = f"{totals['with_noise']} with noise columns, {totals['with_decoys']} with decoys"
     repeated = "redundant ones unknown without --data" if redundant is None else f"{redundant} redundant"
-    click.echo(f"Of {totals['planted']} planted rules: {found}.")
+    click.echo(f"Of {totals['planted']} planted rules: {recovered}.")
     click.echo(f"Of {totals['mined']} mined rules: {other}, {repeated}.")
     if precision is not None:
         click.echo(f"Their mean precision on fresh rows is {precision:.3f}.")

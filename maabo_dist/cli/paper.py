@@ -102,8 +102,8 @@ class Options:
 
 
 def _command(name: str, about: str, seeds: int) -> click.Command:
-    def call(*, cluster: bool, address: ClusterAddress, **given: Any) -> int:
-        return _run(name, Options(address=address if cluster else None, **given))
+    def call(*, cluster: bool, address: ClusterAddress, **options: Any) -> int:
+        return _run(name, Options(address=address if cluster else None, **options))
 
     help_text = f"{about}\n\nThe paper uses {seeds} seeds." if name != "app2" else about
     callback: Callable[..., Any] = _options(call)

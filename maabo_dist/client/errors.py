@@ -118,8 +118,8 @@ def parse_problem(response: httpx.Response) -> Problem | None:
     try:
         document = json.loads(response.content)
         detail = document.get("detail") or document.get("title") or f"The server answers {status}."
-        known = {name: document[name] for name in Problem.model_fields if name in document}
-        return Problem(**{"type": "about:blank", "title": ""} | known | {"status": status, "detail": detail})
+        fields = {name: document[name] for name in Problem.model_fields if name in document}
+        return Problem(**{"type": "about:blank", "title": ""} | fields | {"status": status, "detail": detail})
     except (ValueError, AttributeError, TypeError):
         return None
 

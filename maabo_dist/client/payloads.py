@@ -98,10 +98,10 @@ def job_document(
 
     Only values that were given are included, so that the server's own defaults apply.
     """
-    known = {*TableSettings.model_fields, *MiningSettings.model_fields}
+    valid_names = {*TableSettings.model_fields, *MiningSettings.model_fields}
     for name in settings:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
+        if name not in valid_names:
+            near = get_close_matches(name, valid_names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else "`maabo mine --help` lists all settings."
             raise SettingsError(f"There is no setting {name!r}. {hint}", field=name)
     document = {
@@ -128,8 +128,8 @@ def merge_explanations(parts: list[Explanation]) -> Explanation:
 
 
 def _explicit_values(kind: type[SettingsModel], settings: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in settings.items() if name in kind.model_fields and value is not None}
-    return kind.parse(given).model_dump(mode="json", exclude_unset=True)
+    explicit = {name: value for name, value in settings.items() if name in kind.model_fields and value is not None}
+    return kind.parse(explicit).model_dump(mode="json", exclude_unset=True)
 
 
 def _check_priority(name: str) -> str:

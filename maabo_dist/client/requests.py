@@ -182,14 +182,14 @@ class Retrying:
             return None
         if isinstance(outcome, httpx.RequestError):
             return self.pause(attempt) if request.idempotent or isinstance(outcome, _UNSENT) else None
-        asked = _retry_after(outcome)
+        retry_after = _retry_after(outcome)
         status = outcome.status_code
-        temporary = status in _TEMPORARY or (status == _TOO_MANY_REQUESTS and asked is not None)
+        temporary = status in _TEMPORARY or (status == _TOO_MANY_REQUESTS and retry_after is not None)
         if not temporary or not request.idempotent or _is_quota_problem(outcome):
             return None
-        if asked is None:
+        if retry_after is None:
             return self.pause(attempt)
-        return None if asked > self.max_retry_after else max(asked, self.pause(attempt))
+        return None if retry_after > self.max_retry_after else max(retry_after, self.pause(attempt))
 
 
 class Deadline:

@@ -191,8 +191,8 @@ def _put_in_directory(source: Path, target: Path) -> None:
 
 
 def _modified(info: dict[str, Any]) -> float:
-    stated = info.get("mtime") or info.get("LastModified") or info.get("created")
-    value = stated or time.time()  # without a known age, an artifact is never garbage
+    modified = info.get("mtime") or info.get("LastModified") or info.get("created")
+    value = modified or time.time()  # without a known age, an artifact is never garbage
     return float(value.timestamp()) if hasattr(value, "timestamp") else float(value)
 
 

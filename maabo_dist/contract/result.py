@@ -320,10 +320,10 @@ class ResultDocument(Record):
         FormatError
             If it is not a result document, is of another format version, or a field is missing or wrong.
         """
-        stated = document.get("format") if isinstance(document, Mapping) else None
-        if stated != FORMAT:
+        format_ = document.get("format") if isinstance(document, Mapping) else None
+        if format_ != FORMAT:
             raise FormatError(
-                f"{source} is not a result document: its format is {stated!r}, not {FORMAT!r}. "
+                f"{source} is not a result document: its format is {format_!r}, not {FORMAT!r}. "
                 "Use the output of maabo mine --json."
             )
         try:

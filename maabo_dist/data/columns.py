@@ -157,11 +157,11 @@ class Columns:
                 classes=tuple(meta["classes"]),
                 target=meta["target"],
             )
-            stated = str(meta["fingerprint"])
+            fingerprint = str(meta["fingerprint"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged: its field {error} is missing or invalid.") from error
-        if verify and columns.fingerprint != stated:
-            raise FormatError(f"{path} is damaged: its content does not match fingerprint {stated[:12]}…")
+        if verify and columns.fingerprint != fingerprint:
+            raise FormatError(f"{path} is damaged: its content does not match fingerprint {fingerprint[:12]}…")
         return columns
 
     def _arrays(self) -> arrayfile.Arrays:

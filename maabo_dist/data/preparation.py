@@ -73,15 +73,15 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     target_name, names = _choose_columns(list(frame.columns), settings)
     check_unique(frame.columns, among=[target_name, *names])
     rows_kept = _choose_rows(frame, [target_name, *names], settings)
-    kept = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
-    target = encode_target(kept[target_name], settings)
+    used_frame = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
+    target = encode_target(used_frame[target_name], settings)
     # Each column is taken out once: in a wide table, that is half of the work.
-    table = {name: kept[name] for name in names}
-    made = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
-    features, matrix, left_out = _prune(made, TableEncoder(made).encode_cells(table, len(kept)))
-    notes = [*_imputation_notes(made, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
-    if len(kept) < len(frame):
-        notes.insert(0, f"Dropped {len(frame) - len(kept):,} of {len(frame):,} rows because of missing cells.")
+    table = {name: used_frame[name] for name in names}
+    all_features = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
+    features, matrix, left_out = _prune(all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)))
+    notes = [*_imputation_notes(all_features, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
+    if len(used_frame) < len(frame):
+        notes.insert(0, f"Dropped {len(frame) - len(used_frame):,} of {len(frame):,} rows because of missing cells.")
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
     return PreparedTable(columns, TableEncoder(features), tuple(notes), rows_kept)
 
@@ -118,9 +118,9 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
 
 
 def _check_known(option: str, requested: Sequence[str], names: list[str]) -> None:
-    known = set(names)
+    existing = set(names)
     for name in requested:
-        if name not in known:
+        if name not in existing:
             raise DatasetError(f"{option} {name!r}: the table has no such column. {suggestion(name, names)}")
 
 
@@ -155,9 +155,9 @@ def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature
         notes.append(f"Left out {count} with the same content as another: {format_list(equal)}.")
     if not keep:
         raise DatasetError(" ".join(["No feature is left.", *notes, "Give a table with columns that vary."]))
-    kept = tuple(features[index] for index in keep)
-    _check_feature_names(kept)
-    return kept, (matrix if len(keep) == len(features) else matrix[keep]), notes
+    remaining = tuple(features[index] for index in keep)
+    _check_feature_names(remaining)
+    return remaining, (matrix if len(keep) == len(features) else matrix[keep]), notes
 
 
 def _find_duplicates(matrix: Matrix, candidates: npt.NDArray[np.intp]) -> dict[int, int]:

@@ -115,12 +115,12 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
     published = leaves_without_probes(supported, probes)
     selection = select_leaves(published, study)
     rules = publish(published, selection, study, records)
-    kept = published.take(selection.chosen)
+    selected = published.take(selection.chosen)
     if pruned is not None:
-        rules = with_condition_tests(rules, kept, distinct, pruned, study)
+        rules = with_condition_tests(rules, selected, distinct, pruned, study)
     noise = None
     if probes.any():
-        noise = estimate_noise(supported.take(select_leaves(supported, study).chosen), kept, probes)
+        noise = estimate_noise(supported.take(select_leaves(supported, study).chosen), selected, probes)
     totals = study.table.totals
     return MiningResult(
         rules=rules,

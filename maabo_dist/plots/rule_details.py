@@ -116,8 +116,8 @@ def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: s
     bottom = np.zeros(counts.shape[1])
     for group, colour in stack:
         for starts, ends, satisfied in pieces:
-            kept = (ends > starts) & (counts[group] > 0)
-            bars = (starts[kept], counts[group][kept], (ends - starts)[kept], bottom[kept])
+            visible = (ends > starts) & (counts[group] > 0)
+            bars = (starts[visible], counts[group][visible], (ends - starts)[visible], bottom[visible])
             options: dict[str, Any] = {"color": colour, "alpha": 1 if satisfied else _DIMMED, "linewidth": 0}
             ax.bar(*bars, align="edge", gid=f"class {group}", **options)
         bottom += counts[group]

@@ -35,14 +35,14 @@ def to_csv(document: ResultDocument) -> str:
 
 def to_markdown(document: ResultDocument) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
-    lost = any(rule.dropped for rule in document.rules)
+    with_dropped = any(rule.dropped for rule in document.rules)
     repeated = document.repeats is not None
     lines = [
         "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |"
         + (" comes back |" if repeated else "")
-        + (" dropped |" if lost else ""),
-        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if repeated else "") + ("---|" if lost else ""),
-        *(f"| {' | '.join(_markdown_cells(rule, document, lost=lost))} |" for rule in document.rules),
+        + (" dropped |" if with_dropped else ""),
+        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if repeated else "") + ("---|" if with_dropped else ""),
+        *(f"| {' | '.join(_markdown_cells(rule, document, with_dropped=with_dropped))} |" for rule in document.rules),
     ]
     return "\n".join(lines) + "\n"
 
@@ -138,8 +138,8 @@ def _defuse(text: str) -> str:
     return f"'{text}" if risky else text
 
 
-def _markdown_cells(rule: RuleRecord, document: ResultDocument, *, lost: bool) -> list[str]:
-    """`lost` adds a column for dropped conditions."""
+def _markdown_cells(rule: RuleRecord, document: ResultDocument, *, with_dropped: bool) -> list[str]:
+    """`with_dropped` adds a column for dropped conditions."""
     return [
         rule.id,
         _markdown_text(conditions_text(rule.premise)),
@@ -149,7 +149,7 @@ def _markdown_cells(rule: RuleRecord, document: ResultDocument, *, lost: bool) -
         *(_rounded(part.precision if part else None) for part in (rule.train, rule.validation, rule.holdout)),
         _rounded(rule.validation.lift),
         *([_rounded(rule.stability.share if rule.stability else None)] if document.repeats else []),
-        *([_markdown_text(", ".join(dropped_texts(rule.dropped)))] if lost else []),
+        *([_markdown_text(", ".join(dropped_texts(rule.dropped)))] if with_dropped else []),
     ]
 
 

@@ -75,9 +75,9 @@ def _read(path: Path) -> Any:
 
 def _read_figures(path: Path) -> FigureData:
     figures = _read(path)
-    stated = figures.get("format") if isinstance(figures, dict) else None
-    if not isinstance(figures, dict) or stated != FIGURES_FORMAT:
-        raise FormatError(f"{str(path)!r} has the format {stated!r}; {FIGURES_FORMAT!r} is required.")
+    format_ = figures.get("format") if isinstance(figures, dict) else None
+    if not isinstance(figures, dict) or format_ != FIGURES_FORMAT:
+        raise FormatError(f"{str(path)!r} has the format {format_!r}; {FIGURES_FORMAT!r} is required.")
     return figures
 
 

@@ -105,18 +105,18 @@ def reliable_leaves(forest: Forest, leaf_filter: LeafFilter, first_tree: int = 0
     bounds = np.zeros((count, width))
     counts = np.empty((count, forest.counts.shape[1]), np.int32)
     gini, tree = np.empty(count), np.empty(count, np.int64)
-    kept, large = _extract(
+    reliable, large = _extract(
         (forest.offsets, forest.feature, forest.threshold, forest.left, forest.counts),
         (leaf_filter.min_samples, leaf_filter.max_gini, leaf_filter.weights, leaf_filter.every_depth),
         (logic, bounds, counts, gini, tree),
     )
     return Leaves(
-        logic=logic[:kept].copy(),
-        bounds=bounds[:kept].copy(),
-        counts=counts[:kept].copy(),
-        gini=gini[:kept].copy(),
-        tree=tree[:kept] + first_tree,
-        score=forest.best_scores[tree[:kept]],
+        logic=logic[:reliable].copy(),
+        bounds=bounds[:reliable].copy(),
+        counts=counts[:reliable].copy(),
+        gini=gini[:reliable].copy(),
+        tree=tree[:reliable] + first_tree,
+        score=forest.best_scores[tree[:reliable]],
         seen=count,
         large=large,
     )
@@ -164,7 +164,7 @@ def _extract(forest: Any, limits: Any, out: Any) -> tuple[int, int]:
     for t in range(len(offsets) - 1):
         largest = max(largest, offsets[t + 1] - offsets[t])
     parent = np.empty(largest, np.int64)
-    kept, large = 0, 0
+    reliable, large = 0, 0
     for t in range(len(offsets) - 1):
         base = offsets[t]
         for node in range(offsets[t + 1] - base):
@@ -182,12 +182,12 @@ def _extract(forest: Any, limits: Any, out: Any) -> tuple[int, int]:
             impurity = weighted_gini(node_counts[base + node], weights)
             if not impurity < max_gini:
                 continue
-            _climb(node, base, parent, feature, threshold, left, logic[kept], bounds[kept])
+            _climb(node, base, parent, feature, threshold, left, logic[reliable], bounds[reliable])
             for c in range(node_counts.shape[1]):
-                counts[kept, c] = node_counts[base + node, c]
-            gini[kept], tree[kept] = impurity, t
-            kept += 1
-    return kept, large
+                counts[reliable, c] = node_counts[base + node, c]
+            gini[reliable], tree[reliable] = impurity, t
+            reliable += 1
+    return reliable, large
 
 
 @kernel

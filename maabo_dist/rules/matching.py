@@ -70,11 +70,11 @@ def match_cells(
     conditions = [tuple(each) for each in rules]
     distinct = dict.fromkeys(condition for each in conditions for condition in each)
     _check_columns(rows, tuple(dict.fromkeys(condition.feature for condition in distinct)))
-    held = {condition: _holds(condition, [row[condition.feature] for row in rows], missing) for condition in distinct}
+    holds = {condition: _holds(condition, [row[condition.feature] for row in rows], missing) for condition in distinct}
     covered = np.ones((len(conditions), len(rows)), np.bool_)
     for number, each in enumerate(conditions):
         for condition in each:
-            covered[number] &= held[condition]
+            covered[number] &= holds[condition]
     return covered
 
 
@@ -97,10 +97,10 @@ def condition_holds(
         case Op.AT_MOST | Op.ABOVE:
             if isinstance(condition.value, str) or condition.value is None:
                 raise DatasetError(f"The condition on {condition.feature!r} has no number to compare with.")
-            held = (numbers() > condition.value) == (condition.op is Op.ABOVE)
+            holds = (numbers() > condition.value) == (condition.op is Op.ABOVE)
         case _:
-            held = (levels() == condition.value) == (condition.op is Op.IS)
-    return np.where(missing, condition.or_missing, held.astype(np.bool_))
+            holds = (levels() == condition.value) == (condition.op is Op.IS)
+    return np.where(missing, condition.or_missing, holds.astype(np.bool_))
 
 
 def mean_class_shares(covered: Mask, counts: npt.ArrayLike) -> Floats:

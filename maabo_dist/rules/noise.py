@@ -66,20 +66,22 @@ def estimate_noise(selected: Leaves, published: Leaves, probes: npt.NDArray[np.b
     return NoiseInfo(probes=count, rules=len(selected), with_probe=with_probe, share=share, low=low, high=high)
 
 
-def largest_plausible_count(seen: float, ratio: float) -> int:
+def largest_plausible_count(observed: float, ratio: float) -> int:
     """The largest Poisson count that is plausible given `seen`, a count whose mean is `ratio` times smaller."""
     from scipy.special import betainc  # noqa: PLC0415 - 0.2 s, only probes need it
 
-    return floor(_crossing(lambda count: TAIL - float(betainc(count, seen + 1, ratio / (1 + ratio))))) if ratio else 0
+    return (
+        floor(_crossing(lambda count: TAIL - float(betainc(count, observed + 1, ratio / (1 + ratio))))) if ratio else 0
+    )
 
 
-def smallest_plausible_count(seen: float, ratio: float) -> int:
+def smallest_plausible_count(observed: float, ratio: float) -> int:
     """The smallest such count."""
     from scipy.special import betainc  # noqa: PLC0415 - 0.2 s, only probes need it
 
-    if not seen or not ratio:
+    if not observed or not ratio:
         return 0
-    return ceil(_crossing(lambda count: float(betainc(seen, count + 1, 1 / (1 + ratio))) - TAIL))
+    return ceil(_crossing(lambda count: float(betainc(observed, count + 1, 1 / (1 + ratio))) - TAIL))
 
 
 def _crossing(excess: Callable[[float], float]) -> float:

@@ -72,15 +72,15 @@ def prune(leaves: Leaves, study: Study) -> Pruned:
     feature_q = feature_q_values(leaves.logic, p_values, study.columns.count)
     multiplicity = Multiplicity(feature_q, max(1.0, level * len(leaves)))
     matters = np.append(feature_q <= level, False)[_features(leaves.logic)]
-    kept = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
+    masks = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
     counts = np.zeros_like(leaves.counts)
     _count_classes(
-        (leaves.logic, leaves.bounds, kept), _rows(study, study.table.train_codes, study.split.train), counts
+        (leaves.logic, leaves.bounds, masks), _rows(study, study.table.train_codes, study.split.train), counts
     )
     gini = leaf_gini(counts, limits.weights)
     same_class = heaviest_classes(counts, study.table.shares) == labels
-    source = np.flatnonzero((kept > 0) & same_class & limits.accepts(counts, gini))
-    logic, bounds = _without_dropped(leaves, kept)
+    source = np.flatnonzero((masks > 0) & same_class & limits.accepts(counts, gini))
+    logic, bounds = _without_dropped(leaves, masks)
     pruned = replace(leaves, logic=logic, bounds=bounds, counts=counts, gini=gini).take(source)
     dropped = int(present[source].sum() - (pruned.logic != NO_LITERAL).sum())
     return Pruned(pruned, source, dropped, len(leaves) - len(source), multiplicity)
@@ -212,9 +212,9 @@ def _rows(study: Study, codes: npt.NDArray[Any], rows: Ints) -> tuple[Any, ...]:
     return codes, study.columns.labels[rows].astype(np.int64), study.table.values, study.table.offsets
 
 
-def _without_dropped(leaves: Leaves, kept: Ints) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Logic and bounds of the literals whose bits are set in `kept`, moved up to close the gaps."""
-    stays = _bit_matrix(kept, leaves.logic.shape[1])
+def _without_dropped(leaves: Leaves, masks: Ints) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Logic and bounds of the literals whose bits are set in `masks`, moved up to close the gaps."""
+    stays = _bit_matrix(masks, leaves.logic.shape[1])
     order = np.argsort(~stays, axis=1, kind="stable")
     logic = np.take_along_axis(np.where(stays, leaves.logic, NO_LITERAL), order, axis=1).astype(np.int32)
     bounds = np.take_along_axis(np.where(stays, leaves.bounds, 0.0), order, axis=1)
@@ -225,12 +225,12 @@ def _without_dropped(leaves: Leaves, kept: Ints) -> tuple[npt.NDArray[np.int32],
 def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> None:
     """For each leaf, count rows and those of its class: at j where all conditions but j hold, at K where all do."""
     masks, classes = rules[2], rows[1]
-    held, last = np.empty(len(classes), np.int64), hits.shape[1] - 1
+    satisfied, last = np.empty(len(classes), np.int64), hits.shape[1] - 1
     for leaf in range(len(masks)):
         mask = masks[leaf]
-        _mark(rules, leaf, rows, held)
-        for row in range(len(held)):
-            missing = mask & ~held[row]
+        _mark(rules, leaf, rows, satisfied)
+        for row in range(len(satisfied)):
+            missing = mask & ~satisfied[row]
             if missing & (missing - 1) == 0:  # none, or one
                 place = last
                 if missing != 0:
@@ -245,25 +245,25 @@ def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> N
 def _count_classes(rules: Any, rows: Any, counts: Any) -> None:
     """For each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions."""
     masks, classes = rules[2], rows[1]
-    held = np.empty(len(classes), np.int64)
+    satisfied = np.empty(len(classes), np.int64)
     for leaf in range(len(masks)):
         if masks[leaf] != 0:
-            _mark(rules, leaf, rows, held)
-            for row in range(len(held)):
-                if held[row] == masks[leaf]:
+            _mark(rules, leaf, rows, satisfied)
+            for row in range(len(satisfied)):
+                if satisfied[row] == masks[leaf]:
                     counts[leaf, classes[row]] += 1
 
 
 @kernel
-def _mark(rules: Any, leaf: int, rows: Any, held: Any) -> None:
+def _mark(rules: Any, leaf: int, rows: Any, satisfied: Any) -> None:
     """Set bit j of each row in which condition j of the leaf holds, of those in its mask."""
     logic, bounds, masks = rules
     codes, _, values, offsets = rows
-    held[:] = 0
+    satisfied[:] = 0
     for j in range(logic.shape[1]):
         if masks[leaf] >> j & 1:
             feature, large = logic[leaf, j] >> 1, logic[leaf, j] & 1
             cut = np.searchsorted(values[offsets[feature] : offsets[feature + 1]], bounds[leaf, j], side="right")
             ranks = codes[feature]
-            for row in range(len(held)):
-                held[row] |= np.int64((ranks[row] >= cut) == large) << j
+            for row in range(len(satisfied)):
+                satisfied[row] |= np.int64((ranks[row] >= cut) == large) << j

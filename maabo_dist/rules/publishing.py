@@ -131,30 +131,30 @@ def select_leaves(leaves: Leaves, study: Study) -> Selection:
 def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRecords) -> tuple[Rule, ...]:
     """Make rules of the selected leaves, with the evidence for each. The leaves use no probe."""
     columns, split, shares = study.table_columns, study.split, study.table.shares
-    kept = leaves.take(selection.chosen)
-    labels = heaviest_classes(kept.counts, shares).tolist()
-    covered = covered_rows(columns, split.train, kept.logic, kept.bounds)
+    selected = leaves.take(selection.chosen)
+    labels = heaviest_classes(selected.counts, shares).tolist()
+    covered = covered_rows(columns, split.train, selected.logic, selected.bounds)
     alone = covered & (covered.sum(axis=0) == 1)
-    train = _supports(columns, split.train, kept, labels)
-    validation = _supports(columns, split.validation, kept, labels)
-    holdout: Sequence[HoldoutRecord | None] = [None] * len(kept)
+    train = _supports(columns, split.train, selected, labels)
+    validation = _supports(columns, split.validation, selected, labels)
+    holdout: Sequence[HoldoutRecord | None] = [None] * len(selected)
     if len(split.holdout):
         of_class = np.bincount(columns.labels[split.holdout], minlength=len(columns.classes))
         names = [columns.classes[label] for label in labels]
-        holdout = add_holdout_tests(_supports(columns, split.holdout, kept, labels), names, of_class[labels])
-    neighbours = _neighbours(kept)
+        holdout = add_holdout_tests(_supports(columns, split.holdout, selected, labels), names, of_class[labels])
+    neighbours = _neighbours(selected)
     rules = []
-    for number in range(len(kept)):
-        literals, bounds = kept.conditions(number)
+    for number in range(len(selected)):
+        literals, bounds = selected.conditions(number)
         displaced = np.flatnonzero(selection.displaced_by == number)
         rules.append(
             Rule(
                 id=f"R{number + 1}",
                 conditions=conditions_of(columns.features, literals, bounds),
                 label=labels[number],
-                n=int(kept.sizes[number]),
-                counts=tuple(kept.counts[number].tolist()),
-                gini=float(kept.gini[number]),
+                n=int(selected.sizes[number]),
+                counts=tuple(selected.counts[number].tolist()),
+                gini=float(selected.gini[number]),
                 logic=tuple((literal // 2, literal % 2 == 1) for literal in literals),
                 bounds=tuple(bounds),
                 train=train[number],
@@ -163,7 +163,7 @@ def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRec
                 unique=int(alone[number].sum()),
                 most_similar=neighbours[number][0],
                 most_similar_by=neighbours[number][1],
-                source=_source(columns, records, kept, number),
+                source=_source(columns, records, selected, number),
                 displaced=_displaced(columns, leaves, selection.similarity, displaced, shares),
                 displaced_total=len(displaced),
             )
@@ -221,28 +221,28 @@ def add_holdout_tests(
 
 
 def _supports(
-    columns: Columns, rows: npt.NDArray[np.int64], kept: Leaves, labels: Sequence[int]
+    columns: Columns, rows: npt.NDArray[np.int64], selected: Leaves, labels: Sequence[int]
 ) -> list[SupportRecord]:
-    covered, part = covered_rows(columns, rows, kept.logic, kept.bounds), columns.labels[rows]
+    covered, part = covered_rows(columns, rows, selected.logic, selected.bounds), columns.labels[rows]
     return [measure_support(mask, part, label, columns.classes) for mask, label in zip(covered, labels, strict=True)]
 
 
-def _source(columns: Columns, records: TreeRecords, kept: Leaves, number: int) -> SourceRecord:
-    tree = int(kept.tree[number])
+def _source(columns: Columns, records: TreeRecords, selected: Leaves, number: int) -> SourceRecord:
+    tree = int(selected.tree[number])
     return SourceRecord(
         tree=tree,
         # Features beyond the table's columns are probes.
         subset=tuple(columns.features[f].name for f in members(records.subsets[tree]) if f < columns.count),
         depth=int(records.depths[tree]),
-        score=float(kept.score[number]),
+        score=float(selected.score[number]),
     )
 
 
-def _neighbours(kept: Leaves) -> list[tuple[str | None, float]]:
+def _neighbours(selected: Leaves) -> list[tuple[str | None, float]]:
     """For each rule the other one most similar to it by logic, the first of equals; (None, 0) if none is similar."""
-    similarity, everyone = by_logic(kept.logic), np.arange(len(kept))
+    similarity, everyone = by_logic(selected.logic), np.arange(len(selected))
     result: list[tuple[str | None, float]] = []
-    for number in range(len(kept)):
+    for number in range(len(selected)):
         values = similarity(number, everyone)
         values[number] = -1.0
         nearest = int(np.argmax(values))

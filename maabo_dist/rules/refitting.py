@@ -144,11 +144,11 @@ def _purity(weights: Any, below: Any, totals: Any, large: int, limits: Any) -> f
     rows, inside, outside, squares_in, squares_out = 0, 0.0, 0.0, 0.0, 0.0
     for c in range(len(totals)):
         count = totals[c] - below[c] if large else below[c]
-        kept, left = weights[c] * count, weights[c] * (totals[c] - count)
+        covered, left = weights[c] * count, weights[c] * (totals[c] - count)
         rows += count
-        inside += kept
+        inside += covered
         outside += left
-        squares_in += kept * kept
+        squares_in += covered * covered
         squares_out += left * left
     count = totals[label] - below[label] if large else below[label]
     if rows < min_samples or count * outside <= (totals[label] - count) * inside:

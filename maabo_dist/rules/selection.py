@@ -49,9 +49,9 @@ def distinct_leaves(leaves: Leaves, *, by_bounds: bool = False) -> Leaves:
         (leaves.logic, leaves.bounds, leaves.counts, leaves.gini, leaves.tree, leaves.score),
         by_bounds,
     )
-    kept = leaves.take(indices)
-    keys = [*(kept.bounds.T[::-1] if by_bounds else ()), *kept.logic.T[::-1], -kept.sizes]
-    return kept.take(np.lexsort(keys))
+    leaves_kept = leaves.take(indices)
+    keys = [*(leaves_kept.bounds.T[::-1] if by_bounds else ()), *leaves_kept.logic.T[::-1], -leaves_kept.sizes]
+    return leaves_kept.take(np.lexsort(keys))
 
 
 def select_rules(gini: npt.NDArray[np.float64], similarity: Similarity, limit: float) -> Selection:
@@ -179,17 +179,17 @@ def _affected(
                 count += 1
     for k in range(sizes[index]):
         literal = logic[index, k]
-        kept = begins[literal]
+        end = begins[literal]
         for i in range(begins[literal], ends[literal]):
             other = members[i]
             if is_open[other]:
-                members[kept] = other
-                kept += 1
+                members[end] = other
+                end += 1
                 if shared[other] == 0:
                     touched[count] = other
                     count += 1
                 shared[other] += 1
-        ends[literal] = kept
+        ends[literal] = end
     return count
 
 

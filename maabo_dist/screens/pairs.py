@@ -144,8 +144,8 @@ def screen_block(table: BitTable, start: int, stop: int, most: int) -> Pairs:
     """Return the strongest pairs whose first feature is one of start … stop − 1."""
     singles = single_strengths(table)
     strengths, features = np.full(most, -np.inf), np.zeros((most, 2), np.int32)
-    found = _screen(table, singles, _weights(table), start, stop, strengths, features)
-    return Pairs.strongest([Pairs(features[:found], strengths[:found])], most)
+    count = _screen(table, singles, _weights(table), start, stop, strengths, features)
+    return Pairs.strongest([Pairs(features[:count], strengths[:count])], most)
 
 
 def single_strengths(table: BitTable) -> npt.NDArray[np.float64]:
@@ -176,7 +176,7 @@ _popcount: Any = intrinsic(_one_instruction)
 @kernel
 def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, strengths: Any, features: Any) -> int:
     """Fill a heap with the strongest pairs, the weakest on top; return their number."""
-    found, rows = 0, table.totals.sum()
+    count, rows = 0, table.totals.sum()
     squares, sizes = np.empty(9), np.empty(9, np.int64)
     for first in range(start, stop, TILE):  # a tile of first features stays in the cache while the second ones change
         for g in range(first + 1, len(table.bits)):
@@ -186,12 +186,12 @@ def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, stren
                 for c in range(len(table.totals)):
                     _add_class(table, f, g, c, weights[c], squares, sizes)
                 strength = _chi_squared(squares, sizes, rows) - singles[f] - singles[g]
-                if found < len(strengths):
-                    _sift_up(strengths, features, found, strength, f, g)
-                    found += 1
-                elif found and _is_weaker(strengths, features, 0, strength, f, g):
+                if count < len(strengths):
+                    _sift_up(strengths, features, count, strength, f, g)
+                    count += 1
+                elif count and _is_weaker(strengths, features, 0, strength, f, g):
                     _sift_down(strengths, features, strength, f, g)
-    return found
+    return count
 
 
 @kernel

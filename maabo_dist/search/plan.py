@@ -223,12 +223,10 @@ def _top_features(plan: SearchPlan, settings: MiningSettings) -> str:
 
 
 def _candidates(plan: SearchPlan, settings: MiningSettings) -> str:
-    given = settings.candidates is not None
+    size = "small" if plan.candidates is None else "large"
+    why = f"the space is {size}" if settings.candidates is None else "--candidates"
     if plan.candidates is None:
-        return (
-            f"all subsets not yet grown are compared at each step ({'--candidates' if given else 'the space is small'})"
-        )
-    why = "--candidates" if given else "the space is large"
+        return f"all subsets not yet grown are compared at each step ({why})"
     mixed = (
         f"; {_percent(settings.neighbours)} of them are neighbours of good subsets, "
         f"{_percent(settings.completions)} complete promising pairs"

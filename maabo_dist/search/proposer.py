@@ -103,11 +103,11 @@ class SubsetProposer:
 
     def _draw_seeds(self, count: int) -> Subsets:
         """Return initial subsets that the screens choose."""
-        wanted = round(self._settings.seeded * count)
-        if self._hints is None or not wanted:
+        size = round(self._settings.seeded * count)
+        if self._hints is None or not size:
             return np.empty((0, self._plan.subset_size), np.int32)
         before = int(self._settings.seeded * len(self.proposed))  # the others were random
-        return self._new_subsets(self._hints.seeds(4 * wanted, before, self._stream(Purpose.SEEDS)))[:wanted]
+        return self._new_subsets(self._hints.seeds(4 * size, before, self._stream(Purpose.SEEDS)))[:size]
 
     def _new_subsets(self, subsets: Subsets) -> Subsets:
         """Return those that were not proposed, each once, in order."""
@@ -115,24 +115,24 @@ class SubsetProposer:
 
     def _propose_promising(self, guide: ScoreGuide, count: int) -> None:
         """Propose the candidates of greatest acquisition in H; if H has too few, further ones of the whole space."""
-        wanted = self._plan.candidates
-        if wanted is not None and count > 1:
-            wanted = max(wanted, CANDIDATES_EACH * count)
+        candidates = self._plan.candidates
+        if candidates is not None and count > 1:
+            candidates = max(candidates, CANDIDATES_EACH * count)
         stream = self._stream(Purpose.CANDIDATES)
-        hinted = self._draw_hints(self._hints, guide, wanted) if self._hints and wanted is not None else []
-        drawn = None if wanted is None else max(1, wanted - sum(map(len, hinted)))
-        near_top = self._near_top.blocks(drawn, self._feature_order(guide), self.proposed, stream)
+        hinted = self._draw_hints(self._hints, guide, candidates) if self._hints and candidates is not None else []
+        size = None if candidates is None else max(1, candidates - sum(map(len, hinted)))
+        near_top = self._near_top.blocks(size, self._feature_order(guide), self.proposed, stream)
         if hinted:
             near_top = iter([self._new_subsets(np.concatenate([*hinted, *near_top]))])
         chosen = self._select_best(guide, near_top, count)
         self._append(chosen)
         if len(chosen) < count and self._near_top is not self._whole_space:
-            anywhere = self._whole_space.blocks(wanted, self._all_features, self.proposed, stream)
+            anywhere = self._whole_space.blocks(candidates, self._all_features, self.proposed, stream)
             self._append(self._select_best(guide, anywhere, count - len(chosen)))
 
-    def _draw_hints(self, hints: HintSampler, guide: ScoreGuide, wanted: int) -> list[Subsets]:
+    def _draw_hints(self, hints: HintSampler, guide: ScoreGuide, candidates: int) -> list[Subsets]:
         """Return candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
-        near, completed = round(self._settings.neighbours * wanted), round(self._settings.completions * wanted)
+        near, completed = round(self._settings.neighbours * candidates), round(self._settings.completions * candidates)
         return [
             hints.neighbours(guide.high(self.proposed), near, self._stream(Purpose.NEIGHBOURS)),
             hints.completions(completed, self._stream(Purpose.COMPLETIONS)),

@@ -27,23 +27,25 @@ def batch_schedule(plan: SearchPlan, *, guided: bool) -> Iterator[Batch]:
     """Yield the batches of a search. A search that is not guided by scores needs no ramp."""
     initial = plan.initial if guided else plan.trees
     sizes: list[int] = []
-    proposed = observed = seen = 0  # subsets proposed, subsets observed, batches observed
+    proposed = observed = observed_batches = 0  # subsets proposed, subsets observed, batches observed
     while proposed < plan.trees:
         random_left = initial - proposed
-        wanted = min(plan.batch, random_left if random_left > 0 else plan.trees - proposed)
-        while seen < len(sizes) and not _fits(plan, initial, wanted, proposed, observed, len(sizes) - seen):
-            observed += sizes[seen]
-            seen += 1
-        size = min(wanted, max(initial, observed) - (proposed - observed))
-        yield Batch(len(sizes), size, seen)
+        requested = min(plan.batch, random_left if random_left > 0 else plan.trees - proposed)
+        while observed_batches < len(sizes) and not _fits(
+            plan, initial, requested, proposed, observed, len(sizes) - observed_batches
+        ):
+            observed += sizes[observed_batches]
+            observed_batches += 1
+        size = min(requested, max(initial, observed) - (proposed - observed))
+        yield Batch(len(sizes), size, observed_batches)
         sizes.append(size)
         proposed += size
 
 
-def _fits(plan: SearchPlan, initial: int, wanted: int, proposed: int, observed: int, batches: int) -> bool:
+def _fits(plan: SearchPlan, initial: int, requested: int, proposed: int, observed: int, batches: int) -> bool:
     """True if `wanted` more subsets may be in flight in addition to the `batches` batches that are."""
     if batches >= plan.in_flight:
         return False
     if proposed >= initial > observed:  # the first guided batch waits for all random ones
         return False
-    return proposed - observed + wanted <= max(initial, observed)
+    return proposed - observed + requested <= max(initial, observed)

@@ -168,9 +168,9 @@ def grow_block(table: Any, subsets: Any, roots: Any, sequence: Any, max_depth: i
         for p in range(2, max_depth + 1):
             if block.scores[t, p - 1] > block.scores[t, depth - 1]:
                 depth = p
-        kept = max_depth if whole else depth
-        _copy_tree(tree, kept, block, t * most)
-        block.depths[t], block.sizes[t] = depth, tree.levels[kept + 1]
+        copied_depth = max_depth if whole else depth
+        _copy_tree(tree, copied_depth, block, t * most)
+        block.depths[t], block.sizes[t] = depth, tree.levels[copied_depth + 1]
     return _compact_nodes(block, most)
 
 
@@ -348,7 +348,7 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
     size, min_leaf = len(subset), table.min_samples_leaf
     criterion = Criterion(table.layout, table.weights, min_leaf)
     tree.feature[1] = tree.feature[2] = LEAF
-    made = 3
+    nodes = 3
     for depth in range(1, max_depth):
         for node in range(tree.levels[depth], tree.levels[depth + 1]):
             start, stop = tree.start[node], tree.stop[node]
@@ -370,8 +370,8 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
             if q_best == LEAF:
                 continue
             # The two children, and their orders unless they cannot be split.
-            left = made
-            made += 2
+            left = nodes
+            nodes += 2
             _split(table, orders.entries, orders.begin[depth, q_best], subset[q_best], cut, node, left, tree)
             _split_validation(table, orders, depth, node, tree)
             if depth + 1 == max_depth or not (
@@ -385,7 +385,7 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
                     _copy(orders.entries, source + start, source + stop, orders.entries, target + start)
                 else:
                     _partition(table, orders.entries, source, orders.entries, target, node, tree)
-        tree.levels[depth + 2] = made
+        tree.levels[depth + 2] = nodes
 
 
 @kernel
@@ -411,22 +411,22 @@ def _best_cut(
     if counts.shape[1] > 2:
         return _best_cut_many(order, start, stop, counts, node, criterion, scratch)
     if (high - low) * FEW_VALUES <= stop - start:
-        found = _cuts_of_few_values(order, start, stop, criterion, scratch)
+        cuts = _cuts_of_few_values(order, start, stop, criterion, scratch)
     elif stop - start >= LONG:
-        found = _cuts_of_long_node(order, start, stop, counts, node, criterion, scratch)
+        cuts = _cuts_of_long_node(order, start, stop, counts, node, criterion, scratch)
     elif tied or criterion.min_samples_leaf > 1:
         first, last = start + criterion.min_samples_leaf - 1, stop - criterion.min_samples_leaf
-        found = _cuts_of_many_values(order, start, first, last, _ones(order, start, first), U(0), criterion, scratch)
+        cuts = _cuts_of_many_values(order, start, first, last, _ones(order, start, first), U(0), criterion, scratch)
     else:
-        found = _cuts_of_distinct_values(order, start, stop, scratch)
-    return _best_scored(found, counts, node, criterion, scratch)
+        cuts = _cuts_of_distinct_values(order, start, stop, scratch)
+    return _best_scored(cuts, counts, node, criterion, scratch)
 
 
 @kernel
 def _cuts_of_few_values(order: Any, start: int, stop: int, criterion: Criterion, scratch: Scratch) -> Any:
     """Two classes, long runs of equal values: jump from value to value; a run's ones are a plain sum."""
     shift, min_leaf = criterion.layout.code_shift, criterion.min_samples_leaf
-    found, ones, first = U(0), 0, start
+    cuts, ones, first = U(0), 0, start
     while True:
         above = ((np.int64(order[first]) >> shift) + 1) << shift
         low, high = first, stop  # the first entry of the next value lies in (low, high]
@@ -437,17 +437,17 @@ def _cuts_of_few_values(order: Any, start: int, stop: int, criterion: Criterion,
             else:
                 high = middle
         if high == stop:
-            return found
+            return cuts
         ones += _ones(order, first, high)
-        scratch.position[found] = high - start
-        scratch.ones[found] = ones
-        found += U(min_leaf <= high - start and min_leaf <= stop - high)
+        scratch.position[cuts] = high - start
+        scratch.ones[cuts] = ones
+        cuts += U(min_leaf <= high - start and min_leaf <= stop - high)
         first = high
 
 
 @kernel
 def _cuts_of_many_values(
-    order: Any, start: int, first: int, last: int, ones: int, found: Any, criterion: Criterion, scratch: Scratch
+    order: Any, start: int, first: int, last: int, ones: int, cuts: Any, criterion: Criterion, scratch: Scratch
 ) -> Any:
     """Two classes: append the cuts behind entries first … last − 1, in one pass without branches on the data.
 
@@ -464,28 +464,28 @@ def _cuts_of_many_values(
         left_ones += np.int32(entry & CLASS)
         offset += np.int32(1)
         changed = U(entry) ^ U(following)
-        scratch.position[found] = offset
-        scratch.ones[found] = left_ones
+        scratch.position[cuts] = offset
+        scratch.ones[cuts] = left_ones
         # Another class, or tied; and another value.
-        found += (changed | ((U(entry) | U(following)) >> U(1)) | every) & U(1) & U(changed >= one_code)
+        cuts += (changed | ((U(entry) | U(following)) >> U(1)) | every) & U(1) & U(changed >= one_code)
         entry = following
-    return found
+    return cuts
 
 
 @kernel
 def _cuts_of_distinct_values(order: Any, start: int, stop: int, scratch: Scratch) -> Any:
     """The same where no two rows have the same value: a cut wherever the class changes."""
-    found, offset, left_ones = U(0), np.int32(0), np.int32(0)
+    cuts, offset, left_ones = U(0), np.int32(0), np.int32(0)
     entry = order[start]
     for i in range(U(start + 1), U(stop)):
         following = order[i]
         left_ones += np.int32(entry & CLASS)
         offset += np.int32(1)
-        scratch.position[found] = offset
-        scratch.ones[found] = left_ones
-        found += U((entry ^ following) & CLASS)
+        scratch.position[cuts] = offset
+        scratch.ones[cuts] = left_ones
+        cuts += U((entry ^ following) & CLASS)
         entry = following
-    return found
+    return cuts
 
 
 @kernel
@@ -506,14 +506,14 @@ def _cuts_of_long_node(
         if scratch.edge[k] > bar and is_cut and min(at - start, stop - at) >= min_leaf:
             bar = scratch.edge[k]
     bar *= 1 - 1e-9
-    found = U(0)
+    cuts = U(0)
     for k in range(chunks + 1):  # the last one is the remainder
         first = max(start + k * CHUNK, start + min_leaf - 1)
         last = min(start + (k + 1) * CHUNK, stop - min_leaf)
         if first < last and (k == chunks or scratch.bound[k] >= bar):
             ones = scratch.before[k] + _ones(order, start + k * CHUNK, first)
-            found = _cuts_of_many_values(order, start, first, last, ones, found, criterion, scratch)
-    return found
+            cuts = _cuts_of_many_values(order, start, first, last, ones, cuts, criterion, scratch)
+    return cuts
 
 
 @kernel
@@ -540,17 +540,17 @@ def _bound_chunks(chunks: int, counts: Any, node: int, criterion: Criterion, scr
 
 @kernel
 def _best_scored(
-    found: Any, counts: npt.NDArray[np.int64], node: int, criterion: Criterion, scratch: Scratch
+    cuts: Any, counts: npt.NDArray[np.int64], node: int, criterion: Criterion, scratch: Scratch
 ) -> tuple[float, int]:
     position, left_ones, score = scratch.position, scratch.ones, scratch.score
     zeros, ones = np.float64(counts[node, 0]), np.float64(counts[node, 1])
     w0, w1 = criterion.weights[0], criterion.weights[1]
-    for j in range(found):
+    for j in range(cuts):
         # Floats from here on: counts are exact in them, and four cuts fit one instruction.
         l1 = np.float64(left_ones[j])
         score[j] = _score(np.float64(position[j]) - l1, l1, zeros, ones, w0, w1)
     best, cut = -np.inf, 0
-    for j in range(found):
+    for j in range(cuts):
         if score[j] > best:
             best, cut = score[j], np.int64(position[j])
     return best, cut
@@ -628,10 +628,10 @@ def _threshold(low: int, high: int, values: npt.NDArray[np.float64], offset: int
 
 @kernel
 def _any_tied(order: Any, start: int, stop: int, layout: Any) -> bool:
-    seen = U(0)
+    bits = U(0)
     for i in range(U(start), U(stop)):
-        seen |= U(order[i])
-    return bool((seen >> U(layout.tied_shift)) & U(1) != U(0))
+        bits |= U(order[i])
+    return bool((bits >> U(layout.tied_shift)) & U(1) != U(0))
 
 
 @kernel

@@ -56,8 +56,8 @@ class CorrelationMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(HEADER, "")
-        correlation = given if _SAFE_ID.fullmatch(given) else token_hex(8)
+        header = Headers(scope=scope).get(HEADER, "")
+        correlation = header if _SAFE_ID.fullmatch(header) else token_hex(8)
         scope.setdefault("state", {})["correlation"] = correlation
         started, status, seconds = perf_counter(), 500, 0.0
 

@@ -133,12 +133,12 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
     )
     _put(api, table)
     try:
-        kept = api.ledger.datasets.find_or_add(row)
+        stored = api.ledger.datasets.find_or_add(row)
     except BaseException:
         _remove_unused(api, table.digest)
         raise
     _put(api, table)  # in case another request deleted the same table in between
-    return kept, kept.id == row.id
+    return stored, stored.id == row.id
 
 
 def _put(api: ApiState, table: ReceivedTable) -> None:

@@ -210,14 +210,14 @@ class ClusterCollector(Collector):
                 pipe.xlen(stream)
             intake, refused, *results = pipe.execute()
         streams = {("intake",): intake, ("refused",): refused, ("results",): sum(results)}
-        wanted = _total(readings, metrics.TASKS_IN_FLIGHT) + _total(readings, metrics.TASKS_UNSENT)
+        tasks = _total(readings, metrics.TASKS_IN_FLIGHT) + _total(readings, metrics.TASKS_UNSENT)
         with suppress(BrokerError):  # a RabbitMQ that cannot be reached must not hide the metrics in Redis
-            wanted += self._broker.waiting([names.JOBS_QUEUE])[0]
+            tasks += self._broker.waiting([names.JOBS_QUEUE])[0]
         processes, busy = sum(one.processes for one in workers), sum(one.busy for one in workers)
         return [
             _gauge("stream_entries", "Entries of streams in Redis; results of all jobs.", streams, "stream"),
             _gauge("schedulers", "Schedulers active in the last minute.", len(readings)),
-            _gauge("tasks_wanted", "Tasks that workers could run now: sent, to be sent, and job documents.", wanted),
+            _gauge("tasks_wanted", "Tasks that workers could run now: sent, to be sent, and job documents.", tasks),
             _gauge("workers", "Workers active in the last seconds.", len(workers)),
             _gauge("worker_processes", "Tasks that these workers can run at the same time.", processes),
             _gauge("worker_processes_busy", "Tasks that these workers are running.", busy),

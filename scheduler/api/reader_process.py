@@ -115,11 +115,11 @@ def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     from maabo_dist.data.readers import outline, read_table  # noqa: PLC0415 - see main()
 
     path = Path(request["file"])
-    stated = outline(path)
-    _check_columns(path, stated.columns, request["columns"])
-    if stated.cells_bytes > request["bytes"]:
+    table_outline = outline(path)
+    _check_columns(path, table_outline.columns, request["columns"])
+    if table_outline.cells_bytes > request["bytes"]:
         raise DatasetError(
-            f"{path} takes at least {stated.cells_bytes:,} bytes of memory; the limit of this server is "
+            f"{path} takes at least {table_outline.cells_bytes:,} bytes of memory; the limit of this server is "
             f"{request['bytes']:,}.",
             remedy="Remove columns or rows.",
         )

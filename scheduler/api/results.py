@@ -66,7 +66,7 @@ def _document_response(description: str, content: dict[str, Any]) -> dict[int | 
 _TEXTS = {media_type: {"schema": {"type": "string"}} for media_type in MEDIA_TYPES.values()}
 _JSON = {"application/json": {"schema": {"type": "object", "required": ["format", "digest", "partial", "rules"]}}}
 
-KnownTags = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 
 
 class RowsToExplain(BaseModel):
@@ -98,14 +98,14 @@ def get_rules(
     caller: Reader,
     format_: Annotated[RulesFormat | None, Query(alias="format", description="Instead of Accept.")] = None,
     table_name: Annotated[str, Query(pattern=TABLE_NAME, description="Name of the table in SQL.")] = "data",
-    known: KnownTags = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Return the rules of a job, final or preliminary, as JSON, CSV, Markdown or SQL."""
     row = find_job(caller, job)
     chosen = format_ or choose_format(request.headers.get("accept"))
     document = _get_document(caller, row)
     headers = _headers(document, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
-    return _respond(lambda: _format_rules(document, chosen, table_name), MEDIA_TYPES[chosen], headers, known)
+    return _respond(lambda: _format_rules(document, chosen, table_name), MEDIA_TYPES[chosen], headers, if_none_match)
 
 
 @router.get("/{job}/trees", responses=_LIST)
@@ -174,7 +174,7 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
     response_class=Response,
     responses=_document_response("The report", {"text/html": {"schema": {"type": "string"}}}),
 )
-def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Response:
+def get_report(job: JobPath, caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
     """Return the report of a job: one HTML file that loads nothing else."""
     document = _get_document(caller, find_job(caller, job))
     headers = _headers(document, "html") | {
@@ -186,7 +186,7 @@ def get_report(job: JobPath, caller: Reader, known: KnownTags = None) -> Respons
         figures = None if document.running else load_figures(caller.api.resources.store, job)
         return report_page(document, figures)
 
-    return _respond(page, "text/html", headers, known)
+    return _respond(page, "text/html", headers, if_none_match)
 
 
 @router.get("/{job}/figures", responses=_RULES)
@@ -240,10 +240,10 @@ def _headers(document: ResultDocument, variant: str) -> dict[str, str]:
     return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
 
 
-def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str], known: str | None) -> Response:
+def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str], tags: IfNoneMatch) -> Response:
     """Return 304 if the client has the current version; weak tags match too."""
-    tags = [tag.strip().removeprefix("W/") for tag in (known or "").split(",")]
-    if "ETag" in headers and (headers["ETag"] in tags or "*" in tags):
+    cached = [tag.strip().removeprefix("W/") for tag in (tags or "").split(",")]
+    if "ETag" in headers and (headers["ETag"] in cached or "*" in cached):
         return Response(status_code=304, headers=headers)
     return Response(content(), media_type=media_type, headers=headers)
 

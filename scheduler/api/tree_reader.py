@@ -100,9 +100,9 @@ class TreeReader:
         while rows := list(ledger.search.batches(job, start, start + LEDGER_BATCHES)):
             batches = [np.frombuffer(row.subsets, "<i4").reshape(-1, self._size).astype(np.int32) for row in rows]
             firsts = list(accumulate(map(len, batches), initial=number))
-            wanted = [start + index for index, ends in enumerate(pairwise(firsts)) if needed(range(*ends))]
-            expected = (wanted[0], 0) if wanted else (start, 0)
-            for row in ledger.search.results(job, wanted[0], wanted[-1] + 1) if wanted else ():
+            numbers = [start + index for index, ends in enumerate(pairwise(firsts)) if needed(range(*ends))]
+            expected = (numbers[0], 0) if numbers else (start, 0)
+            for row in ledger.search.results(job, numbers[0], numbers[-1] + 1) if numbers else ():
                 if (row.batch, row.start) != expected:
                     return  # the next result has not arrived yet
                 batch = batches[row.batch - start]
@@ -111,6 +111,6 @@ class TreeReader:
                 forest = failed_forest(subsets, *self._shape) if failed else unpack_forest(row.trees, subsets)
                 yield firsts[row.batch - start] + row.start, forest
                 expected = (row.batch, row.stop) if row.stop < len(batch) else (row.batch + 1, 0)
-            if wanted and expected != (wanted[-1] + 1, 0):
+            if numbers and expected != (numbers[-1] + 1, 0):
                 return
             number, start = firsts[-1], start + LEDGER_BATCHES

@@ -122,7 +122,7 @@ def choose_tasks(
     jobs: Collection[SearchingJob | ScreeningJob], room: int, seconds: float, now: float
 ) -> dict[str, list[Any]]:
     """Take up to `room` tasks of about so many seconds from the jobs' outboxes; return them by job."""
-    held = {job.lease.job: job for job in jobs}
+    jobs_by_id = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(
         JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.speed.expected(job.outbox.in_flight))
@@ -130,7 +130,7 @@ def choose_tasks(
         if job.state is JobState.RUNNING
     )
     while room > 0 and (name := order.next_job) is not None:
-        job = held[name]
+        job = jobs_by_id[name]
         task = job.next_task(seconds, now)
         if task is None:
             order.remove_next()

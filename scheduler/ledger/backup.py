@@ -175,10 +175,10 @@ def _read_head(archive: tarfile.TarFile, source: Path) -> tuple[str, ...]:
         raise FormatError(f"{source} is not a backup of jobs.")
     try:
         head: dict[str, Any] = json.load(_content(archive, first))
-        known, version, jobs = head["format"] == FORMAT, int(head["ledger"]), tuple(map(str, head["jobs"]))
+        supported, version, jobs = head["format"] == FORMAT, int(head["ledger"]), tuple(map(str, head["jobs"]))
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"The head of {source} is invalid: {error}.") from error
-    if not known or version > schema.VERSION:
+    if not supported or version > schema.VERSION:
         raise FormatError(
             f"The backup is a {head['format']} of ledger version {version}; this version reads {FORMAT} up to "
             f"{schema.VERSION}. Restore it with a newer one."

@@ -129,10 +129,10 @@ class Jobs(LedgerTopic):
 
     def get_many(self, ids: Collection[str]) -> list[JobRow]:
         """Return those of these jobs that exist."""
-        asked, rows = list(ids), list[JobRow]()
+        all_ids, rows = list(ids), list[JobRow]()
         with self._database.read() as connection:
-            for start in range(0, len(asked), MAX_IDS):
-                some = jobs.c.id.in_(asked[start : start + MAX_IDS])
+            for start in range(0, len(all_ids), MAX_IDS):
+                some = jobs.c.id.in_(all_ids[start : start + MAX_IDS])
                 rows += readable_jobs(connection.execute(select(*JOB_COLUMNS).where(some)).mappings())
         return rows
 

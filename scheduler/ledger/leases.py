@@ -124,15 +124,15 @@ def _choose_jobs(
     A tenant with as many running jobs as its quota allows has to wait.
     """
     held_jobs = select(jobs.c.tenant).where(UNENDED, jobs.c.lease_until >= now)
-    held = Counter(connection.execute(held_jobs).scalars())
+    held_by_tenant = Counter(connection.execute(held_jobs).scalars())
     limited = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
     limits: dict[str, int] = {row.tenant: row.running for row in limited}
 
     def room(tenant: str) -> int:
-        return min(limits.get(tenant, NO_LIMIT), max_held) - held[tenant]
+        return min(limits.get(tenant, NO_LIMIT), max_held) - held_by_tenant[tenant]
 
     firsts = [row for row in _first_free_jobs(connection, free) if room(row.tenant) > 0]
-    firsts.sort(key=lambda row: (held[row.tenant], *_sort_key(row)))
+    firsts.sort(key=lambda row: (held_by_tenant[row.tenant], *_sort_key(row)))
     heap = []
     for first in firsts[:limit]:
         query = select(*(jobs.c[name] for name in _ORDER)).where(jobs.c.tenant == first.tenant, free)
@@ -141,7 +141,7 @@ def _choose_jobs(
         query = query.order_by(*(jobs.c[name] for name in _ORDER)).limit(min(limit, room(first.tenant)))
         rows = connection.execute(query).all()
         if rows:
-            heap.append((held[first.tenant], _sort_key(rows[0]), rows))
+            heap.append((held_by_tenant[first.tenant], _sort_key(rows[0]), rows))
     heapq.heapify(heap)
     chosen: list[str] = []
     while heap and len(chosen) < limit:

@@ -116,7 +116,7 @@ def feature_use(columns: Columns, records: TreeRecords, alpha: float) -> dict[st
     everywhere = _count_uses(records.subsets[scored], columns.count)
     order = np.argsort(-counts, kind="stable")
     used = order[(counts[order] > 0) & ~probe_mask(columns)[order]][:MAX_FEATURES]
-    held = (records.subsets[high][:, :, None] == used).any(axis=1).astype(np.int64)
+    uses = (records.subsets[high][:, :, None] == used).any(axis=1).astype(np.int64)
     return {
         "high": len(high),
         "trees": len(scored),
@@ -124,7 +124,7 @@ def feature_use(columns: Columns, records: TreeRecords, alpha: float) -> dict[st
             {"name": columns.features[index].name, "high": int(counts[index]), "trees": int(everywhere[index])}
             for index in used
         ],
-        "pairs": (held.T @ held).tolist(),
+        "pairs": (uses.T @ uses).tolist(),
     }
 
 

@@ -41,9 +41,9 @@ class ClassGroups:
         classes = len(totals)
         if classes <= MAX_CLASSES:
             return cls(np.arange(classes), classes)
-        kept = np.sort(np.argsort(-totals, kind="stable")[: MAX_CLASSES - 1])
+        frequent = np.sort(np.argsort(-totals, kind="stable")[: MAX_CLASSES - 1])
         group = np.full(classes, MAX_CLASSES - 1)
-        group[kept] = np.arange(len(kept))
+        group[frequent] = np.arange(len(frequent))
         return cls(group, MAX_CLASSES)
 
     def names(self, classes: Sequence[str]) -> list[str | None]:
@@ -119,13 +119,13 @@ class _Drawer:
 
     def _several_levels(self, indices: Sequence[int]) -> Histogram:
         """The most frequent levels, and one bar for other levels and missing cells."""
-        held = np.array([self._ranks(index) for index in indices])
-        kept = np.sort(np.argsort(-held.sum(axis=1), kind="stable")[:MAX_LEVELS])
-        level = np.full(len(self.rows), len(kept))
-        for number, index in enumerate(kept):
-            level[held[index] == 1] = number
-        names: list[str | None] = [self.columns.features[indices[index]].levels[0] for index in kept]
-        return self._levels(level, [*names, *([None] if (level == len(kept)).any() else [])], 0)
+        has_level = np.array([self._ranks(index) for index in indices])
+        frequent = np.sort(np.argsort(-has_level.sum(axis=1), kind="stable")[:MAX_LEVELS])
+        level = np.full(len(self.rows), len(frequent))
+        for number, index in enumerate(frequent):
+            level[has_level[index] == 1] = number
+        names: list[str | None] = [self.columns.features[indices[index]].levels[0] for index in frequent]
+        return self._levels(level, [*names, *([None] if (level == len(frequent)).any() else [])], 0)
 
     def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Histogram:
         return {
@@ -225,9 +225,10 @@ class _TreeFigure:
         bounds = {step.literal: step.bound for step in path}  # the last of a literal is the tightest
         others = {literal: bound for literal, bound in bounds.items() if literal not in self.bounds}
         extra = set(conditions_of(self.columns.features, list(others), list(others.values())))
-        lost = len(extra & set(self.rule.dropped))
+        dropped = len(extra & set(self.rule.dropped))
         same = sum(bounds.get(literal) == bound for literal, bound in self.bounds.items())
-        return bounds.keys() >= self.bounds.keys(), lost, lost - len(extra), same, -abs(self.sizes[node] - self.rule.n)
+        gap = abs(self.sizes[node] - self.rule.n)
+        return bounds.keys() >= self.bounds.keys(), dropped, dropped - len(extra), same, -gap
 
     def _choose_expanded(self) -> set[int]:
         """Nodes whose children are drawn: those on the path, then the largest, up to the limit."""
@@ -243,19 +244,19 @@ class _TreeFigure:
 
     def _node(self, node: int) -> Node:
         tree = self.tree
-        drawn: Node = {"counts": self.counts[node].tolist()}
+        entry: Node = {"counts": self.counts[node].tolist()}
         if node == self.leaf:
-            drawn["leaf"] = True
+            entry["leaf"] = True
         if tree.feature[node] == LEAF:
-            return drawn
-        drawn["text"] = self._question(node)
+            return entry
+        entry["text"] = self._question(node)
         if node not in self.expanded:
-            return drawn | {"more": _count_below(tree, node)}
+            return entry | {"more": _count_below(tree, node)}
         left = int(tree.left[node])
         if node in self.path:
             literal = self.path[node].literal
-            drawn |= {"next": "no" if literal % 2 else "yes", "kept": literal in self.bounds}
-        return drawn | {"yes": self._node(left), "no": self._node(left + 1)}
+            entry |= {"next": "no" if literal % 2 else "yes", "kept": literal in self.bounds}
+        return entry | {"yes": self._node(left), "no": self._node(left + 1)}
 
     def _question(self, node: int) -> str:
         """The condition that holds in the left child."""

@@ -152,8 +152,8 @@ def _step(step: FunnelStep, longest: float) -> Html:
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """`170 benign, 4 malignant`: the classes that occur, or the most frequent of many."""
-    held = {name: count for name, count in counts.items() if count}
-    first = sorted(held, key=lambda name: -held[name])[:MAX_COUNTS]
-    others = sum(held.values()) - sum(held[name] for name in first)
-    parts = [f"{held[name]:,} {name}" for name in held if name in first]
-    return ", ".join([*parts, *([f"{others:,} of {len(held) - len(first)} others"] if others else [])]) or "none"
+    present = {name: count for name, count in counts.items() if count}
+    first = sorted(present, key=lambda name: -present[name])[:MAX_COUNTS]
+    others = sum(present.values()) - sum(present[name] for name in first)
+    parts = [f"{present[name]:,} {name}" for name in present if name in first]
+    return ", ".join([*parts, *([f"{others:,} of {len(present) - len(first)} others"] if others else [])]) or "none"

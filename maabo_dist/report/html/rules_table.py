@@ -86,8 +86,8 @@ def columns(document: ResultDocument) -> list[Column]:
 def _lines_key(document: ResultDocument) -> Html:
     """The legend of the dots on the lines of precision."""
     parts = [_key("train", "training"), _key("validation", "validation")]
-    held = [_key("holdout", "held out with its 95 % interval")] if _tested(document) else []
-    text = joined(["On the lines: ", joined([*parts, *held], ", "), "; the tick is the base rate."])
+    holdout = [_key("holdout", "held out with its 95 % interval")] if _tested(document) else []
+    text = joined(["On the lines: ", joined([*parts, *holdout], ", "), "; the tick is the base rate."])
     return element("span", text, class_="lines")
 
 

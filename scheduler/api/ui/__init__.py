@@ -69,29 +69,29 @@ class File:
         content = ASSETS.joinpath(name).read_bytes()
         return cls(content, _TYPES[name.rpartition(".")[2]], f'"{sha256(content).hexdigest()[:32]}"')
 
-    def respond(self, known: str | None) -> Response:
+    def respond(self, if_none_match: str | None) -> Response:
         """Return the file, or 304 if the browser has it."""
         headers = HEADERS | {"ETag": self.tag}
-        if self.tag in (known or ""):
+        if self.tag in (if_none_match or ""):
             return Response(status_code=304, headers=headers)
         return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 FILES = {name: File.read(name) for name in NAMES}
 
-Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def start(known: Known = None) -> Response:
+async def start(if_none_match: IfNoneMatch = None) -> Response:
     """Return the page."""
-    return FILES[START].respond(known)
+    return FILES[START].respond(if_none_match)
 
 
 @router.api_route("/page/{name}", methods=["GET", "HEAD"])
-async def file(request: Request, name: str, known: Known = None) -> Response:
+async def file(request: Request, name: str, if_none_match: IfNoneMatch = None) -> Response:
     """Return a static file."""
     asset = FILES.get(name)
     if asset is None:
         raise NotFoundError(f"There is nothing at {request.url.path[:200]}.", remedy="The page is at /.")
-    return asset.respond(known)
+    return asset.respond(if_none_match)
