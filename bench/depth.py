@@ -47,15 +47,15 @@ def run(options) -> None:
         ("20,000 × 200 generated", wide, tables.random_subsets(200, 3, block // 10), sample // 8, 20, None),
     ]
     rows, blocks, notes = [], {}, []
-    for what, columns, subsets, few, loop_goal, fit_goal in cases:
+    for name, columns, subsets, few, loop_goal, fit_goal in cases:
         peers, table = ScikitLearn(columns), tables.training(columns)
         taken = time_interleaved(_calls(table, subsets, peers, subsets[:few]), rounds)
         ours = taken["ours"].best / len(subsets)
         loop, fit = taken["loop"].best / few, taken["fit"].best / few
-        rows.append((f"{what}: loop", ours, loop, loop / ours, printing.Goal(minimum=loop_goal)))
+        rows.append((f"{name}: loop", ours, loop, loop / ours, printing.Goal(minimum=loop_goal)))
         rows.append(("  one fit", ours, fit, fit / ours, printing.Goal(minimum=fit_goal) if fit_goal else None))
-        blocks[what] = (table, subsets)
-        notes.append(f"{what}: {_agreement(table, peers, subsets[:few])}")
+        blocks[name] = (table, subsets)
+        notes.append(f"{name}: {_agreement(table, peers, subsets[:few])}")
     notes += [
         "Random subsets, and those of a search. Ties between splits are broken otherwise by scikit-learn.",
         f"D′ = 3, p_max = {DEPTH}; best of {rounds} interleaved rounds after a warm-up; {block:,} subsets a round,",
@@ -80,15 +80,15 @@ def _on_two_threads(blocks, rounds: int) -> None:
             ("a loop in registers, as a measure", 1): lambda: (_spin(SPINS), _spin(SPINS)),
             ("a loop in registers, as a measure", 2): lambda: list(pool.map(_spin, [SPINS, SPINS])),
         }
-        for what, (table, subsets) in blocks.items():
-            calls[what, 1] = lambda t=table, s=subsets: depth_search(t, s, DEPTH)
-            calls[what, 2] = lambda t=table, s=subsets: depth_search(t, s, DEPTH, pool=pool, pieces=8)
+        for name, (table, subsets) in blocks.items():
+            calls[name, 1] = lambda t=table, s=subsets: depth_search(t, s, DEPTH)
+            calls[name, 2] = lambda t=table, s=subsets: depth_search(t, s, DEPTH, pool=pool, pieces=8)
         taken = time_interleaved(calls, rounds)
     rows = []
-    for what in (*blocks, "a loop in registers, as a measure"):
-        count = len(blocks[what][1]) if what in blocks else 1
-        one, two = taken[what, 1].best / count, taken[what, 2].best / count
-        rows.append((what, two, one, one / two, None))
+    for name in (*blocks, "a loop in registers, as a measure"):
+        count = len(blocks[name][1]) if name in blocks else 1
+        one, two = taken[name, 1].best / count, taken[name, 2].best / count
+        rows.append((name, two, one, one / two, None))
     notes = [f"Best of {rounds} interleaved rounds after a warm-up; the ratio at best is the one of the last row."]
     printing.print_comparison("1b. Depth search on two threads, a subset", "two threads", "one thread", rows, notes)
 

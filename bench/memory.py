@@ -39,8 +39,8 @@ def run(options) -> None:
     printing.print_table("6. Memory", ["", "peak", "before", ""], rows, notes)
 
 
-def _measure_in_process(what: str, size: int) -> dict[str, float]:
-    return json.loads(run_python("-m", "bench.memory", what, str(size)))
+def _measure_in_process(workload: str, size: int) -> dict[str, float]:
+    return json.loads(run_python("-m", "bench.memory", workload, str(size)))
 
 
 def _proposer(history: int) -> dict[str, float]:

@@ -21,10 +21,10 @@ def run(options) -> None:
     if not options.quick:
         cases.append(("20,000 features × 2,000 rows", tables.generated(2000, 20_000)))
     rows, costs = [], []
-    for what, columns in cases:
+    for name, columns in cases:
         suggest, evaluate, observe = _rounds(columns, 4 if options.quick else 8)
-        rows.append((what, suggest, evaluate, suggest / evaluate, printing.Goal(maximum=1)))
-        costs.append(f"{what}: {(suggest + observe) / BATCH * 1e6:.2f} µs a subset for suggest and observe")
+        rows.append((name, suggest, evaluate, suggest / evaluate, printing.Goal(maximum=1)))
+        costs.append(f"{name}: {(suggest + observe) / BATCH * 1e6:.2f} µs a subset for suggest and observe")
     notes = [*costs, "Median of the rounds of a search after its first 1,024 trees; one thread, p_max = 5, D′ = 3."]
     printing.print_comparison(
         f"3. suggest({BATCH}) compared with growing these {BATCH} trees", "suggest", "evaluate", rows, notes

@@ -59,9 +59,9 @@ def random_subsets(features: int, size: int, count: int, seed: int = 0) -> np.nd
     random = np.random.default_rng(seed)
     subsets = np.empty((0, size), np.int32)
     while len(subsets) < count:
-        drawn = np.sort(random.integers(0, features, (count + count // 2 + 16, size), dtype=np.int32), axis=1)
-        drawn = drawn[(np.diff(drawn, axis=1) > 0).all(axis=1)]
-        subsets = np.unique(np.concatenate([subsets, drawn]), axis=0)
+        candidates = np.sort(random.integers(0, features, (count + count // 2 + 16, size), dtype=np.int32), axis=1)
+        candidates = candidates[(np.diff(candidates, axis=1) > 0).all(axis=1)]
+        subsets = np.unique(np.concatenate([subsets, candidates]), axis=0)
     return subsets[random.permutation(len(subsets))[:count]]
 
 

@@ -93,7 +93,7 @@ class SecuredRedis:
             passwords=self.passwords,
         )
         (self.directory / "users.acl").write_text("\n".join([*user_lines, f"user admin on >{ADMIN} ~* &* +@all", ""]))
-        place = [
+        options = [
             "--bind",
             "127.0.0.1",
             "--dir",
@@ -104,7 +104,7 @@ class SecuredRedis:
             self.directory / "users.acl",
         ]
         with (self.directory / "redis.log").open("ab") as log:
-            process = subprocess.Popen([self.program, *self._listening(), *place], stdout=log, stderr=log)
+            process = subprocess.Popen([self.program, *self._listening(), *options], stdout=log, stderr=log)
         try:
             servers.wait_for(lambda: self._answers(process), what="a Redis that answers")
             yield self

@@ -34,7 +34,7 @@ def a_file(folder):
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), any_array, max_size=4))
 @settings(max_examples=40, deadline=None)
-def test_arrays_come_back_as_they_went(tmp_path_factory, content):
+def test_arrays_survive_a_round_trip(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("arrays") / "f"
     arrayfile.write(path, "test/1", content, {"n": 1})
 
@@ -71,7 +71,7 @@ def test_only_plain_little_endian_numbers_are_stored(tmp_path, array):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_only_the_old_file(tmp_path, monkeypatch):
     path = a_file(tmp_path)
     before = path.read_bytes()
 

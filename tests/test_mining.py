@@ -275,15 +275,15 @@ def test_a_time_limit_ends_the_search_by_the_clock_it_is_given():
 
 
 def test_the_progress_callback_sees_every_batch_and_can_stop():
-    seen = []
+    reports = []
 
-    result = mined(trees=60, batch=4, initial=8, progress=lambda now: seen.append(now) or len(seen) == 6)
+    result = mined(trees=60, batch=4, initial=8, progress=lambda now: reports.append(now) or len(reports) == 6)
 
     assert (result.search.trees, result.search.stopped) == (24, "asked")
-    assert [now.trees for now in seen] == [4, 8, 12, 16, 20, 24]
-    assert {now.planned for now in seen} == {60}
-    assert seen[-1].best_score == result.search.best_score == max(now.best_score for now in seen)
-    assert [now.reliable for now in seen] == sorted(now.reliable for now in seen)
+    assert [now.trees for now in reports] == [4, 8, 12, 16, 20, 24]
+    assert {now.planned for now in reports} == {60}
+    assert reports[-1].best_score == result.search.best_score == max(now.best_score for now in reports)
+    assert [now.reliable for now in reports] == sorted(now.reliable for now in reports)
 
 
 @pytest.mark.parametrize("trees", [1, 10, 11, 33])

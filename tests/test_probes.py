@@ -84,7 +84,7 @@ def test_where_no_rule_uses_a_probe_the_rules_are_those_of_the_same_leaves():
     assert rules_digest(result.rules, result.classes) == as_columns.digest
 
 
-def test_where_there_is_nothing_to_find_the_probes_show_it():
+def test_probes_show_that_a_table_without_signal_has_none():
     result = mined(a_table(signal=0.2), gini=0.9, literals="paper")
 
     assert result.rules

@@ -95,7 +95,7 @@ def test_a_number_that_is_too_small_is_refused_in_one_sentence_about_numbers(opt
     assert "valid string" not in message
 
 
-def test_several_mistakes_are_all_said():
+def test_all_of_several_mistakes_are_reported():
     message = refusal(alpha=2, b=-1, seed=1)
 
     assert message.splitlines() == [

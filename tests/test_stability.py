@@ -68,7 +68,7 @@ def consensus_of(document):
     return [entry["text"] for entry in document["repeats"]["consensus"]]
 
 
-def test_a_repeat_searches_half_of_the_rows_and_asks_for_half_as_many_in_a_rule():
+def test_a_repeat_searches_half_of_the_rows_and_requires_half_as_many_in_a_rule():
     repeats = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3)
 
     splits = [split_for(breast_cancer(), settings) for settings in repeats]
@@ -83,7 +83,7 @@ def test_with_rows_held_out_a_repeat_searches_half_of_the_others():
     assert settings.holdout == pytest.approx(0.6)
 
 
-def test_draws_depend_on_the_split_seed_alone_and_more_repeats_begin_with_the_same():
+def test_draws_depend_only_on_the_split_seed_and_more_repeats_start_with_the_same():
     few, many = (repeat_settings(MiningSettings(seed=4), count) for count in (3, 7))
 
     assert many[:3] == few
@@ -102,7 +102,7 @@ def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
         check_repeats(columns, repeat_settings(MiningSettings(), 10))
 
 
-def test_a_rule_comes_back_with_the_same_class_columns_signs_and_levels_wherever_its_thresholds_are():
+def test_rules_are_equal_if_class_columns_signs_and_levels_agree_at_any_thresholds():
     rule = a_rule(condition("a"), condition("b", "=", "red"))
     same = a_rule(
         condition("b", "=", "red", or_missing=True),
@@ -173,7 +173,7 @@ def test_consensus_rules_are_the_simplest_first_then_those_of_most_rows_the_tabl
     ]
 
 
-def test_rows_count_over_all_repeats_so_that_of_equals_the_one_that_comes_back_more_often_is_first():
+def test_tied_consensus_rules_are_ordered_by_their_rows_in_all_repeats():
     often, seldom = a_rule(condition("c"), train=20), a_rule(condition("b"), train=30)
     repeated = [a_document(often, *([seldom] if number < 2 else [])) for number in range(4)]
 

@@ -77,7 +77,7 @@ def test_a_host_that_is_cut_off_is_unreachable_until_the_network_is_repaired(net
     assert count_echoed(client, server) == "100000"
 
 
-def test_a_link_that_goes_down_comes_back(client_and_server):
+def test_a_link_can_be_set_down_and_up(client_and_server):
     client, server = client_and_server
     server.link("down")
     assert count_echoed(client, server, 0.3) == ""

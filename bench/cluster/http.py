@@ -46,10 +46,10 @@ def run(options) -> None:
             ("submit", lambda number: submission(number + 1000), posted),
         ]
         rows = []
-        for what, mine, theirs in pairs:
-            count = requests // 4 if what != "status" else requests
+        for name, mine, theirs in pairs:
+            count = requests // 4 if name != "status" else requests
             seconds = latencies(ours, mine, count, CONNECTIONS), latencies(baseline, theirs, count, CONNECTIONS)
-            rows += [(f"{what}, p{share}", *_compare(seconds, share)) for share in (50, 99)]
+            rows += [(f"{name}, p{share}", *_compare(seconds, share)) for share in (50, 99)]
     printing.print_comparison(
         f"HTTP under load: {CONNECTIONS} connections on loopback, server and load on the same two cores",
         "ours",

@@ -86,7 +86,7 @@ def proportional_bytes(process: int) -> int:
 
 
 def rate(count, seconds: float) -> tuple[float, float]:
-    """Return the increase of `count()` per second over at least so many seconds, and the actual seconds.
+    """Return the increase of `count()` per second over at least `seconds`, and the actual seconds.
 
     Measured from one change to another, because the count may grow in large steps.
     """

@@ -1,4 +1,4 @@
-"""How many simulated workers one scheduler keeps busy."""
+"""The number of simulated workers that one scheduler keeps busy."""
 
 import os
 import subprocess

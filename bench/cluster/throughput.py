@@ -13,8 +13,8 @@ ROWS, FEATURES = 20_000, 200
 def run(options) -> None:
     seconds = 6.0 if options.quick else 20.0
     columns = tables.generated(ROWS, FEATURES)
-    ways = [("prefork", 1), ("prefork", 2), ("threads", 2)]
-    rows = [_delivered(columns, pool, workers, seconds) for pool, workers in ways]
+    pools = [("prefork", 1), ("prefork", 2), ("threads", 2)]
+    rows = [_delivered(columns, pool, workers, seconds) for pool, workers in pools]
     printing.print_table(
         f"Throughput, {ROWS:,} × {FEATURES}, tasks of about 1 s",
         ["workers", "kernel alone", "cluster", "ratio", "scheduler CPU", "goal", ""],

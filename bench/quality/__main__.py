@@ -129,10 +129,10 @@ def _line(name: str, record: Record) -> str:
 def _conditions(run: Run, seconds: float) -> str:
     peers = run.peers.versions() if run.peers else {}
     versions = {"maabo-dist": __version__, "Python": platform.python_version(), **peers}
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    version_list = ", ".join(f"{name} {version}" for name, version in versions.items())
     restrictions = f", only {', '.join(run.methods)}" if run.methods else ""
     restrictions += f", {run.seeds} seeds requested" if run.seeds else ""
-    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes{restrictions}; {listed}."
+    return f"{datetime.now(UTC):%Y-%m-%d}, {run.jobs} cores, {seconds / 60:.1f} minutes{restrictions}; {version_list}."
 
 
 if __name__ == "__main__":

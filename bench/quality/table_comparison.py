@@ -27,8 +27,10 @@ def measure(run: Run) -> Iterator[Record]:
     yield from ({"table": lack.split()[0], "failed": f"left out: {lack}"} for lack in absent(run))
     tables = list(paper_tables(run))
     with run.peers.processes() if run.peers else nullcontext() as peers:
-        who = {name: methods.method(name, peers) for name in METHODS if run.includes(name) and name not in unavailable}
-        comparisons = [_compare_on(table, who, run) for table in tables]
+        available_methods = {
+            name: methods.method(name, peers) for name in METHODS if run.includes(name) and name not in unavailable
+        }
+        comparisons = [_compare_on(table, available_methods, run) for table in tables]
         for seed in run.seed_range(DEFAULT_SEEDS, quick=2):
             for compare in comparisons:
                 yield from compare(seed)
@@ -43,10 +45,10 @@ def _lacking(run: Run) -> dict[str, str]:
     return {name: reasons[miner] for name, miner in peers.items() if miner in reasons}
 
 
-def _compare_on(table: PaperTable, who: dict[str, Method], run: Run) -> Callable[[int], Iterator[Record]]:
+def _compare_on(table: PaperTable, available_methods: dict[str, Method], run: Run) -> Callable[[int], Iterator[Record]]:
     """Return a function that yields the records of a draw; a method that took too long is not tried again."""
     before: dict[str, RuleSet] = {}
-    waiting = dict(who)
+    waiting = dict(available_methods)
     _warm_up(table, run)
 
     def compare(seed: int) -> Iterator[Record]:

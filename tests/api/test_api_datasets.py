@@ -84,8 +84,8 @@ def test_a_csv_table_is_stored_and_described(client, resources, temporary):
     digest = sha256(PEOPLE).hexdigest()
     facts = {"name": "people.csv", "format": "csv", "size": len(PEOPLE), "rows": 3, "columns": 3, "fingerprint": digest}
     assert facts.items() <= dataset.items() <= details.items()
-    shown = ("name", "kind", "missing", "distinct", "levels", "smallest", "largest")
-    assert [tuple(feature[key] for key in shown) for feature in details["features"]] == [
+    fields = ("name", "kind", "missing", "distinct", "levels", "smallest", "largest")
+    assert [tuple(feature[key] for key in fields) for feature in details["features"]] == [
         ("age", "number", 0, 3, None, 34.0, 61.0),
         ("smokes", "pair", 0, 2, ["no", "yes"], None, None),
         ("city", "level", 1, 2, ["Bonn", "Rome"], None, None),

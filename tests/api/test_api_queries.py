@@ -123,8 +123,8 @@ def test_prometheus_evaluates_every_query_and_panels_have_data(prometheus):
     time.sleep(8)  # rates need some samples
     results = {where: query_prometheus(prometheus, query) for where, query in queries().items()}
 
-    empty = {where for where, found in results.items() if where.startswith("panel") and not found}
+    empty = {where for where, rows in results.items() if where.startswith("panel") and not rows}
     assert empty <= {"panel Refused because of quotas or load A"}  # nobody was refused
-    assert {where: found for where, found in results.items() if where.startswith("alert") and found} == {}
+    assert {where: rows for where, rows in results.items() if where.startswith("alert") and rows} == {}
     rules = httpx.get(f"{prometheus}/api/v1/rules").json()["data"]["groups"]
     assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}

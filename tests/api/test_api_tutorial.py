@@ -59,7 +59,7 @@ def test_the_tutorial_works_and_its_sql_returns_exactly_the_rows_of_each_rule(sh
     (tmp_path / ".curlrc").write_text(f'header = "Authorization: {header}"\n')
     passengers().to_csv(tmp_path / "titanic.csv", index=False)
     blocks = re.findall(r"<!-- tutorial -->\n```bash\n(.*?)```", DOCUMENT, re.DOTALL)
-    place = {
+    environment = {
         "MAABO_SERVER": address,
         "CURL_HOME": str(tmp_path),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -69,7 +69,7 @@ def test_the_tutorial_works_and_its_sql_returns_exactly_the_rows_of_each_rule(sh
     run = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
-        env=os.environ | place,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,

@@ -85,7 +85,7 @@ def test_an_interval_keeps_its_rows_with_either_end_included(ends, expected):
     ("text", "expected"),
     [("<1.0", [0.0, 1.0]), (">1.0", [2.0, 3.0]), ("-1.0 - 2.0", [0.0, 1.0, 2.0]), (2.0, [2.0]), ("1e-1 - 1.0", [1.0])],
 )
-def test_a_bin_keeps_its_rows_and_a_value_those_that_meet_it(text, expected):
+def test_a_bin_and_a_value_keep_their_rows(text, expected):
     assert rows_of(bin_conditions("f0", text), np.arange(4.0)) == expected
 
 
@@ -98,32 +98,32 @@ def test_an_unavailable_miner_is_listed_with_its_missing_package(monkeypatch):
     monkeypatch.setattr("bench.quality.peers.miners.find_spec", lambda name: None if name == "wittgenstein" else name)
     monkeypatch.setattr("bench.quality.peers.miners.which", lambda _: None)
 
-    found = unavailable()
+    result = unavailable()
 
-    assert list(found) == ["rulekit", "ripper", "irep"]
-    assert "Java" in found["rulekit"]
-    assert "wittgenstein" in found["irep"]
-    assert set(found) < set(MINERS)
+    assert list(result) == ["rulekit", "ripper", "irep"]
+    assert "Java" in result["rulekit"]
+    assert "wittgenstein" in result["irep"]
+    assert set(result) < set(MINERS)
 
 
 def test_rules_are_redundant_by_the_rows_they_share_within_a_class():
     rules = [rule("up", (Op.ABOVE, 9.5)), rule("up", (Op.ABOVE, 19.5)), rule("low", (Op.AT_MOST, 9.5))]
 
-    found = figures(rules, table(), table(20))
+    result = figures(rules, table(), table(20))
 
-    assert found["overlap"] == found["nearest"] == pytest.approx(20 / 30)
-    assert (found["train_coverage"], found["held_coverage"]) == (1, 1)
-    assert found["train_precision"] == pytest.approx((1 + 1 + 6 / 10) / 3)
-    assert found["held_precision"] == pytest.approx((1 + 6 / 10) / 2)  # the second covers none of the held-out rows
-    assert found["held_lift"] == pytest.approx((20 / 14 + 0.6 * 20 / 6) / 2)
-    assert (found["rules"], found["empty_held"], found["features"]) == (3, 1, "0")
+    assert result["overlap"] == result["nearest"] == pytest.approx(20 / 30)
+    assert (result["train_coverage"], result["held_coverage"]) == (1, 1)
+    assert result["train_precision"] == pytest.approx((1 + 1 + 6 / 10) / 3)
+    assert result["held_precision"] == pytest.approx((1 + 6 / 10) / 2)  # the second covers none of the held-out rows
+    assert result["held_lift"] == pytest.approx((20 / 14 + 0.6 * 20 / 6) / 2)
+    assert (result["rules"], result["empty_held"], result["features"]) == (3, 1, "0")
 
 
 def test_without_rules_nothing_is_covered_and_other_measures_are_none():
-    found = figures([], table(), table())
+    result = figures([], table(), table())
 
-    assert (found["rules"], found["reliable"], found["held_coverage"], found["features"]) == (0, 0, 0.0, "")
-    assert [found[name] for name in ("held_precision", "held_lift", "overlap", "width")] == [None] * 4
+    assert (result["rules"], result["reliable"], result["held_coverage"], result["features"]) == (0, 0, 0.0, "")
+    assert [result[name] for name in ("held_precision", "held_lift", "overlap", "width")] == [None] * 4
 
 
 def test_a_rule_is_found_again_if_a_rule_of_its_class_has_nearly_its_rows():

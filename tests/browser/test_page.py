@@ -82,7 +82,10 @@ def hostile():
 def cluster(browser, tmp_path_factory):
     """Depends on the browser, so that nothing is started without one."""
     directory = tmp_path_factory.mktemp("cluster")
-    with TemporaryDirectory(prefix="maabo-redis-") as place, servers.redis_server(place) as redis_url:
+    with (
+        TemporaryDirectory(prefix="maabo-redis-") as redis_directory,
+        servers.redis_server(redis_directory) as redis_url,
+    ):
         settings = cluster_settings(redis_url, directory, partial_seconds=0.3)
         quiet = ("-P", "threads", "-c", "1", "--without-mingle", "--without-gossip")
         cluster = Cluster(settings, directory)
@@ -194,7 +197,7 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
 
 @pytest.mark.soak
 def test_errors_are_shown_at_their_fields(cluster, show, addresses):
-    (form,) = (place for place in addresses if "table=" in place)
+    (form,) = (address for address in addresses if "table=" in address)
     page = show(f"{cluster.url}/{form}", expecting="422")
     page.fill("#set-max_depth", "99")
     page.fill("#set-subset_size", "two")
@@ -277,11 +280,11 @@ def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
     page.reload()
     page.wait_for_selector(".chart .tree", state="attached")
 
-    addresses = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
-    first, last = min(addresses), page.eval_on_selector(".chart .current", "dot => dot.cx.baseVal.value")
-    assert 900 < len(addresses) <= 1000
+    positions = page.eval_on_selector_all(".chart .tree", "dots => dots.map((dot) => dot.cx.baseVal.value)")
+    first, last = min(positions), page.eval_on_selector(".chart .current", "dot => dot.cx.baseVal.value")
+    assert 900 < len(positions) <= 1000
     for part in range(10):
-        assert any(part <= 10 * (place - first) / (last - first) <= part + 1 for place in addresses)
+        assert any(part <= 10 * (position - first) / (last - first) <= part + 1 for position in positions)
 
 
 def test_the_form_accepts_parquet_too(cluster, show, frame):
@@ -378,8 +381,8 @@ def open_pages(page, cluster, addresses):
 
 def test_nothing_is_wider_than_a_phone(cluster, show, addresses):
     page = show(cluster.url, width=375)
-    for place in open_pages(page, cluster, addresses):
-        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), place
+    for address in open_pages(page, cluster, addresses):
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), address
 
 
 @pytest.mark.soak
@@ -389,9 +392,9 @@ def test_axe_finds_no_accessibility_problems(cluster, show, addresses, width, th
     from axe_playwright_python.sync_playwright import Axe
 
     page = show(cluster.url, width=width, color_scheme=theme)
-    for place in open_pages(page, cluster, addresses):
-        found = Axe().run(page, options=AXE).response["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], place
+    for address in open_pages(page, cluster, addresses):
+        violations = Axe().run(page, options=AXE).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == [], address
 
 
 def test_a_job_can_be_opened_with_the_keyboard_and_receives_the_focus(cluster, show, addresses):

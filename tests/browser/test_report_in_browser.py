@@ -115,7 +115,7 @@ def test_an_address_opens_its_rule_and_similar_rules_lead_on(opened, report):
     assert page.get_by_role("region", name=f"{link.inner_text()} in detail").is_visible()
 
 
-def test_sql_goes_to_the_clipboard(opened, report, document_and_page):
+def test_sql_is_copied_to_the_clipboard(opened, report, document_and_page):
     page = opened(report, permissions=["clipboard-read", "clipboard-write"])
     document = document_and_page[0]
 
@@ -167,7 +167,7 @@ def test_hostile_names_are_text(opened, report):
     assert page.locator("td.text", has_text=HOSTILE).count() > 0
 
 
-def test_rules_are_there_without_the_script(opened, report, document_and_page):
+def test_rules_are_visible_without_the_script(opened, report, document_and_page):
     page = opened(report, java_script_enabled=False)
 
     assert page.locator("table.rules > tbody").count() == len(document_and_page[0].rules)

@@ -6,7 +6,7 @@ import pandas as pd
 
 def numbers(rows=200, columns=5, seed=1):
     draw = np.random.default_rng(seed)
-    frame = pd.DataFrame(draw.normal(size=(rows, columns)), columns=[f"x{place}" for place in range(columns)])
+    frame = pd.DataFrame(draw.normal(size=(rows, columns)), columns=[f"x{index}" for index in range(columns)])
     return frame.assign(y=np.where(frame["x0"] + frame["x1"] > 0, "yes", "no"))
 
 

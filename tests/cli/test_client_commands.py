@@ -565,10 +565,10 @@ def test_ctrl_c_names_the_repeats_that_keep_running(server, scheduler, table):
 def test_an_experiment_of_the_paper_gives_the_same_files_on_a_cluster(run, scheduler, tmp_path):
     arguments = ("paper", "exp3", "--dataset", "diabetes", "--seeds", "1", "--quiet", "--out")
 
-    code, far, err = run(*arguments, tmp_path / "far", "--cluster")
-    _, here, _ = run(*arguments, tmp_path / "here")
+    code, remote, err = run(*arguments, tmp_path / "far", "--cluster")
+    _, local, _ = run(*arguments, tmp_path / "here")
 
     assert code == 0, err
-    assert far == here
+    assert remote == local
     for name in ("exp3.csv", "exp3_rules.csv"):
         assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

@@ -202,9 +202,9 @@ def started(*arguments):
 
 
 def read_until(reader, pattern):
-    seen = b""
-    while not re.search(pattern, seen):
-        seen += os.read(reader, 4096)
+    output = b""
+    while not re.search(pattern, output):
+        output += os.read(reader, 4096)
 
 
 def test_ctrl_c_during_the_search_prints_the_rules_found_so_far(tmp_path):

@@ -24,13 +24,13 @@ def without_times(text):
 
 def test_the_first_example_shows_the_actual_output(maabo, monkeypatch):
     monkeypatch.setenv("COLUMNS", "76")
-    (command, shown) = re.search(
+    (command, expected) = re.search(
         r"```console\n\$ (maabo mine --dataset diabetes)\n(.*?)```", README, re.DOTALL
     ).groups()
     code, out, _ = maabo(*shlex.split(command)[1:])
 
     assert code == 0
-    assert without_times(out) == without_times(shown)
+    assert without_times(out) == without_times(expected)
 
 
 def test_the_commands_for_your_own_table_run_as_written(maabo, tmp_path, monkeypatch):
@@ -48,7 +48,7 @@ def test_the_commands_for_your_own_table_run_as_written(maabo, tmp_path, monkeyp
 
 def test_the_python_example_runs_as_written():
     code = re.search(r"```python\n(from maabo_dist import RuleMiner.*?)```", README, re.DOTALL)[1]
-    place = {"frame": customers()}
-    exec(code, place)
+    namespace = {"frame": customers()}
+    exec(code, namespace)
 
-    assert len(place["miner"].get_rules()) >= 1
+    assert len(namespace["miner"].get_rules()) >= 1

@@ -66,7 +66,7 @@ def test_every_error_has_a_kind(error, kind):
 
 def test_every_error_class_has_a_known_kind():
     def below(kind):
-        return [kind, *(found for sub in kind.__subclasses__() for found in below(sub))]
+        return [kind, *(subclass for child in kind.__subclasses__() for subclass in below(child))]
 
     assert {error.kind for error in below(MaaboError)} <= set(KINDS)
 

@@ -36,7 +36,7 @@ def test_columns_are_described_as_the_features_they_would_become():
 
 
 @pytest.mark.parametrize(("text", "columns"), [("a,b,c\n1,2,3\n", 3), ("a;b\n1;2\n", 2), ('"a,b",c\n1,2\n', 2)])
-def test_the_header_says_how_many_columns_there_are(tmp_path, text, columns):
+def test_the_header_contains_the_number_of_columns(tmp_path, text, columns):
     path = tmp_path / "table.csv"
     path.write_text(text)
 
@@ -44,7 +44,7 @@ def test_the_header_says_how_many_columns_there_are(tmp_path, text, columns):
     assert len(read_table(path).columns) == columns
 
 
-def test_a_parquet_file_says_how_much_it_unpacks_to(tmp_path):
+def test_a_parquet_file_contains_its_unpacked_size(tmp_path):
     path = tmp_path / "table.parquet"
     parquet.write_table(pa.table({"a": pa.repeat(1.5, 1_000_000), "b": pa.repeat(True, 1_000_000)}), path)
 

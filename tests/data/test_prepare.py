@@ -145,7 +145,7 @@ def test_a_categorical_of_numbers_is_sorted_as_numbers_and_forgets_unused_catego
     assert names(result) == ["x = 2", "x = 10", "x = 30"]
 
 
-def test_numbers_beside_text_are_text():
+def test_numbers_mixed_with_text_are_text():
     result = prepared(table(x=pd.Series([1, "1", "a"], dtype=object).tolist()))
 
     assert result.columns.features[0].levels == ("1", "a")
@@ -272,7 +272,7 @@ def test_constant_features_are_left_out_with_a_note():
     assert result.notes == ("Left out 2 constant features: 'one', 'word'.",)
 
 
-def test_of_equal_features_the_first_is_kept():
+def test_the_first_of_identical_features_is_kept():
     result = prepared(table(x=VARYING, again=VARYING, negative=[-value for value in VARYING]))
 
     assert names(result) == ["x", "negative"]
@@ -290,7 +290,7 @@ def test_a_table_without_features_is_refused():
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_a_column_that_counts_the_rows_is_noted_and_kept(start):
+def test_a_column_of_row_numbers_is_noted_and_kept(start):
     result = prepared(table(id=list(range(start, ROWS + start)), x=VARYING))
 
     assert names(result) == ["id", "x"]

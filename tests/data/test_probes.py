@@ -90,7 +90,7 @@ def test_a_table_with_probes_is_saved_and_mapped_like_any_other(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_probe_tells_nothing_of_the_class(seed):
+def test_probes_are_unrelated_to_the_class(seed):
     labels = np.arange(400) % 2
     columns = factories.columns_of([labels], labels)
 

@@ -179,7 +179,7 @@ def test_a_header_without_rows_is_refused(tmp_path, header):
     assert "no rows" in refusal(write_file(tmp_path, "t.csv", header))
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     assert "There is no file" in refusal(tmp_path / "absent.csv")
 
 

@@ -76,14 +76,16 @@ def calls(service, directory):
 
 
 def called_lines(log):
-    found = [line[line.index("called back: ") :] for line in log.read_text().splitlines() if "called back: " in line]
-    return [line for line in found if line.endswith("}")]
+    call_lines = [
+        line[line.index("called back: ") :] for line in log.read_text().splitlines() if "called back: " in line
+    ]
+    return [line for line in call_lines if line.endswith("}")]
 
 
 def answer(service, *arguments):
     process = service("service.py", *arguments, stdout=subprocess.PIPE)
-    told, _ = process.communicate(timeout=60)
-    return json.loads(told)
+    output, _ = process.communicate(timeout=60)
+    return json.loads(output)
 
 
 def test_a_service_with_only_celery_submits_a_job_and_is_called_back(cluster, service, calls, columns):

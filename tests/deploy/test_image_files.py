@@ -194,12 +194,12 @@ def test_the_compose_file_declares_every_password_file():
 
 
 def test_variables_of_our_services_are_settings_that_exist(document):
-    known = {*ClusterSettings().environment(), *ApiSettings().environment()}
-    known |= {"MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES"}
+    known_variables = {*ClusterSettings().environment(), *ApiSettings().environment()}
+    known_variables |= {"MAABO_FLOWER_PASSWORD_FILE", "MAABO_WORKER_PROCESSES"}
     for name in OURS:
-        given = document["services"][name]["environment"]
-        assert {variable for variable in given if variable.startswith("MAABO_")} <= known, name
-        ClusterSettings.from_environment({key: str(value) for key, value in given.items() if "FILE" not in key})
+        variables = document["services"][name]["environment"]
+        assert {variable for variable in variables if variable.startswith("MAABO_")} <= known_variables, name
+        ClusterSettings.from_environment({key: str(value) for key, value in variables.items() if "FILE" not in key})
 
 
 def test_a_worker_has_longer_to_stop_than_a_task_may_take(document):

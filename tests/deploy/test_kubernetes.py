@@ -55,8 +55,8 @@ def containers():
 def settings_of(overlay, container):
     """Return the variables of a container."""
     maps = [built(overlay)["ConfigMap", source["configMapRef"]["name"]] for source in container.get("envFrom", ())]
-    given = {name: value for one in maps for name, value in one["data"].items()}
-    return given | {one["name"]: one["value"] for one in container.get("env", ())}
+    variables = {name: value for one in maps for name, value in one["data"].items()}
+    return variables | {one["name"]: one["value"] for one in container.get("env", ())}
 
 
 def role(overlay, name):
@@ -202,8 +202,8 @@ def test_everything_that_a_pod_refers_to_exists():
                     assert ("ConfigMap", source["configMapRef"]["name"]) in objects, name
                 ports = {port["name"] for port in container.get("ports", ())}
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                    asked = container[probe].get("httpGet") or container[probe].get("tcpSocket")
-                    assert asked is None or asked["port"] in ports, (name, probe)
+                    action = container[probe].get("httpGet") or container[probe].get("tcpSocket")
+                    assert action is None or action["port"] in ports, (name, probe)
             for volume in pod["volumes"]:
                 if "configMap" in volume:
                     assert ("ConfigMap", volume["configMap"]["name"]) in objects, name
@@ -310,32 +310,32 @@ def test_the_repository_contains_no_secret():
 
 
 def test_every_variable_is_used():
-    known = OF_THE_IMAGE.union(ClusterSettings().environment(), ApiSettings().environment())
+    known_variables = OF_THE_IMAGE.union(ClusterSettings().environment(), ApiSettings().environment())
     for where, _pod, container in containers():
-        given = settings_of(where.split()[0], container).keys()
-        assert given <= (OF_POSTGRES if container["name"] == "postgres" else known), where
+        variables = settings_of(where.split()[0], container).keys()
+        assert variables <= (OF_POSTGRES if container["name"] == "postgres" else known_variables), where
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_settings_of_every_role_are_valid(overlay):
     for name in ROLES:
-        given = settings_of(overlay, role(overlay, name)[1])
-        own = {key: value for key, value in given.items() if not key.endswith("_FILE")}
+        variables = settings_of(overlay, role(overlay, name)[1])
+        own = {key: value for key, value in variables.items() if not key.endswith("_FILE")}
 
         cluster = ClusterSettings.from_environment(own)
-        assert cluster.redis_url == given["MAABO_REDIS"]
+        assert cluster.redis_url == variables["MAABO_REDIS"]
         ApiSettings.from_environment(own)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_worker_has_time_to_finish_its_tasks_and_memory_for_its_processes_and_tables(overlay):
     pod, container = role(overlay, "worker")
-    given = settings_of(overlay, container)
-    cluster = ClusterSettings.from_environment({k: v for k, v in given.items() if not k.endswith("_FILE")})
+    variables = settings_of(overlay, container)
+    cluster = ClusterSettings.from_environment({k: v for k, v in variables.items() if not k.endswith("_FILE")})
     (cache_volume,) = [volume for volume in pod["volumes"] if volume["name"] == "cache"]
 
     assert pod["terminationGracePeriodSeconds"] > cluster.task_limit * 1.25
-    processes = int(given["MAABO_WORKER_PROCESSES"])
+    processes = int(variables["MAABO_WORKER_PROCESSES"])
     assert processes * cluster.worker_memory < bytes_of(container["resources"]["limits"]["memory"])
     assert cluster.cache_bytes < bytes_of(cache_volume["emptyDir"]["sizeLimit"])
 
@@ -343,8 +343,8 @@ def test_a_worker_has_time_to_finish_its_tasks_and_memory_for_its_processes_and_
 def test_an_api_server_has_memory_for_a_process_that_reads_a_table():
     for overlay in OVERLAYS:
         _, container = role(overlay, "api")
-        given = settings_of(overlay, container)
-        assert int(given["MAABO_READ_BYTES"]) < bytes_of(container["resources"]["limits"]["memory"])
+        variables = settings_of(overlay, container)
+        assert int(variables["MAABO_READ_BYTES"]) < bytes_of(container["resources"]["limits"]["memory"])
 
 
 # Autoscaling and monitoring.
@@ -354,10 +354,10 @@ def test_workers_are_scaled_by_wanted_tasks_per_process():
     scaled = built("production")["ScaledObject", "maabo-worker"]["spec"]
     target = built("production")["Deployment", scaled["scaleTargetRef"]["name"]]
     (trigger,) = scaled["triggers"]
-    given = settings_of("production", role("production", "worker")[1])
+    variables = settings_of("production", role("production", "worker")[1])
 
     assert "replicas" not in target["spec"]
-    assert trigger["metadata"]["threshold"] == given["MAABO_WORKER_PROCESSES"]
+    assert trigger["metadata"]["threshold"] == variables["MAABO_WORKER_PROCESSES"]
     assert trigger["metadata"]["query"] == queries()["autoscaling"]
     assert scaled["minReplicaCount"] <= scaled["fallback"]["replicas"] <= scaled["maxReplicaCount"]
 

@@ -46,8 +46,8 @@ def bundled(tmp_path_factory):
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory, certificates):
     """Redis 7 with TLS, which requires client certificates."""
-    place = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
-    with SecuredRedis(tmp_path_factory.mktemp("debian"), **place).running() as server:
+    options = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
+    with SecuredRedis(tmp_path_factory.mktemp("debian"), **options).running() as server:
         yield server
 
 
@@ -92,8 +92,8 @@ def test_a_job_with_these_users_has_the_rules_of_mine(bundled, tmp_path, columns
 @needs_tls()
 @pytest.mark.parametrize("prefix", ["", PREFIX])
 def test_a_job_with_these_users_over_tls_has_the_rules_of_mine(prefix, certificates, tmp_path, columns):
-    place = {"program": DEBIAN, "prefix": prefix, "own_queues": ("billing",), "certificates": certificates}
-    with SecuredRedis(tmp_path, **place).running() as server:
+    options = {"program": DEBIAN, "prefix": prefix, "own_queues": ("billing",), "certificates": certificates}
+    with SecuredRedis(tmp_path, **options).running() as server:
         record = run_job(server, tmp_path, columns)
 
         assert (record.state, record.digest) == (JobState.DONE, mine(columns, MiningSettings.parse(MINING)).digest)
@@ -103,8 +103,8 @@ def test_a_job_with_these_users_over_tls_has_the_rules_of_mine(prefix, certifica
 @pytest.mark.soak
 @needs_tls()
 def test_flower_and_another_service_work_over_tls(certificates, tmp_path, columns):
-    place = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
-    with SecuredRedis(tmp_path, **place).running() as server:
+    options = {"program": DEBIAN, "prefix": PREFIX, "own_queues": ("billing",), "certificates": certificates}
+    with SecuredRedis(tmp_path, **options).running() as server:
         settings = cluster_settings(server.url("scheduler"), tmp_path, prefix=PREFIX, store_url="redis://")
         worker = settings.model_copy(update={"redis_url": server.url("worker")})
         flower = settings.model_copy(update={"redis_url": server.url("flower")})
@@ -118,8 +118,8 @@ def test_flower_and_another_service_work_over_tls(certificates, tmp_path, column
 def sent_by_service(server, columns):
     variables = {"MAABO_REDIS": server.url("service"), "MAABO_PREFIX": server.prefix}
     order = [sys.executable, "service.py", "order-7", columns.fingerprint, "{}"]
-    place = servers.ROOT / "deploy" / "examples" / "celery_service"
-    done = subprocess.run(order, cwd=place, env=os.environ | variables, capture_output=True, text=True, check=True)
+    example = servers.ROOT / "deploy" / "examples" / "celery_service"
+    done = subprocess.run(order, cwd=example, env=os.environ | variables, capture_output=True, text=True, check=True)
     return done.stdout.strip().strip('"')
 
 

@@ -112,7 +112,7 @@ def test_long_rule_lists_show_the_first_rules_and_count_the_others(miner):
     assert "3 more" in html.text
 
 
-def test_without_rules_it_says_why():
+def test_a_result_without_rules_is_printed_with_the_reason():
     miner = RuleMiner(subset_size=2, min_samples=10_000).fit(*a_table())
 
     assert "No leaf has 10,000 training rows" in Parts(miner._repr_html_()).text

@@ -112,11 +112,13 @@ def test_the_digest_does_not_depend_on_the_number_of_threads():
 
 def test_a_progress_callback_sees_the_search_and_can_stop_it():
     frame, labels = planted()
-    seen = []
+    progress_reports = []
 
-    miner = RuleMiner(trees=50, batch=1, progress=lambda p: seen.append(p.trees) or p.trees >= 7).fit(frame, labels)
+    miner = RuleMiner(trees=50, batch=1, progress=lambda p: progress_reports.append(p.trees) or p.trees >= 7).fit(
+        frame, labels
+    )
 
-    assert seen == list(range(1, 8))
+    assert progress_reports == list(range(1, 8))
     assert miner.result_.search.stopped == "asked"
 
 

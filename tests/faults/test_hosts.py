@@ -100,7 +100,7 @@ def test_lost_duplicated_or_reordered_packets_change_no_rule(far):
     assert all(far.network.counts[fault] for fault in ("loss", "twice", "late"))
 
 
-def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
+def test_a_temporary_link_failure_of_a_worker_host_changes_no_rule(far):
     job, before = far.submit(), len(far.processes["scheduler"].log)
     far.under_way(job)
     with busy(far.processes["worker-1"]):
@@ -112,7 +112,7 @@ def test_a_worker_host_whose_link_goes_down_and_comes_back_changes_no_rule(far):
 
 
 @pytest.mark.soak
-def test_a_host_that_comes_back_works_again(far):
+def test_a_reconnected_host_works_again(far):
     far.network.cut(far.hosts["worker-2"])
     far.check_done(far.submit(SHORT_MINING), SHORT_MINING, seconds=60)
     before = len(far.processes["worker-2"].log)

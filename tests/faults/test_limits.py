@@ -51,7 +51,7 @@ def test_a_full_disk_under_the_ledger_only_delays_a_job(world, tmp_path):
         scheduler.end()
 
 
-def test_a_truncated_ledger_is_said_plainly(new_world):
+def test_a_truncated_ledger_has_a_clear_error(new_world):
     world = new_world()
     _close_ledger(world)
     path = _ledger_path(world)

@@ -86,7 +86,7 @@ def test_a_worker_main_that_is_killed_over_rabbitmq_changes_no_rule(world):
 
 
 @pytest.mark.slow
-def test_a_rabbitmq_that_is_killed_and_comes_back_changes_no_rule(world):
+def test_killing_and_restarting_rabbitmq_changes_no_rule(world):
     job = world.submit()
     world.under_way(job)
     world.rabbit.kill()

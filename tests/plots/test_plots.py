@@ -131,11 +131,11 @@ def test_plots_into_given_axes_do_not_touch_pyplot(name, cancer):
 
 
 def test_plot_rule_takes_as_many_axes_as_the_rule_has_columns(mixed):
-    wanted = len(plots.plot_rule(mixed, "R1"))
-    axes = list(Figure().subplots(1, wanted, squeeze=False)[0])
+    axes_count = len(plots.plot_rule(mixed, "R1"))
+    axes = list(Figure().subplots(1, axes_count, squeeze=False)[0])
 
     assert plots.plot_rule(mixed, "R1", axes) == axes
-    with pytest.raises(SettingsError, match=f"ax has {wanted + 1} axes. Pass {wanted}"):
+    with pytest.raises(SettingsError, match=f"ax has {axes_count + 1} axes. Pass {axes_count}"):
         plots.plot_rule(mixed, "R1", [*axes, an_axes()])
 
 
@@ -285,15 +285,15 @@ def test_the_histograms_of_a_rule_have_the_rows_of_each_class(mixed):
 
 def bars_of(ax, picture):
     """Return the lengths of bars as [class][bar]."""
-    found = [[0.0] * len(row) for row in picture["counts"]]
+    lengths = [[0.0] * len(row) for row in picture["counts"]]
     for bar in ax.patches:
         if (bar.get_gid() or "").startswith("class "):
             group = int(bar.get_gid().removeprefix("class "))
             if picture["kind"] == "levels":
-                found[group][round(bar.get_y() + bar.get_height() / 2)] = bar.get_width()
+                lengths[group][round(bar.get_y() + bar.get_height() / 2)] = bar.get_width()
             else:
-                found[group][bar_at(bar.get_x() + bar.get_width() / 2, picture)] = bar.get_height()
-    return found
+                lengths[group][bar_at(bar.get_x() + bar.get_width() / 2, picture)] = bar.get_height()
+    return lengths
 
 
 def bar_at(x, picture):

@@ -107,7 +107,7 @@ def build(stages: list[Stage], context: Path, work: Path, report: Callable[[str]
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
     """Substitute `$NAME` in a value."""
-    return re.sub(r"\$\{?(\w+)\}?", lambda found: environment.get(found[1], ""), text)
+    return re.sub(r"\$\{?(\w+)\}?", lambda match: environment.get(match[1], ""), text)
 
 
 def _execute(step: Step, root: RootFs, context: Path, sent: list[str], built: Mapping[str, RootFs]) -> None:
@@ -149,6 +149,6 @@ def _check_base(stage: Stage) -> None:
         raise ValueError(f"{stage.base} cannot be replaced by Python {sys.version.split()[0]}.")
 
 
-def _bind(source: str | Path, place: Path) -> None:
-    mount("--bind", source, place)
-    mount("-o", "remount,bind,ro", place)
+def _bind(source: str | Path, target: Path) -> None:
+    mount("--bind", source, target)
+    mount("-o", "remount,bind,ro", target)

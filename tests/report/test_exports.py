@@ -148,7 +148,7 @@ def test_a_comment_stays_on_its_line_whatever_the_class_is_called():
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
-def test_a_csv_cell_that_looks_like_a_formula_is_defused(name):
+def test_a_csv_cell_that_looks_like_a_formula_is_escaped(name):
     document = make_document(make_rule(Condition(name, Op.IS, "x")), classes=("0", name))
 
     row = next(csv.DictReader(io.StringIO(to_csv(document), newline="")))
@@ -198,7 +198,7 @@ def test_csv_and_markdown_contain_the_dropped_conditions_with_reasons():
     assert "dropped" not in to_markdown(make_document(make_rule(AGE)))
 
 
-def test_csv_and_markdown_say_how_often_a_rule_came_back():
+def test_csv_and_markdown_contain_the_stability_of_rules():
     document = make_repeated(make_document(make_rule(AGE)), 9)
 
     (row,) = csv.DictReader(io.StringIO(to_csv(document)))

@@ -273,7 +273,7 @@ def test_a_worker_without_the_search_makes_the_same_figures():
     assert make_figures(concluded, study) == figures_of(result, columns)
 
 
-def test_a_result_that_kept_no_records_says_how_to_keep_them(mined_figures):
+def test_a_result_without_records_has_an_error_with_a_remedy(mined_figures):
     columns, result, _ = mined_figures
 
     with pytest.raises(SettingsError, match="keep_records"):

@@ -196,7 +196,7 @@ def test_figures_of_other_rules_are_not_shown():
     assert report_page(document, figures_for(document) | {"digest": "ef" * 32}) == report_page(document)
 
 
-def test_a_document_without_rules_says_why():
+def test_a_document_without_rules_contains_the_reason():
     page = report_page(make_document())
 
     assert "No rules." in page

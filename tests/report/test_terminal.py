@@ -54,13 +54,13 @@ def test_the_header_summarizes_the_run():
     assert "digest abababababababab\n" in text
 
 
-def test_the_header_says_how_sizes_are_mixed():
+def test_the_header_contains_the_mixed_sizes():
     text = printed(make_document(subset_size="2-4"))
 
     assert "D = 7 features, D′ = 2–4 per tree, |Ω| = 91 subsets" in text
 
 
-def test_precision_goes_from_training_to_held_out_rows_with_its_certainty():
+def test_precision_is_shown_for_training_and_held_out_rows_with_its_certainty():
     text = printed(held_out_document())
 
     assert "0.80 → 0.80 → 0.90" in text
@@ -116,7 +116,7 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
         (make_record(FunnelCounts, 400, 120, 44, 31, 0, 0), "--significance"),
     ],
 )
-def test_an_empty_result_says_which_filter_to_relax(funnel, hint):
+def test_an_empty_result_names_the_filter_to_relax(funnel, hint):
     text = printed(make_document(funnel=funnel))
 
     assert "No rules." in text
@@ -183,7 +183,7 @@ def test_a_rule_without_dropped_conditions_does_not_mention_them():
     assert "without" not in printed(make_document(make_rule(AGE)))
 
 
-def test_repeats_say_how_often_each_rule_came_back_and_list_those_that_mostly_did():
+def test_repeats_print_the_stability_of_each_rule_and_the_consensus_rules():
     rules = make_rule(AGE), make_rule(AGE, number=2)
 
     text = printed(make_repeated(make_document(*rules), 9, 0, consensus=("R1", None)))

@@ -44,8 +44,8 @@ def test_a_conjunction_has_the_requested_coverage_and_purity(recipe):
 
     for rule in truth.rules:
         if rule.structure.startswith("conjunction"):
-            seen = (1 - recipe.missing) ** len(rule.conditions)
-            assert near(rule.n, recipe.rows, low * seen, high * seen)
+            present_share = (1 - recipe.missing) ** len(rule.conditions)
+            assert near(rule.n, recipe.rows, low * present_share, high * present_share)
             assert near(round((rule.precision or 0) * rule.n), rule.n, 1 - recipe.label_noise, 1 - recipe.label_noise)
     assert len(frame) == recipe.rows
 

@@ -164,7 +164,7 @@ def test_a_truth_without_a_recipe_gives_no_fresh_rows():
     assert (rule.fresh_n, rule.fresh_precision) == (None, None)
 
 
-def test_the_planted_rules_find_themselves_and_hold_in_fresh_rows():
+def test_the_planted_rules_match_themselves_and_hold_in_new_rows():
     recipe = Recipe(rows=3000, features=30, conjunctions=(2, 3), xor=2, categorical=0.3, missing=0.1, classes=3)
     frame, known = generate(recipe)
     rules = [MinedRule(rule.id, rule.conditions, rule.label) for rule in known.rules]

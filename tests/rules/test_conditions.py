@@ -52,7 +52,7 @@ def test_a_literal_is_converted_to_a_condition_on_the_column(feature, side, boun
         (PORT, 1.0, 0.5, False),
     ],
 )
-def test_missing_cells_join_the_side_of_the_value_they_were_given(feature, fill, bound, small_side):
+def test_missing_cells_are_on_the_side_of_their_imputed_value(feature, fill, bound, small_side):
     feature = with_missing(feature, fill)
 
     assert condition(feature, SMALL, bound).or_missing is small_side
@@ -70,7 +70,7 @@ def test_being_missing_is_never_or_missing():
     assert not condition(feature, SMALL, 0.5).or_missing
 
 
-def test_an_interval_is_two_conditions_and_all_come_in_the_order_of_the_features():
+def test_an_interval_is_two_conditions_and_all_are_ordered_by_feature():
     conditions = conditions_of([AGE, SEX, PORT], [0, 1, 3, 4], [40.0, 20.0, 0.5, 0.5])
 
     assert conditions == (

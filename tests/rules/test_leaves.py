@@ -124,7 +124,7 @@ def test_a_pure_leaf_has_a_gini_index_of_exactly_zero():
         assert weighted_gini(np.array([0, count, 0]), np.array([0.3, 1 / 3, 7.1])) == 0
 
 
-def test_a_pool_fed_in_pieces_holds_the_best_of_each_logic_set(monkeypatch):
+def test_a_pool_filled_in_pieces_contains_the_best_of_each_logic_set(monkeypatch):
     monkeypatch.setattr("maabo_dist.rules.publishing.SLACK", 5)
     for seed in range(20):
         rng = np.random.default_rng(seed)

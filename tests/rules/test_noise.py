@@ -42,15 +42,15 @@ def test_without_probes_all_leaves_are_returned():
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0, 3.0, 20.0])
-@pytest.mark.parametrize("seen", [0, 1, 2, 5, 17, 60])
-def test_the_limits_are_the_extreme_counts_that_the_binomial_does_not_rule_out(seen, ratio):
-    counts = np.arange(int(10 + 6 * ratio * (seen + 10)))
+@pytest.mark.parametrize("observed", [0, 1, 2, 5, 17, 60])
+def test_the_limits_are_the_extreme_counts_that_the_binomial_does_not_rule_out(observed, ratio):
+    counts = np.arange(int(10 + 6 * ratio * (observed + 10)))
     share = 1 / (1 + ratio)
-    possible = binom.cdf(seen, seen + counts, share) > TAIL
-    possible &= binom.sf(seen - 1, seen + counts, share) > TAIL
+    possible = binom.cdf(observed, observed + counts, share) > TAIL
+    possible &= binom.sf(observed - 1, observed + counts, share) > TAIL
 
-    assert largest_plausible_count(seen, ratio) == counts[possible].max()
-    assert smallest_plausible_count(seen, ratio) == counts[possible].min()
+    assert largest_plausible_count(observed, ratio) == counts[possible].max()
+    assert smallest_plausible_count(observed, ratio) == counts[possible].min()
 
 
 def test_the_estimate_scales_the_rules_with_one_probe_to_the_features_of_the_table():
@@ -79,7 +79,7 @@ def test_features_that_are_all_in_rules_may_all_be_useful():
 @pytest.mark.parametrize(("probes", "features"), [(50, 50), (20, 200), (200, 40)])
 @pytest.mark.parametrize("mean", [0.5, 4.0, 30.0])
 @pytest.mark.parametrize("irrelevant", [1, 2, 3])
-def test_the_interval_holds_the_number_of_chance_rules(probes, features, mean, irrelevant):
+def test_the_interval_contains_the_number_of_chance_rules(probes, features, mean, irrelevant):
     """Each rule uses this many irrelevant features."""
     rng = np.random.default_rng(probes)
     mask = np.arange(features + probes) >= features

@@ -136,7 +136,7 @@ def test_a_feature_is_measured_against_all_of_the_table():
     assert q_values.tolist() == pytest.approx([0.1, 1, 0.1, 1, 1, 1, 1, 1, 1, 1])
 
 
-def test_a_condition_must_meet_both_demands():
+def test_a_condition_must_satisfy_both_requirements():
     many = Multiplicity(np.array([0.001, 0.2]), factor=5.0)
 
     assert many.adjust(0, 0.002) == 0.01

@@ -71,7 +71,7 @@ def test_rows_are_counted_by_the_thresholds_that_are_left(seed, classes, class_w
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 3))
-def test_a_rule_at_rest_stays_at_rest(seed, classes):
+def test_a_converged_rule_does_not_change(seed, classes):
     leaves, study = draw_leaves(seed, classes, "balanced", kinds=("rounded", "few"))
     rests = [refitting.refitted(rule, study)[1] for rule in pruning.rules_of(leaves)]
     leaves = leaves.take(np.flatnonzero(rests))

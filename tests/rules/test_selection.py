@@ -90,7 +90,7 @@ def logics(leaves, limit):
     return [sorted(2 * feature + large for feature, large in leaf.logic) for leaf in selected(leaves, limit)]
 
 
-def test_the_purest_comes_first_and_then_the_least_similar():
+def test_the_purest_leaf_is_first_and_then_the_least_similar():
     leaves = leaves_of(([0, 2], [9, 0], 0.1), ([0, 4], [9, 0], 0.11), ([6, 8], [9, 0], 0.3), ([1], [1, 0], 0.2))
 
     assert logics(leaves, 0.7) == [[0, 2], [1], [6, 8], [0, 4]]

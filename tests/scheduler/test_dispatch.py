@@ -34,13 +34,13 @@ def test_the_jobs_of_a_tenant_share_by_priority():
     assert sent_by([*jobs, JobLoad("b", "bob", 1, 0.0)], 84) == Counter(high=32, normal=8, low=2, b=42)
 
 
-def test_what_is_under_way_counts():
+def test_tasks_in_flight_count_towards_the_share():
     sent = sent_by([JobLoad("a", "ann", 4, 10.0), JobLoad("b", "bob", 4, 0.0)], 14)
 
     assert sent == Counter(a=2, b=12)
 
 
-def test_what_a_tenant_does_not_need_goes_to_the_others():
+def test_the_unused_share_of_a_tenant_is_given_to_the_others():
     fair = FairOrder([JobLoad("a1", "ann", 4, 0.0), JobLoad("a2", "ann", 1, 0.0), JobLoad("b", "bob", 4, 5.0)])
 
     order = []
@@ -56,19 +56,19 @@ def test_what_a_tenant_does_not_need_goes_to_the_others():
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([1, 4, 16]), st.integers(0, 3)), max_size=12),
     st.integers(0, 60),
 )
-def test_no_tenant_is_ahead_of_another_that_could_still_send(given, room):
-    loads = [JobLoad(f"j{number}", tenant, share, 0.0) for number, (tenant, share, _) in enumerate(given)]
-    left = {f"j{number}": tasks for number, (_, _, tasks) in enumerate(given)}
+def test_no_tenant_is_ahead_of_another_that_could_still_send(jobs, slots):
+    loads = [JobLoad(f"j{number}", tenant, share, 0.0) for number, (tenant, share, _) in enumerate(jobs)]
+    left = {f"j{number}": tasks for number, (_, _, tasks) in enumerate(jobs)}
     tenant_of, sent, fair = {one.job: one.tenant for one in loads}, Counter(), FairOrder(loads)
-    while room and (job := fair.next_job) is not None:
+    while slots and (job := fair.next_job) is not None:
         if left[job]:
             left[job] -= 1
-            room -= 1
+            slots -= 1
             sent[tenant_of[job]] += 1
             fair.add_load(1.0)
         else:
             fair.remove_next()
 
     waiting = {tenant_of[job] for job, tasks in left.items() if tasks}
-    assert room == 0 or not waiting
+    assert slots == 0 or not waiting
     assert all(sent[tenant] >= max(sent.values(), default=0) - 1 for tenant in waiting)

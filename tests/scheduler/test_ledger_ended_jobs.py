@@ -23,7 +23,7 @@ def test_callbacks_of_ended_jobs_are_claimed_once(ledger):
     assert callbacks == [(a_job(2).id, JobState.CANCELLED)]
 
 
-def test_a_callback_is_given_to_one_scheduler_at_a_time(ledger, url):
+def test_a_callback_is_claimed_by_one_scheduler_at_a_time(ledger, url):
     for number in range(1, 21):
         ledger.search.end_job(held(ledger, number, **CALLBACK), 101.0, JobState.DONE)
 

@@ -22,7 +22,7 @@ def token(tmp_path, monkeypatch, capsys):
     return call
 
 
-def test_the_first_token_is_made_listed_and_revoked(token):
+def test_the_first_token_is_created_listed_and_revoked(token):
     assert token("list") == (
         0, "There are no tokens: only processes on the server's machine have access.\n", ""
     )  # fmt: skip

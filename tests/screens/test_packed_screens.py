@@ -26,13 +26,13 @@ def some_pairs(*features, strengths=(3.0, 2.0, 1.0)):
 
 @pytest.mark.parametrize("limit", [1, 5, 100])
 @pytest.mark.parametrize(("start", "stop"), pair_blocks(FEATURES, 3))
-def test_pairs_come_back_as_they_were(start, stop, limit):
+def test_pairs_survive_a_round_trip(start, stop, limit):
     pairs = screen_block(a_table(), start, stop, limit)
 
-    found = unpack_pairs(pack_pairs(pairs), start, stop, FEATURES, limit)
+    unpacked = unpack_pairs(pack_pairs(pairs), start, stop, FEATURES, limit)
 
-    assert np.array_equal(found.features, pairs.features)
-    assert np.array_equal(found.strengths, pairs.strengths)
+    assert np.array_equal(unpacked.features, pairs.features)
+    assert np.array_equal(unpacked.strengths, pairs.strengths)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_pairs_that_are_not_those_of_a_block_are_refused(pairs, reason):
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_instead_of_pairs_is_refused(data):
+def test_bytes_that_are_not_pairs_are_refused(data):
     with pytest.raises(FormatError):
         unpack_pairs(data, 1, 3, FEATURES, 3)
 
 
-def test_a_screen_comes_back_as_it_was():
+def test_a_screen_survives_a_round_trip():
     screen = Screen(np.array([2, 0, 1, 3], np.int32), np.array([[0, 3], [1, 2]], np.int32))
 
-    found = unpack_screen(pack_screen(screen), 4)
+    unpacked = unpack_screen(pack_screen(screen), 4)
 
-    assert found.features.tolist() == [2, 0, 1, 3]
-    assert found.pairs.tolist() == [[0, 3], [1, 2]]
+    assert unpacked.features.tolist() == [2, 0, 1, 3]
+    assert unpacked.pairs.tolist() == [[0, 3], [1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_screen_of_another_table_is_refused(order, pairs, features):
 
 
 @given(st.binary(max_size=60))
-def test_whatever_comes_instead_of_a_screen_is_refused(data):
+def test_bytes_that_are_not_a_screen_are_refused(data):
     with pytest.raises(FormatError):
         unpack_screen(data, 5)
 
@@ -96,10 +96,10 @@ def test_blocks_are_counted_without_looking_at_them(features, pieces):
     assert all(count_pairs(start, stop, features) > 0 for start, stop in blocks)
 
 
-def test_a_table_of_bits_comes_back_from_its_file(tmp_path):
+def test_a_table_of_bits_is_loaded_from_its_file(tmp_path):
     table = a_table()
     table.save(tmp_path / "bits")
 
-    found = BitTable.load(tmp_path / "bits")
+    unpacked = BitTable.load(tmp_path / "bits")
 
-    assert all(np.array_equal(*pair) for pair in zip(found, table, strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(unpacked, table, strict=True))

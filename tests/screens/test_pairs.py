@@ -64,7 +64,7 @@ def test_blocks_cover_every_pair_once(features, pieces):
     )
 
 
-def test_equal_pairs_stand_in_the_order_of_their_features():
+def test_tied_pairs_are_ordered_by_their_features():
     parts = [
         Pairs(np.array([[2, 3], [0, 9]], np.int32), np.array([1.0, 5.0])),
         Pairs(np.array([[0, 4]], np.int32), np.array([1.0])),
@@ -90,7 +90,7 @@ def test_two_features_that_matter_only_together_come_first():
     assert pairs.strengths[0] > 3 * pairs.strengths[1]
 
 
-def test_a_block_looks_at_its_own_first_features_only():
+def test_a_block_uses_only_its_own_first_features():
     _, _, table = a_table(5)
 
     pairs = screen_block(table, 2, 4, 100)

@@ -125,7 +125,7 @@ def test_samples_are_those_of_the_reference_in_the_same_order(seed, data):
     assert subsets == maabo.draw_subsets(count, order, top, {*omega} - {*taken}, space.width, len(taken), stream)
 
 
-def test_all_of_the_space_comes_in_blocks(monkeypatch):
+def test_the_whole_space_is_returned_in_blocks(monkeypatch):
     monkeypatch.setattr(candidates, "BLOCK", 7)
     space, order, taken = SubsetSpace(8, (3,)), (3, 1, 0, 2, 7, 6, 5, 4), ((0, 1, 2), (1, 2, 3))
 
@@ -169,10 +169,10 @@ def test_an_index_knows_every_subset_and_its_place_as_it_grows():
         else:
             twice = np.concatenate([part, index.rows[:5], part[::-1]])
             assert index.add_new(twice).tolist() == list(range(len(part)))
-        known = len(index)
-        assert index.positions(omega).tolist() == [*range(known), *[-1] * (220 - known)]
-        assert index.contains(omega).tolist() == [True] * known + [False] * (220 - known)
-        assert index.rows.tolist() == omega[:known].tolist()
+        count_before = len(index)
+        assert index.positions(omega).tolist() == [*range(count_before), *[-1] * (220 - count_before)]
+        assert index.contains(omega).tolist() == [True] * count_before + [False] * (220 - count_before)
+        assert index.rows.tolist() == omega[:count_before].tolist()
 
 
 def test_streams_are_those_of_splitmix64():

@@ -31,7 +31,7 @@ def by_index(subsets):
     return [sorted(99 - feature for feature in row) for row in subsets.tolist()]
 
 
-def test_seeds_are_in_turn_the_most_promising_together_completed_pairs_and_draws_by_place():
+def test_seeds_alternate_between_the_core_completed_pairs_and_draws_by_rank():
     sampler = HintSampler(SPACE, SCREEN)
     kinds = (
         core(0, 40),
@@ -56,7 +56,7 @@ def core(start, stop):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_the_most_promising_come_together_before_any_that_is_less_so(size):
+def test_the_core_starts_with_the_strongest_features(size):
     sampler = HintSampler(SubsetSpace(100, (size,)), Screen(SCREEN.features, SCREEN.pairs[:0]))
 
     # Without pairs there are two kinds in turn; after the first, all that the second draws is by chance.
@@ -85,7 +85,7 @@ def test_a_core_that_is_used_up_leaves_the_other_kinds():
     assert none.tolist() == last[1:].tolist()
 
 
-def test_completions_hold_a_pair_the_stronger_one_more_often():
+def test_completions_contain_a_pair_and_stronger_pairs_are_more_frequent():
     subsets = HintSampler(SPACE, SCREEN).completions(400, stream=2).tolist()
 
     strong, weak = (sum(set(pair) <= set(row) for row in subsets) for pair in ([3, 7], [20, 40]))
@@ -102,7 +102,7 @@ def test_neighbours_differ_from_a_high_subset_in_one_feature():
     assert np.mean(np.array(shared) == 2) > 0.9
 
 
-def test_without_pairs_or_high_subsets_nothing_is_made_of_them():
+def test_without_pairs_or_high_subsets_there_are_no_hints_from_them():
     sampler = HintSampler(SPACE, Screen(SCREEN.features, np.empty((0, 2), np.int32)))
 
     assert len(sampler.completions(10, 1)) == len(sampler.neighbours(HIGH[:0], 10, 1)) == 0

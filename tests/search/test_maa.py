@@ -19,7 +19,7 @@ SHAPES = [
 ]
 
 
-def test_the_figures_of_appendix_2_come_out_exactly():
+def test_the_figures_of_appendix_2_are_reproduced_exactly():
     counts, values = maa.mismatch_counts(7, 4), maa.mismatch_values(7, 4, 0.5, 0.5)
 
     assert counts == [1, 12, 18, 4, 0]

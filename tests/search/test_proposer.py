@@ -153,8 +153,8 @@ def test_a_subset_in_flight_counts_as_low():
         suggested = tuple(proposer.suggest(1)[0].tolist())
 
         high, low = maabo.split(verified, 0.25)
-        known = {*high, *low, *pending}
-        free = [f for f in combinations(range(8), 3) if f not in known]
+        verified = {*high, *low, *pending}
+        free = [f for f in combinations(range(8), 3) if f not in verified]
         ties = maabo.numbers(maabo.stream_of(maabo.stream_of(seed, 10, maabo.TIES), 0, 0))
         keys = {f: next(ties) for f in free}
         values = maabo.float_values(8, 3, 0.5, 0.5)
@@ -195,7 +195,7 @@ def test_every_subset_is_suggested_once_and_then_nothing(strategy, top, candidat
     assert proposer.suggest(count).shape == (0, 3)
 
 
-def test_exhaustive_search_goes_through_the_space_in_order():
+def test_exhaustive_search_proposes_the_space_in_order():
     proposer = a_proposer(6, 2, strategy="exhaustive")
 
     proposed = [tuple(row) for _ in range(4) for row in proposer.suggest(4).tolist()]
@@ -229,7 +229,7 @@ def test_the_seed_decides_and_each_seed_differently():
     assert len({tuple(run) for run in runs}) == 4
 
 
-def test_a_full_batch_comes_as_long_as_the_space_holds_one():
+def test_batches_are_full_while_the_space_has_enough_subsets():
     """The restricted space may hold fewer; the rest then comes from the whole one."""
     proposer = a_proposer(8, 2, initial=4, top=1, seed=0)
     scores = score_table(np.random.default_rng(0), 8, 2)
@@ -294,7 +294,7 @@ def test_proposers_agree_if_results_arrive_in_other_pieces():
             tell(apart, subset[None], scores)
 
 
-def test_a_failed_subset_is_neither_high_nor_low_and_never_comes_again():
+def test_a_failed_subset_is_neither_high_nor_low_and_is_not_proposed_again():
     for seed in range(10):
         scores = score_table(np.random.default_rng(seed), 6, 2, failing=0.5)
         proposer = a_proposer(6, 2, initial=6, seed=seed)

@@ -45,7 +45,7 @@ size_ranges = st.integers(1, 4).flatmap(
 
 
 @given(st.lists(st.sets(st.integers(0, 99), min_size=1, max_size=6).map(sorted).map(tuple), max_size=20))
-def test_a_row_says_which_features_a_subset_has(subsets):
+def test_a_row_lists_the_features_of_a_subset(subsets):
     rows = rows_of(subsets, 6)
 
     assert named(rows) == subsets
@@ -56,7 +56,7 @@ def test_a_row_says_which_features_a_subset_has(subsets):
 
 
 @pytest.mark.parametrize("row", [(1, 0, 0), (0, 0, 1), (2, 3, 1)])
-def test_rows_that_fall_or_repeat_another_feature_than_the_last_are_not_well_formed(row):
+def test_rows_that_decrease_or_repeat_a_feature_before_the_last_are_not_well_formed(row):
     assert not is_well_formed(np.array([row, (0, 1, 2)]))
 
 
@@ -64,7 +64,7 @@ def test_rows_that_fall_or_repeat_another_feature_than_the_last_are_not_well_for
 
 
 @given(st.integers(5, 8), size_ranges, st.integers(0, 300), st.integers(0, 90))
-def test_the_space_goes_size_by_size(features, sizes, start, length):
+def test_the_space_is_ordered_by_size(features, sizes, start, length):
     space = SubsetSpace(features, tuple(size for size in sizes if size <= features))
     everything = omega(features, space.sizes)
 
@@ -131,7 +131,7 @@ def by_the_book(candidates, observed):
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 3, 4), (1, 2, 3, 4, 5), (4, 5, 6, 7)])
 @pytest.mark.parametrize("features", [9, 200])
-def test_counted_and_direct_overlaps_are_those_of_the_book(sizes, features):
+def test_counted_and_direct_overlaps_equal_the_definition(sizes, features):
     rng = np.random.default_rng([features, *sizes])
     observed, candidates = observed_and_candidates(rng, features, sizes)
     side = rng.integers(0, 3, len(observed))  # 0 came and went, 1 high, 2 low

@@ -35,7 +35,7 @@ def reachable(tree, node=0):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_tree_is_whole_and_stands_by_itself(seed):
+def test_every_tree_is_complete_and_independent(seed):
     forest = a_forest(seed, features=5, size=3, classes=3, max_depth=6)
 
     assert len(list(forest)) == len(forest) == 10
@@ -70,7 +70,7 @@ def test_one_part_joined_is_itself():
 
 
 @pytest.mark.parametrize("forest", [a_forest(1, classes=4), empty_forest(3, 5, 2)], ids=["trees", "no trees"])
-def test_a_saved_forest_comes_back_as_it_went(tmp_path, forest):
+def test_a_saved_forest_is_loaded_unchanged(tmp_path, forest):
     forest.save(tmp_path / "trees.bin")
 
     assert_same_forest(Forest.load(tmp_path / "trees.bin"), forest)
@@ -137,7 +137,7 @@ def test_a_file_whose_indices_are_out_of_range_is_refused(tmp_path, part, value)
         Forest.load(tmp_path / "f")
 
 
-def test_a_header_that_says_python_objects_is_refused(tmp_path):
+def test_a_header_with_python_objects_is_refused(tmp_path):
     path = tmp_path / "f"
     a_forest().save(path)
     content = path.read_bytes()
@@ -152,7 +152,7 @@ def test_a_header_that_says_python_objects_is_refused(tmp_path):
         Forest.load(path)
 
 
-def test_a_training_table_comes_back_from_a_file_and_grows_the_same_trees(tmp_path):
+def test_a_training_table_loaded_from_a_file_grows_the_same_trees(tmp_path):
     _, _, table, forest = factories.make_forest(np.random.default_rng(4))
     table.save(tmp_path / "t")
 

@@ -42,7 +42,7 @@ def test_failed_trees_are_stored_in_order(tmp_path):
     assert np.flatnonzero(np.isnan(forest.best_scores)).tolist() == [4]
 
 
-def test_many_trees_come_in_pieces(tmp_path, monkeypatch):
+def test_many_trees_are_returned_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(segment, "MIN_FOREST", 5)
     write_segment(tmp_path / "s", FRAMES)
 

@@ -21,7 +21,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_forest_comes_back_as_it_was(seed):
+def test_a_forest_survives_a_round_trip(seed):
     forest = a_forest(seed)
 
     again = wire.unpack_forest(wire.pack_forest(forest), forest.subsets)

@@ -76,21 +76,21 @@ def test_a_damaged_table_in_the_cache_is_fetched_again(store, tmp_path):
     a_cache(store, tmp_path).columns(columns.fingerprint)
     damage(tmp_path / "cache" / f"{columns.fingerprint}.columns")
 
-    found = a_cache(store, tmp_path).columns(columns.fingerprint)
+    cached = a_cache(store, tmp_path).columns(columns.fingerprint)
 
-    assert found.fingerprint == columns.fingerprint
+    assert cached.fingerprint == columns.fingerprint
     assert len(store.fetched) == 2
 
 
-def test_a_damaged_layout_in_the_cache_is_made_again(store, tmp_path):
+def test_a_damaged_layout_in_the_cache_is_recreated(store, tmp_path):
     columns = stored(store, tmp_path)
     expected = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT).entries.copy()
     (path,) = (tmp_path / "cache").glob("*.training")
     damage(path)
 
-    found = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT)
+    cached = a_cache(store, tmp_path).training(columns.fingerprint, SPLIT)
 
-    assert np.array_equal(found.entries, expected)
+    assert np.array_equal(cached.entries, expected)
 
 
 def test_bits_for_screens_are_made_once_per_host_and_again_when_damaged(store, tmp_path):
@@ -141,7 +141,7 @@ def test_a_table_that_the_store_lacks_is_reported_as_missing(store, tmp_path):
     assert not list((tmp_path / "cache").glob("[!.]*"))
 
 
-def test_the_least_recently_used_go_when_the_cache_is_full(store, tmp_path):
+def test_the_least_recently_used_tables_are_evicted_when_the_cache_is_full(store, tmp_path):
     first, second = stored(store, tmp_path, 1), stored(store, tmp_path, 2)
     size = (tmp_path / "table").stat().st_size
     cache = a_cache(store, tmp_path, limit=int(1.5 * size))
@@ -169,16 +169,16 @@ PROBED = TableSplit.of(MiningSettings(seed=1, probes=3))
 def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_path):
     columns = stored(store, tmp_path)
 
-    found = [a_cache(store, tmp_path).columns(columns.fingerprint, PROBED) for _ in range(2)]
+    cached = [a_cache(store, tmp_path).columns(columns.fingerprint, PROBED) for _ in range(2)]
 
     expected = add_probes(columns, 3, 1)
-    assert [probed.fingerprint for probed in found] == [expected.fingerprint] * 2
+    assert [probed.fingerprint for probed in cached] == [expected.fingerprint] * 2
     assert store.fetched == [f"columns/{columns.fingerprint}"]
     assert a_cache(store, tmp_path).training(columns.fingerprint, PROBED).root_scores.shape == (8,)
     assert a_cache(store, tmp_path).columns(columns.fingerprint, SPLIT).fingerprint == columns.fingerprint
 
 
-def test_a_damaged_table_with_probes_is_made_again(store, tmp_path):
+def test_a_damaged_table_with_probes_is_recreated(store, tmp_path):
     columns = stored(store, tmp_path)
     expected = a_cache(store, tmp_path).columns(columns.fingerprint, PROBED).fingerprint
     (path,) = (tmp_path / "cache").glob("*.probed")
