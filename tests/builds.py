@@ -29,7 +29,7 @@ VERSIONS = {
 def later_release(directory, name):
     """Return the root of a build."""
     root = Path(directory) / name.replace(" ", "-")
-    for package in PACKAGES:  # with the kernels' machine code, which goes by the time of a file
+    for package in PACKAGES:  # with modification times, on which numba's cache depends
         shutil.copytree(servers.ROOT / package, root / package)
     (root / WORKER).parent.mkdir(parents=True)
     shutil.copy2(servers.ROOT / WORKER, root / WORKER)

@@ -32,6 +32,6 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What was imported stays: no garbage collection during the tests needs to go through it again."""
+    """Exclude imported objects from garbage collection during the tests."""
     gc.collect()
     gc.freeze()

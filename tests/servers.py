@@ -101,7 +101,7 @@ def postgres_server(directory, address="127.0.0.1", entering=()):
         str(port),
         *(word for option in options for word in ("-c", option)),
     ]
-    if entering:  # which takes root
+    if entering:  # needs root
         as_user = {"cwd": directory}
         command = [*entering, "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
     process = subprocess.Popen(command, stdout=log, stderr=log, **as_user)

@@ -67,7 +67,7 @@ def test_half_of_the_trees_give_the_rules_that_the_paper_prints(seed):
     }
 
 
-# Against the twins, from end to end.
+# Compared with the reference implementations, end to end.
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def shared_cluster(redis_url, tmp_path_factory):
 
 @pytest.fixture
 def settings(redis_url, tmp_path):
-    """The settings of a separate cluster; all share a Redis, under different keys."""
+    """The settings of a separate cluster; all clusters share a Redis server, with different prefixes."""
     return cluster_settings(redis_url, tmp_path, prefix=f"{uuid4().hex[:8]}:")
 
 

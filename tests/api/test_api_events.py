@@ -320,7 +320,7 @@ def test_streams_end_when_the_server_stops(resources, job):
 
 @contextmanager
 def own_redis():
-    """Resources of a cluster with a Redis of its own, which can be emptied."""
+    """Resources of a cluster with its own Redis server, which tests can empty."""
     with (
         TemporaryDirectory(prefix="maabo-") as directory,
         servers.redis_server(directory) as url,

@@ -27,7 +27,7 @@ def busy_cluster(shared_cluster, tmp_path_factory):
     with closing(Resources.connect(settings)) as resources:
         headers = token_for(resources, scopes=("admin",))
     columns = prepare(*load_bundled("breast_cancer")).columns
-    # Workers report every two seconds whether they are busy: tasks must be long, or few reports find one under way.
+    # Workers report every two seconds whether they are busy, so tasks must be long enough to be reported.
     endless = {"preset": "paper", "trees": 500_000, "subset_size": 6, "batch": 2048}
     job = submit(settings, tmp_path_factory.mktemp("table"), columns, **endless)
     with httpx.Client(base_url=address, headers=headers) as client:
@@ -124,7 +124,7 @@ def test_prometheus_evaluates_every_query_and_panels_have_data(prometheus):
     results = {where: query_prometheus(prometheus, query) for where, query in queries().items()}
 
     empty = {where for where, rows in results.items() if where.startswith("panel") and not rows}
-    assert empty <= {"panel Refused because of quotas or load A"}  # nobody was refused
+    assert empty <= {"panel Refused because of quotas or load A"}  # no request was refused
     assert {where: rows for where, rows in results.items() if where.startswith("alert") and rows} == {}
     rules = httpx.get(f"{prometheus}/api/v1/rules").json()["data"]["groups"]
     assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}

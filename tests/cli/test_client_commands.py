@@ -188,7 +188,7 @@ def test_jobs_lists_the_newest_first(run, scheduler):
 
 def test_an_id_stays_whole_on_a_narrow_terminal(run, scheduler, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes rich take a pipe for a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich treat a pipe as a terminal
     scheduler.add(JOB, JobState.CANCELLED, name="a long name of a table.parquet", trees=9999, planned=10_000, rules=99)
 
     _, out, _ = run("jobs")

@@ -24,7 +24,7 @@ from maabo_dist.trees.forest import Forest
 from tests.cli.tables import numbers, write_csv
 
 COMMAND = [sys.executable, "-m", "maabo_dist", "mine"]
-# A parent in the background may ignore SIGINT; a child that inherits this must be told to listen.
+# A parent in the background may ignore SIGINT, which children inherit; they must restore the default.
 LISTEN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maabo_dist.cli import main; main()"
 )
@@ -227,7 +227,7 @@ def test_ctrl_c_while_the_table_is_read_ends_in_one_line(tmp_path):
     pipe = tmp_path / "table.csv"
     os.mkfifo(pipe)
     with started(pipe, "--target", "y") as (process, reader):
-        with pipe.open("wb"):  # the reader has opened its end, and now waits for what never comes
+        with pipe.open("wb"):  # the reader has opened its end, and waits for data that never arrives
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=60)
         read_until(reader, rb"maabo: interrupted\.")

@@ -436,11 +436,11 @@ def test_rows_to_explain_are_plain_json():
 def test_both_clients_have_the_same_methods():
     for one, other in ((Client, AsyncClient), (RemoteJob, AsyncRemoteJob)):
         calls = {name: value for name, value in vars(one).items() if not name.startswith("_")}
-        twins = {name: value for name, value in vars(other).items() if not name.startswith("_")}
-        assert calls.keys() == twins.keys()
+        async_calls = {name: value for name, value in vars(other).items() if not name.startswith("_")}
+        assert calls.keys() == async_calls.keys()
         for name, call in calls.items():
             if inspect.isfunction(call):
-                assert list(inspect.signature(call).parameters) == list(inspect.signature(twins[name]).parameters)
+                assert list(inspect.signature(call).parameters) == list(inspect.signature(async_calls[name]).parameters)
 
 
 def test_the_asynchronous_client_uploads_waits_and_pages(tmp_path):

@@ -1,4 +1,4 @@
-"""The client against a Redis in memory. Time passes, and the scheduler runs, only while the client sleeps."""
+"""The client with an in-memory Redis. Time passes, and the scheduler runs, only while the client sleeps."""
 
 import json
 import socket
@@ -309,7 +309,7 @@ def test_a_job_is_followed_through_its_changes_to_its_end():
 
 
 class Flaky:
-    """A Redis that fails while `down`."""
+    """A Redis client that fails while `down`."""
 
     def __init__(self, inner, error):
         self.inner, self.error, self.down = inner, error, True

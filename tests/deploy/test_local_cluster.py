@@ -162,7 +162,7 @@ def test_killed_components_are_restarted(cluster):
     address, before = cluster.ready["redis"], cluster.pids("redis", "scheduler", "worker")
     client = redis.Redis.from_url(address)
     client.set("kept", "yes")
-    # What Redis has not written to its file yet is lost when it is killed.
+    # Data that Redis has not written to its file yet is lost when it is killed.
     servers.wait_for(lambda: not client.info("persistence")["aof_buffer_length"], 30, what="a key on its way to disk")
 
     for pid in before[:3]:

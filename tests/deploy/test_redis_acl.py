@@ -84,7 +84,7 @@ def test_a_job_with_these_users_has_the_rules_of_mine(bundled, tmp_path, columns
     record = run_job(bundled, tmp_path, columns)
 
     assert (record.state, record.digest) == (JobState.DONE, mine(columns, MiningSettings.parse(MINING)).digest)
-    # CLIENT SETINFO is what redis-py says of itself; it does not mind.
+    # redis-py sends CLIENT SETINFO, and ignores its failure.
     assert {what for _, _, what in bundled.refused()} <= {"client"}
 
 

@@ -31,7 +31,7 @@ def planted(rows=600, seed=0):
     return frame, np.where(yes ^ flipped, "yes", "no")
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # a check's own doing
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # caused by the check itself
 @parametrize_with_checks([RuleMiner(), RuleMiner(min_samples=5, trees=20, batch=4)])
 def test_it_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)

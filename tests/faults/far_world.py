@@ -100,7 +100,7 @@ class FarWorld(Client):
     def _start_postgres(self, resources):
         """Start PostgreSQL; return its settings for the test, which uses the socket. Schedulers use the address."""
         host = self._host("postgres")
-        # Not below pytest's own directories: those are closed to the user that PostgreSQL runs as.
+        # Not below pytest's own directories, which the user of PostgreSQL cannot access.
         directory = resources.enter_context(TemporaryDirectory(prefix="maabo-postgres-"))
         url = resources.enter_context(servers.postgres_server(directory, host.address, host.entering))
         self._far_ledger = {"ledger_url": url}

@@ -20,7 +20,7 @@ SCREENED_MINING = {
     "seed": 1,
     "preset": "auto",
     "min_samples": 10,
-    "literals": "paper",  # else too few rules to tell one search from another
+    "literals": "paper",  # otherwise there are too few rules to distinguish searches
 }
 PLANTED = "planted 200"
 

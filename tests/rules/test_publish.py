@@ -110,10 +110,10 @@ def test_each_rule_shows_the_purest_of_the_leaves_it_displaced(by):
     _, columns, split, leaves, selection, rules = published(1, by=by, similarity=0.5)
     covered = covered_rows(columns, split.train, leaves.logic, leaves.bounds)
     rows = [set(np.flatnonzero(mask).tolist()) for mask in covered]
-    twins = factories.reference_leaves(leaves)
+    references = factories.reference_leaves(leaves)
 
     def similarity(a, b):
-        return gs_mrm.simpson(rows[a], rows[b]) if by == "rows" else gs_mrm.by_logic(twins[a], twins[b])
+        return gs_mrm.simpson(rows[a], rows[b]) if by == "rows" else gs_mrm.by_logic(references[a], references[b])
 
     assert sum(rule.displaced_total for rule in rules) == len(leaves) - len(rules) > 0
     for number, rule in enumerate(rules):

@@ -140,12 +140,12 @@ def test_every_leaf_not_chosen_was_displaced_by_the_first_rule_similar_enough(li
     rng = np.random.default_rng(int(10 * limit))
     for _ in range(20):
         leaves = distinct_leaves(factories.make_leaves(rng, 60, ginis=(0.0, 0.1, 0.2)))
-        twins = factories.reference_leaves(leaves)
+        references = factories.reference_leaves(leaves)
 
         selection = select_rules(leaves.gini, by_logic(leaves.logic), limit)
 
         for index, by in enumerate(selection.displaced_by.tolist()):
-            values = [gs_mrm.by_logic(twins[index], twins[rule]) for rule in selection.chosen.tolist()]
+            values = [gs_mrm.by_logic(references[index], references[rule]) for rule in selection.chosen.tolist()]
             if index in selection.chosen:
                 assert by == -1
             else:
@@ -161,7 +161,7 @@ def test_no_leaves_give_no_rules():
     assert (len(leaves), len(selection.chosen), len(selection.displaced_by)) == (0, 0, 0)
 
 
-def best_by_the_book(leaves, key):
+def reference_best(leaves, key):
     groups = {}
     for leaf in leaves:
         groups.setdefault(key(leaf), []).append(leaf)
@@ -177,7 +177,7 @@ def test_the_distinct_leaves_are_those_of_sorting_each_group(by_bounds):
 
         best = factories.reference_leaves(distinct_leaves(leaves, by_bounds=by_bounds))
 
-        expected = best_by_the_book(
+        expected = reference_best(
             factories.reference_leaves(leaves), lambda leaf: (leaf.logic, leaf.bounds if by_bounds else None)
         )
         assert identity(best) == identity(expected)
@@ -201,10 +201,12 @@ def test_selection_by_rows_is_algorithm_2_with_that_similarity():
     for _ in range(20):
         leaves = distinct_leaves(factories.make_leaves(rng, 40, ginis=(0.0, 0.1, 0.2)), by_bounds=True)
         covered = rng.random((len(leaves), 50)) < 0.4
-        twins = factories.reference_leaves(leaves)
-        rows = {leaf: set(np.flatnonzero(mask).tolist()) for leaf, mask in zip(twins, covered, strict=True)}
+        references = factories.reference_leaves(leaves)
+        rows = {leaf: set(np.flatnonzero(mask).tolist()) for leaf, mask in zip(references, covered, strict=True)}
 
         selection = select_rules(leaves.gini, by_rows(covered), 0.6)
 
-        expected = gs_mrm.select(twins, 0, np.inf, 0.6, 2, lambda a, b, rows=rows: gs_mrm.simpson(rows[a], rows[b]))
-        assert [twins[index] for index in selection.chosen] == expected
+        expected = gs_mrm.select(
+            references, 0, np.inf, 0.6, 2, lambda a, b, rows=rows: gs_mrm.simpson(rows[a], rows[b])
+        )
+        assert [references[index] for index in selection.chosen] == expected

@@ -34,7 +34,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guarded(directory):
-    """A Redis that requires a password."""
+    """A Redis server that requires a password."""
     with servers.redis_server(directory) as url:
         client = redis.Redis.from_url(url)
         client.config_set("requirepass", "another")

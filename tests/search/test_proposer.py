@@ -331,16 +331,16 @@ def test_observing_subsets_that_are_not_pending_is_refused(wrong):
 
 
 def test_a_refused_observation_changes_nothing():
-    proposer, twin = a_proposer(seed=8), a_proposer(seed=8)
+    proposer, other = a_proposer(seed=8), a_proposer(seed=8)
     batch = proposer.suggest(5)
-    twin.suggest(5)
+    other.suggest(5)
     with pytest.raises(SearchError):
         proposer.observe(batch[[0, 1, 1]], np.array([0.9, 0.1, 0.1]))
 
-    for each in (proposer, twin):
+    for each in (proposer, other):
         each.observe(batch, np.linspace(0, 1, 5))
 
-    assert proposer.suggest(3).tolist() == twin.suggest(3).tolist()
+    assert proposer.suggest(3).tolist() == other.suggest(3).tolist()
 
 
 def test_the_smallest_damping_does_not_vanish_at_the_largest_subset_size():

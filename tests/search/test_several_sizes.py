@@ -120,7 +120,7 @@ def observed_and_candidates(rng, features, sizes, count=90):
     return rows[: len(rows) * 2 // 3], rows[len(rows) * 2 // 3 :]
 
 
-def by_the_book(candidates, observed):
+def reference_overlaps(candidates, observed):
     width = candidates.shape[1]
     counts = np.zeros((len(candidates), width + 1), np.int64)
     for index, f in enumerate(named(candidates)):
@@ -142,7 +142,7 @@ def test_counted_and_direct_overlaps_equal_the_definition(sizes, features):
     counted.update(observed[side == 1], np.full((side == 1).sum(), tally.ENTERS_HIGH, np.int8))
 
     for overlaps, which in zip(counted.overlaps(candidates), (1, 2), strict=True):
-        expected = by_the_book(candidates, observed[side == which])
+        expected = reference_overlaps(candidates, observed[side == which])
         np.testing.assert_array_equal(overlaps, expected)
         np.testing.assert_array_equal(
             tally.direct_overlaps(candidates, observed[side == which], features, sizes), expected

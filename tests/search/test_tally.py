@@ -22,7 +22,7 @@ def distinct_subsets(rng, features, size, count):
     return np.array(sorted(subsets), np.int32)[rng.permutation(len(subsets))]
 
 
-def overlaps_by_the_book(candidates, observed):
+def reference_overlaps(candidates, observed):
     counts = np.zeros((len(candidates), candidates.shape[1] + 1), np.int64)
     for row, candidate in enumerate(candidates.tolist()):
         for other in observed.tolist():
@@ -62,7 +62,7 @@ def test_overlaps_equal_the_direct_count_after_moves_in_and_out(size, features):
     high, low = moved_at_random(rng, tally, observed)
 
     for counted, indices in zip(tally.overlaps(candidates), (high, low), strict=True):
-        expected = overlaps_by_the_book(candidates, observed[indices])
+        expected = reference_overlaps(candidates, observed[indices])
         np.testing.assert_array_equal(counted, expected)
         np.testing.assert_array_equal(direct_overlaps(candidates, observed[indices], features, (size,)), expected)
 
@@ -124,4 +124,4 @@ def test_the_largest_features_of_the_widest_keys_do_not_collide():
 
     tally.update(observed, np.ones(len(observed), np.int8))
 
-    np.testing.assert_array_equal(tally.overlaps(candidates)[0], overlaps_by_the_book(candidates, observed))
+    np.testing.assert_array_equal(tally.overlaps(candidates)[0], reference_overlaps(candidates, observed))

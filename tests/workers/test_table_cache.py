@@ -150,7 +150,7 @@ def test_the_least_recently_used_tables_are_evicted_when_the_cache_is_full(store
     cache.columns(second.fingerprint)
 
     assert [path.stem for path in (tmp_path / "cache").glob("*.columns")] == [second.fingerprint]
-    assert cache.columns(first.fingerprint).count == 5  # who has it mapped keeps it
+    assert cache.columns(first.fingerprint).count == 5  # mapped files stay readable
 
 
 def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):
