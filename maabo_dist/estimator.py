@@ -263,7 +263,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         return np.where(np.isnan(shares), np.array(self.result_.base_rates), shares)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Predict the class of greatest probability, the first of equals.
+        """Predict the class of greatest probability; ties go to the first class.
 
         Parameters
         ----------

@@ -125,7 +125,7 @@ def revoke_command(token_id: str) -> int:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 def backup_command(jobs: tuple[str, ...], target: Path) -> int:
-    """Write jobs to a file, with the tables and trees they need. Jobs may run meanwhile."""
+    """Write jobs to a file, with the tables and trees they need. Jobs may be running."""
     if not target.parent.is_dir():
         raise InputError(f"There is no directory {target.parent} to write the backup to.")
     with closing(_connect(_settings())) as resources:

@@ -69,7 +69,7 @@ class RedisBroker:
 
 
 class AmqpBroker:
-    """A RabbitMQ. Threads share one connection, which confirms every message.
+    """RabbitMQ. Threads share one connection, which confirms every message.
 
     After an error the connection is closed: a late response could be mistaken for the response to the next request.
     """

@@ -70,7 +70,7 @@ class ReleasingQoS(kombu_redis.QoS):
 
 EXPIRE_SECONDS = 15
 REFRESH_SECONDS = 5.0
-# Short: the heartbeat runs in the worker's main loop, which must not wait for a Redis that is gone.
+# Short: the heartbeat runs in the worker's main loop, which must not wait for an unreachable Redis.
 TIMEOUT_SECONDS = 0.5
 
 

@@ -70,7 +70,7 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The body and fields of an answer, and a summary for people, shown by Flower."""
+    """The body and fields of an answer, and a human-readable summary, shown by Flower."""
 
     body: bytes
     summary: str
@@ -78,7 +78,7 @@ class TaskResult:
 
 
 class AnsweringTask(ClusterTask):
-    """A task that answers on the job's stream, also when it fails; no expected error is raised to Celery."""
+    """A task that answers on the job's stream, even when it fails; no expected error is raised to Celery."""
 
     abstract = True
     answer: ClassVar[type[Any]]
@@ -94,7 +94,7 @@ class AnsweringTask(ClusterTask):
         raise NotImplementedError
 
     def run(self, **message: Any) -> str:
-        """Return one line for people, shown by Flower."""
+        """Return one human-readable line, shown by Flower."""
         trace = _source(message).get("trace")
         parent = trace if isinstance(trace, str) else None
         with self._tracing.span(self.name, parent, "consumer", **log_fields(message)) as span:
@@ -126,7 +126,7 @@ class AnsweringTask(ClusterTask):
     def _reply(
         self, message: dict[str, Any], kind: messages.Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
     ) -> str:
-        """Answer a message, also one of another version, if it names the job. Return a line for people."""
+        """Answer a message, even of another version, if it names the job. Return a human-readable line."""
         values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
         values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
         try:
@@ -148,7 +148,7 @@ class AnsweringTask(ClusterTask):
 
 
 def log_fields(message: dict[str, Any]) -> dict[str, object]:
-    """The fields of a message for log lines, also of an invalid one."""
+    """The fields of a message for log lines, even if it is invalid."""
     values = {"job": _job(message)} | {name: message.get(name) for name in ("batch", "start", "stop", "final")}
     values["correlation"] = _source(message).get("correlation")
     return {name: _log_value(value) for name, value in values.items()}

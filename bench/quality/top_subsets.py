@@ -1,4 +1,4 @@
-"""How many of the best subsets of breast_cancer a search finds; all 4,060 at D′ = 3 are known by enumeration."""
+"""The number of the best subsets of breast_cancer that a search finds; all 4,060 at D′ = 3 are known by enumeration."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -61,7 +61,7 @@ def prepare_secrets(
 
 
 def write_metrics_token(output: Path = OUTPUT) -> int:
-    """Create the token that Prometheus uses, unless it exists; returns the exit code."""
+    """Create the token that Prometheus uses, unless it exists, and return the exit code."""
     path = output / "metrics" / "token"
     if path.exists():
         return 0

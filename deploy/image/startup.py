@@ -39,7 +39,7 @@ def numba_target(machine: str, cpu_info: str) -> dict[str, str]:
 
 
 def compile_kernels(folder: Path) -> int:
-    """Compile the kernels into a folder and run them once; returns the exit code."""
+    """Compile the kernels into a folder and run them once, and return the exit code."""
     target = _local_target()
     if not target:
         raise SettingsError("This processor is older than x86-64-v3, or /proc is missing: build on another machine.")
@@ -73,7 +73,7 @@ MAX_TEMPORARY_AGE = 86400.0  # in seconds; uploads and other uses take far less
 
 
 def run_as_init(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run a command and forward signals to it; returns its exit code, or 128 plus the number of a fatal signal."""
+    """Run a command and forward signals to it, and return its exit code, or 128 plus the number of a fatal signal."""
     signals = FORWARDED | {signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.posix_spawnp(command[0], command, environment, setsigmask=())
@@ -96,7 +96,7 @@ def clear_temporary_files(environment: Mapping[str, str]) -> None:
 
 
 def _reap(child: int) -> int | None:
-    """Wait for all processes that have ended; returns the exit code of the child if it is one of them."""
+    """Wait for all processes that have ended, and return the exit code of the child if it is one of them."""
     code = None
     while True:
         try:

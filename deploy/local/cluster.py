@@ -1,6 +1,6 @@
 """`run_cluster`: runs a cluster in the foreground, from its start to its end, and reports its status.
 
-It prints lines and a table of addresses for people, and writes the ready file for programs.
+It prints lines and a table of addresses, and writes the ready file for programs.
 """
 
 import json

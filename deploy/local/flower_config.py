@@ -10,7 +10,7 @@ from maabo_dist.cluster.settings import read_secret
 
 persistent = False
 max_tasks = 10_000
-# The scheduler owns delivery: it would send a task again that was revoked here.
+# The scheduler owns delivery: it would resend a task that was revoked here.
 read_only = True
 tasks_columns = "name,args,result,state,received,runtime,worker"
 # Flower splits its own variable at commas, and every user can read command lines.

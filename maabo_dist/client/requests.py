@@ -152,7 +152,7 @@ def quote_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """How often requests are repeated, and after which pauses.
+    """The number of retries of requests, and the pauses before them.
 
     Parameters
     ----------

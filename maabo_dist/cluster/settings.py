@@ -44,7 +44,7 @@ def require_certificate(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise an error if this is not the URL of a Redis."""
+    """Raise an error if this is not a Redis URL."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
         problem = "does not begin with redis://, rediss:// or unix://"
     elif redact_url(url).endswith("…"):
@@ -183,7 +183,7 @@ class ClusterSettings(EnvironmentSettings):
     with_password: ClassVar[tuple[str, ...]] = ("redis_url", "broker_url", "ledger_url")
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", pattern=r"^(rediss?|unix)://")
-    # A RabbitMQ as the broker of the tasks; by default, Redis is the broker.
+    # RabbitMQ as the broker of the tasks; by default, Redis is the broker.
     broker_url: str = Field("", pattern=r"^(amqps?://|$)")
     # Prefix of every Redis key, so that clusters can share a server.
     prefix: str = Field("", max_length=50, pattern=r"^[A-Za-z0-9_.:-]*$")

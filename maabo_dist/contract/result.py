@@ -43,7 +43,7 @@ class StopReason(StrEnum):
     INTERRUPTED = "interrupted", "stopped by Ctrl-C"
     RUNNING = "running", "the search is still running"
 
-    # A phrase for people; every member must have one.
+    # A human-readable phrase; every member must have one.
     explanation: str
 
     def __new__(cls, value: str, explanation: str) -> Self:
@@ -150,7 +150,7 @@ class SearchInfo(Record):
     candidates : int or None
         N_E; null compares every subset not yet grown.
     explained : tuple of str
-        What was chosen for this table and why, one line each, for people only. `--explain` prints it.
+        What was chosen for this table and why, one line each, human-readable. `--explain` prints it.
     trees : int
         Trees grown.
     leaves : int
@@ -179,7 +179,7 @@ class SearchInfo(Record):
 
 
 class FunnelCounts(Record):
-    """How many leaves passed each filter.
+    """The number of leaves that passed each filter.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class FunnelCounts(Record):
 
 
 class DroppingInfo(Record):
-    """What was dropped because the rows do not support it; null where all conditions are kept (`--literals paper`).
+    """Counts of dropped conditions and leaves; null where all conditions are kept (`--literals paper`).
 
     Attributes
     ----------

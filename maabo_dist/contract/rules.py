@@ -15,7 +15,7 @@ ClassName = Annotated[str, Field(validation_alias="class", serialization_alias="
 
 
 class SupportRecord(Record):
-    """How a rule performs on one part of the rows.
+    """The performance of a rule on one part of the rows.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class SupportRecord(Record):
 
 
 class HoldoutRecord(SupportRecord):
-    """How a rule performs on rows that the search never saw.
+    """The performance of a rule on rows that the search never saw.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class DisplacedRecord(Statement, Record):
     Attributes
     ----------
     text : str
-        Its conditions, for people only.
+        Its conditions, human-readable.
     conditions : tuple of ConditionRecord
         Its conditions.
     label : str
@@ -126,7 +126,7 @@ class DisplacedRecord(Statement, Record):
 
 
 class StabilityRecord(Record):
-    """How often a rule is found again when other draws of the rows are mined: same class, same conditions.
+    """The share of repeats, on other draws of the rows, that find a rule again: same class, same conditions.
 
     Thresholds may differ. null without `--repeats`.
 
@@ -156,7 +156,7 @@ class RuleRecord(Statement, Record):
     id : str
         R1, R2, … in the order of selection.
     text : str
-        The rule as a sentence with rounded numbers, for people only.
+        The rule as a human-readable sentence with rounded numbers.
     conditions : tuple of ConditionRecord
         All of them must hold.
     label : str
@@ -227,7 +227,7 @@ class ConsensusRecord(Statement, Record):
     rule : str or None
         Its id in `rules`; null where this run did not publish it.
     text : str
-        The rule as a sentence, for people only.
+        The rule as a human-readable sentence.
     conditions : tuple of ConditionRecord
         Each with the median threshold of the repeats that found the rule.
     label : str

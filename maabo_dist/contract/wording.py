@@ -1,4 +1,4 @@
-"""Texts of conditions, rules and numbers for people. Nothing parses them.
+"""Human-readable texts of conditions, rules and numbers. Nothing parses them.
 
 Numbers are rounded for reading, unless an exact text is requested, which selects exactly the rows of the rule.
 """

@@ -78,7 +78,7 @@ def _pair_up(
 
 
 def _distance(one: RuleRecord, other: RuleRecord) -> float:
-    """How far the thresholds moved, on a scale that compares large and small numbers."""
+    """Return the distance between the thresholds, on a scale that compares large and small numbers."""
     old, new = _thresholds(one), _thresholds(other)
     return sum(log1p(abs(value - new[literal])) for literal, value in old.items() if literal in new)
 

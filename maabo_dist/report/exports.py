@@ -25,7 +25,7 @@ _HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
 
 
 def to_csv(document: ResultDocument) -> str:
-    """One line a rule after a header (RFC 4180); cells that look like formulas are escaped."""
+    """One line per rule after a header (RFC 4180); cells that look like formulas are escaped."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_csv_header(document.dataset.classes))
@@ -48,7 +48,7 @@ def to_markdown(document: ResultDocument) -> str:
 
 
 def to_sql(document: ResultDocument, table: str = "data") -> str:
-    """One SELECT a rule, in SQL that every common database reads."""
+    """One SELECT per rule, in SQL that every common database reads."""
     text = ""
     for rule in document.rules:
         where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
@@ -60,7 +60,7 @@ def to_sql(document: ResultDocument, table: str = "data") -> str:
 
 
 def to_pandas(document: ResultDocument) -> str:
-    """One assignment a rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
+    """One assignment per rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
     return "".join(
         f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in document.rules
     )
@@ -206,7 +206,7 @@ def _pandas_level_mask(cells: str, condition: Condition) -> str:
 
 
 def _spellings(level: str) -> list[object]:
-    """What a cell of this level may be: `true` is written for True as well, `3` for 3 and 3.0."""
+    """Return the values that a cell of this level may have: `true` is written for True as well, `3` for 3 and 3.0."""
     if level in {"true", "false"}:
         return [level, level == "true"]
     if not _PLAIN_NUMBER.fullmatch(level):

@@ -1,4 +1,4 @@
-"""How stable rules are: the documents of a table and of its repeats in, one document with both out.
+"""The stability of rules: combines the documents of a table and of its repeats into one.
 
     document of the table  ┐
     documents of repeats   ┴─► with_repeats ──► document: a stability for each rule, and the consensus rules

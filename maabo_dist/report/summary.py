@@ -74,7 +74,7 @@ def best_score_text(search: SearchInfo) -> str:
 
 
 def outcome_texts(document: ResultDocument) -> dict[str, str]:
-    """What was dropped, the estimate of noise and the outcome of the repeats, as far as there are any."""
+    """Return the effect of pruning, the estimate of noise and the outcome of the repeats, if any."""
     texts = {}
     if document.dropping:
         texts["dropped"] = dropping_text(document.dropping, document.settings["significance"])
@@ -86,7 +86,7 @@ def outcome_texts(document: ResultDocument) -> dict[str, str]:
 
 
 def dropping_text(dropping: DroppingInfo, level: float) -> str:
-    """What was dropped for lack of support."""
+    """Return the number of conditions and leaves dropped for lack of support."""
     conditions = format_count(dropping.conditions, "unsupported condition")
     leaves = f"{dropping.leaves:,} {'leaf' if dropping.leaves == 1 else 'leaves'}"
     return f"{conditions} (p > {level:g}), {leaves} unreliable without such conditions"
@@ -103,7 +103,7 @@ def noise_text(noise: NoiseInfo) -> str:
 
 
 def repeats_text(repeats: RepeatsRecord) -> str:
-    """How many repeats there were, and how many rules they found again."""
+    """Return the number of repeats, and of rules that they found again."""
     if not repeats.done:
         return "none was completed"
     own = sum(entry.rule is not None for entry in repeats.consensus)
@@ -138,7 +138,7 @@ def q_text(q: float) -> str:
 
 
 def funnel_texts(funnel: FunnelCounts) -> list[str]:
-    """What each filter left, from all leaves to the rules."""
+    """Return the leaves left after each filter, from all leaves to the rules."""
     return [
         f"{funnel.leaves:,} leaves",
         f"{funnel.large:,} large enough",
@@ -150,7 +150,7 @@ def funnel_texts(funnel: FunnelCounts) -> list[str]:
 
 
 def no_rules_reason(document: ResultDocument) -> str:
-    """Which filter let nothing through, and the option that relaxes it."""
+    """Name the filter that let nothing through, and the option that relaxes it."""
     funnel, settings = document.funnel, document.settings
     if not funnel.leaves:
         return "No tree was grown."

@@ -128,7 +128,7 @@ def literal_width(subset_size: int, max_depth: int) -> int:
 
 
 def heaviest_classes(counts: npt.NDArray[np.int32], shares: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(leaves): the class of greatest weighted count, exactly; of equals the first. `shares` are the table's."""
+    """(leaves): the class of greatest weighted count, exactly; ties go to the first. `shares` are the table's."""
     rows, every = counts.astype(np.int64), np.arange(len(counts))
     best = np.zeros(len(counts), np.int64)
     for c in range(1, counts.shape[1]):
@@ -156,7 +156,7 @@ def weighted_gini(counts: Any, weights: Any) -> float:
 
 @kernel
 def _extract(forest: Any, limits: Any, out: Any) -> tuple[int, int]:
-    """Write the reliable leaves; returns their number, and the number of leaves that are large enough."""
+    """Write the reliable leaves, and return their number and the number of leaves that are large enough."""
     offsets, feature, threshold, left, node_counts = forest
     min_samples, max_gini, weights, every_depth = limits
     logic, bounds, counts, gini, tree = out

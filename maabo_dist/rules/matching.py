@@ -117,7 +117,7 @@ def mean_class_shares(covered: Mask, counts: npt.ArrayLike) -> Floats:
 
 
 def predicted_classes(covered: Mask, counts: npt.ArrayLike) -> list[int | None]:
-    """For each row, the index of the class of greatest mean share, the first of equals; None if no rule covers it."""
+    """For each row, the index of the class of greatest mean share, the first among ties; None if no rule covers it."""
     shares = mean_class_shares(covered, counts)
     return [int(row.argmax()) if any(rules) else None for row, rules in zip(shares, covered.T, strict=True)]
 

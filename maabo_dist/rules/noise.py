@@ -11,7 +11,7 @@ probability m π (1 − π)^(m−1). Hence, with r₁ and r₂ for the rules wit
 The estimate takes the upper end, and all D features as useless: it is conservative. To count rules with two probes as
 well would make it more so.
 
-The interval is for the count itself, not for its mean: "of these rules, so many are due to chance". Of rules with one
+The interval is for the count itself, not for its mean: "N of these rules are due to chance". Of rules with one
 useless feature, each has drawn a probe with probability π or a feature of the table with 1 − π, so that one count given
 both together is binomial; the limits are the greatest and the least count that this distribution does not rule out at
 2.5 % each: Nelson's prediction limits for two Poisson counts, by the beta function, as r₁ − ρ r₂ need not be whole. The

@@ -58,7 +58,7 @@ class TreePool:
         return TreeRecords(subsets, depths, np.concatenate(self._scores))
 
     def add(self, forest: Forest) -> int:
-        """Add trees; returns the number of their reliable leaves."""
+        """Add trees, and return the number of their reliable leaves."""
         leaves = reliable_leaves(forest, self._filter, first_tree=self.count)
         # In this order: an interrupt in between never leaves a leaf whose tree is unknown.
         self._subsets.append(forest.subsets)
@@ -92,7 +92,7 @@ class LeafPool:
         return len(self._logics)
 
     def add(self, leaves: Leaves) -> int:
-        """Add the leaves of more trees; returns the number of new logic sets."""
+        """Add the leaves of more trees, and return the number of new logic sets."""
         self._parts.append(leaves)
         self.seen, self.large, self.pure = self.seen + leaves.seen, self.large + leaves.large, self.pure + len(leaves)
         if sum(map(len, self._parts)) > 2 * self._compact_size + SLACK:
@@ -239,7 +239,7 @@ def _source(columns: Columns, records: TreeRecords, selected: Leaves, number: in
 
 
 def _neighbours(selected: Leaves) -> list[tuple[str | None, float]]:
-    """For each rule the other one most similar to it by logic, the first of equals; (None, 0) if none is similar."""
+    """For each rule the other one most similar to it by logic, the first among ties; (None, 0) if none is similar."""
     similarity, everyone = by_logic(selected.logic), np.arange(len(selected))
     result: list[tuple[str | None, float]] = []
     for number in range(len(selected)):
@@ -257,7 +257,7 @@ def _displaced(
     displaced: npt.NDArray[np.int64],
     shares: npt.NDArray[np.int64],
 ) -> tuple[DisplacedRecord, ...]:
-    """The purest of the leaves that a rule displaced; of equals the larger ones first."""
+    """The purest of the leaves that a rule displaced; among ties, the larger ones first."""
     purest = displaced[np.argsort(leaves.gini[displaced], kind="stable")][:MAX_DISPLACED]
     labels = heaviest_classes(leaves.counts[purest], shares).tolist()
     records = []

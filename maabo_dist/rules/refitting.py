@@ -100,7 +100,7 @@ def _mark(table: Any, literal: int, bound: float, j: int, masks: Any) -> None:
 
 @kernel
 def _count(table: Any, feature: int, masks: Any, others: Any, bins: Any) -> Any:
-    """Fill `bins` with the rows of each value and class in which the `others` hold; returns those of each class."""
+    """Fill `bins` with the rows of each value and class in which the `others` hold, and return those of each class."""
     bins[: table.offsets[feature + 1] - table.offsets[feature]] = 0
     totals, codes = np.zeros(bins.shape[1], np.int64), table.codes[feature]
     for row in range(len(masks)):
@@ -112,7 +112,7 @@ def _count(table: Any, feature: int, masks: Any, others: Any, bins: Any) -> Any:
 
 @kernel
 def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, limits: Any) -> float:
-    """The bound of greatest purity, the first of equals; the one there is unless another is better."""
+    """The bound of greatest purity, the first among ties; the current one unless another is strictly better."""
     start = table.offsets[literal >> 1]
     values = table.values[start : table.offsets[(literal >> 1) + 1]]
     below = np.zeros(len(totals), np.int64)

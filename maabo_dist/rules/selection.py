@@ -129,7 +129,7 @@ def _simpson(shared: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], size: 
 
 @kernel
 def _select(leaves: Any, lists: Any, heap: Any, out: Any) -> int:
-    """Choose until no leaf is open; returns how many were chosen."""
+    """Choose until no leaf is open, and return how many were chosen."""
     gini, _, sizes, limit = leaves
     keys, indices = heap
     chosen, displaced_by, similar = out
@@ -168,7 +168,7 @@ def _select(leaves: Any, lists: Any, heap: Any, out: Any) -> int:
 def _affected(
     index: int, is_first: bool, leaves: Any, lists: Any, ends: Any, is_open: Any, shared: Any, touched: Any
 ) -> int:
-    """List the open leaves that are similar to the chosen one, with the literals they share; returns how many."""
+    """List the open leaves that are similar to the chosen one, with the literals they share, and return how many."""
     _, logic, sizes, _ = leaves
     begins, members = lists
     count = 0

@@ -98,7 +98,7 @@ def _fill(codes: Any, size: int, labels: Any, positions: Any, bits: Any, above: 
 
 @kernel
 def _cut(counts: Any, rows: int, part: int, parts: int) -> int:
-    """The rank whose rows, and those below, come nearest to `part` of `parts`; never all rows, the lower of equals."""
+    """The rank whose rows, and those below, come nearest to `part` of `parts`; not all rows; ties go to the lower."""
     best, nearest, below = -1, np.int64(1) << 62, 0
     for code in range(len(counts)):
         below += counts[code]
@@ -115,7 +115,7 @@ TILE = 16
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The strongest pairs, strongest first; equals in the order of their features."""
+    """The strongest pairs, strongest first; ties in the order of their features."""
 
     # (pairs, 2): ascending.
     features: npt.NDArray[np.int32]
@@ -285,7 +285,7 @@ LN_2 = 0.6931471805599453
 class Screen:
     """Features and pairs, the most promising first."""
 
-    # (D): all features, by the best single split of each; equals in their order.
+    # (D): all features, by the best single split of each; ties in their order.
     features: npt.NDArray[np.int32]
     # (pairs, 2): those that say more together than apart.
     pairs: npt.NDArray[np.int32]

@@ -33,7 +33,7 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
         raise FormatError(f"Packed pairs contain a pair outside the block of features {start} to {stop - 1}.")
     if not np.isfinite(strengths).all():
         raise FormatError("Packed pairs contain a strength that is not finite.")
-    # The strongest come first, equals in the order of their features, and none twice.
+    # The strongest come first, ties in the order of their features, and none twice.
     later = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (second[:-1] < second[1:]))
     if not ((strengths[:-1] > strengths[1:]) | ((strengths[:-1] == strengths[1:]) & later)).all():
         raise FormatError("Packed pairs are not in order.")

@@ -30,7 +30,7 @@ BLOCK = 1 << 16
 
 # All features, the top ones first.
 FeatureOrder = npt.NDArray[np.int32]
-# Draws so many subsets of one size, or all (None).
+# Draws this many subsets of one size, or all (None).
 _DrawSize = Callable[[int, int | None], Iterator[Subsets]]
 
 

@@ -91,7 +91,7 @@ class SizeHints:
         self._space, self._screen = space, screen
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
-        """In turn: the most promising features together, in a fixed order; completed pairs; draws by rank."""
+        """Return, in turn, the most promising features together, in a fixed order; completed pairs; draws by rank."""
         combinations = self._combinations(start // 3, count)
         completions = self.completions(count, draws.mix(stream))
         return _interleave([combinations, completions, self.scattered(count, draws.mix(stream ^ 1))])

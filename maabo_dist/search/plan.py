@@ -1,6 +1,6 @@
 """`SearchPlan`: the settings with defaults resolved for one table, an estimate of the work, and an explanation.
 
-The estimate is for people who are about to start a search. It leaves out what is unknown beforehand: how soon leaves
+The estimate is for users who are about to start a search. It leaves out what is unknown beforehand: how soon leaves
 are pure, how many rules there are to choose from, and how fast the machines are.
 """
 
@@ -90,7 +90,7 @@ def _check_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, .
 
 
 def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int:
-    """N_I; more if screens choose most of them, unless another number than the default was set."""
+    """N_I; more if screens choose most of them, unless a number other than the default was set."""
     # By its value: a document does not record which fields were set, and a job must have one plan.
     if screened and settings.initial == MiningSettings.model_fields["initial"].default:
         return max(settings.initial, min(MAX_SEEDED, trees // 5))

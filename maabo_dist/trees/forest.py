@@ -47,7 +47,7 @@ class Forest:
     subsets: npt.NDArray[np.int32]
     # (trees, p_max): macro F1 on the validation rows at each depth.
     scores: npt.NDArray[np.float64]
-    # (trees): the best depth, the smallest of equals.
+    # (trees): the best depth, the smallest among ties.
     depths: npt.NDArray[np.int32]
     # (trees + 1): tree t's nodes are offsets[t]:offsets[t + 1] of the arrays below.
     offsets: npt.NDArray[np.int64]

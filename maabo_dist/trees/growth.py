@@ -63,7 +63,7 @@ class Block(NamedTuple):
     """The results of a block of subsets, written by the kernel: the nodes of all trees, one tree after another."""
 
     scores: Any  # float64 (subsets, max_depth): macro F1 at each depth
-    depths: Any  # int32 (subsets): the best depth; the smallest of equals
+    depths: Any  # int32 (subsets): the best depth; the smallest among ties
     sizes: Any  # int64 (subsets): nodes of each tree
     feature: Any  # int32 (nodes): feature index, or LEAF
     threshold: Any  # float64 (nodes)
@@ -393,7 +393,7 @@ def _may_split(counts: npt.NDArray[np.int64], node: int, size: int, min_samples_
     """True if a node of these class counts is impure and large enough. Counts are integers: purity is exact."""
     if size < 2 * min_samples_leaf:
         return False
-    for c in range(counts.shape[1]):  # noqa: SIM110 - a generator is no kernel
+    for c in range(counts.shape[1]):  # noqa: SIM110 - numba does not compile generators
         if counts[node, c] == size:
             return False
     return True

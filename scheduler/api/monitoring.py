@@ -211,7 +211,7 @@ class ClusterCollector(Collector):
             intake, refused, *results = pipe.execute()
         streams = {("intake",): intake, ("refused",): refused, ("results",): sum(results)}
         tasks = _total(readings, metrics.TASKS_IN_FLIGHT) + _total(readings, metrics.TASKS_UNSENT)
-        with suppress(BrokerError):  # a RabbitMQ that cannot be reached must not hide the metrics in Redis
+        with suppress(BrokerError):  # an unreachable RabbitMQ must not hide the metrics in Redis
             tasks += self._broker.waiting([names.JOBS_QUEUE])[0]
         processes, busy = sum(one.processes for one in workers), sum(one.busy for one in workers)
         return [

@@ -121,7 +121,7 @@ class FairOrder:
 def choose_tasks(
     jobs: Collection[SearchingJob | ScreeningJob], room: int, seconds: float, now: float
 ) -> dict[str, list[Any]]:
-    """Take up to `room` tasks of about so many seconds from the jobs' outboxes; return them by job."""
+    """Take up to `room` tasks of about `seconds` from the jobs' outboxes; return them by job."""
     jobs_by_id = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(

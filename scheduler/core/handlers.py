@@ -34,7 +34,7 @@ from scheduler.resources import Resources
 
 logger, rules_logger = StructuredLogger("maabo.scheduler"), StructuredLogger("maabo.scheduler.rules")
 
-# Delay before a task is sent again that a worker could not begin. Random: at a fixed interval, the same worker may be
+# Delay before a task that a worker could not begin is sent again. Random: at a fixed interval, the same worker may be
 # the first in the queue each time.
 RETRY_SECONDS = (0.5, 1.5)
 
@@ -66,7 +66,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
         self._metrics.count(metrics.TASKS_SENT, job.task, len(tasks))
 
     def resend_unanswered(self, job: AnyJob, now: float) -> None:
-        """Send tasks again whose answers are overdue."""
+        """Resend tasks whose answers are overdue."""
         job.outbox.mark_taken(self._queue.taken_before, now)
         unanswered = job.outbox.resend_unanswered(now, lambda key: job.allowance(key.size))
         if unanswered:
@@ -87,7 +87,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
     def _retry(self, job: AnyJob, key: Any, answer: EvaluationAnswer | ScreenAnswer, now: float) -> bool:
-        """Send a task again that was not done. True if it failed too often."""
+        """Resend a task that was not completed. True if it failed too often."""
         facts = {"task": job.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
         logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
         if answer.kind == "lost":

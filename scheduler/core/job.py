@@ -71,7 +71,7 @@ class Speed:
         return max(1, min(MAX_TASK_SIZE, int(seconds / max(self.seconds, 1e-7))))
 
     def expected(self, size: int) -> float:
-        """The seconds that so many subsets take."""
+        """The seconds that `size` subsets take."""
         return size * (self.seconds or 0.001)
 
 
@@ -124,7 +124,7 @@ class HeldJob(ABC):
 
     @abstractmethod
     def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
-        """Take the next task to send, of about so many seconds."""
+        """Take the next task to send, of about `seconds`."""
 
     @abstractmethod
     def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
@@ -225,7 +225,7 @@ class SearchingJob(HeldJob):
         return self.machine.run.trees
 
     def next_task(self, seconds: float, now: float) -> Task | None:
-        """Take the next task to send, of about so many seconds."""
+        """Take the next task to send, of about `seconds`."""
         return self.machine.next_task(self.speed.task_size(seconds), now)
 
     def allowance(self, size: int) -> float:

@@ -241,7 +241,7 @@ def cut_blocks(features: int, seconds: float, task_seconds: float) -> list[tuple
 
 
 class Screening:
-    """The in-flight state of one screen: the `max_pairs` strongest pairs of so many features, from these blocks."""
+    """The in-flight state of one screen: the `max_pairs` strongest pairs of `features` features, from these blocks."""
 
     def __init__(self, features: int, blocks: Sequence[tuple[int, int]], max_pairs: int) -> None:
         self.features, self.max_pairs = features, max_pairs

@@ -105,7 +105,7 @@ def open_job(
     tick: Callable[[], None],
     task_seconds: float = 1.0,
 ) -> SearchingJob | ScreeningJob:
-    """Restore a job. `tick` is called repeatedly meanwhile; a new screen is cut into blocks of `task_seconds`."""
+    """Restore a job. `tick` is called repeatedly while it runs; a new screen is cut into blocks of `task_seconds`."""
     row = _read_row(ledger, lease)
     screen = prepared.screen
     if prepared.study.plan.screened and screen is None:

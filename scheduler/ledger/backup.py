@@ -133,7 +133,9 @@ def restore(ledger: Ledger, store: ArtifactStore, source: Path, scratch: Path) -
                     _restore_rows(archive, member, jobs, connection) for member in members if member not in stored
                 )
         except DuplicateError as error:
-            raise InputError(f"A job of the backup was added to the ledger meanwhile: {error}") from error
+            raise InputError(
+                f"A job of the backup was added to the ledger while the backup was read: {error}"
+            ) from error
     return BackupSummary(jobs, len(stored), rows)
 
 

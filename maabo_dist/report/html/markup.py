@@ -130,7 +130,7 @@ def base_rates(dataset: DatasetInfo) -> Html:
 
 
 def funnel(document: ResultDocument) -> Html:
-    """How many leaves passed each filter, as bars on a logarithmic scale; the last one is the rules."""
+    """Show the leaves that passed each filter, as bars on a logarithmic scale; the last one is the rules."""
     longest = log10(1 + max(document.funnel.leaves, 1))
     return element("ol", *(_step(step, longest) for step in funnel_steps(document)), class_="funnel")
 

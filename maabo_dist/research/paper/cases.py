@@ -242,7 +242,7 @@ def _mine(columns: Columns, settings: MiningSettings, *, keep_trees: bool) -> Mi
 
 
 def best_leaf_size(columns: Columns, settings: MiningSettings, sizes: Sequence[int]) -> int:
-    """Return the `min_samples_leaf` whose single tree scores best at its best depth; the smallest of equals."""
+    """Return the `min_samples_leaf` whose single tree scores best at its best depth; ties go to the smallest."""
     everything = np.arange(columns.count, dtype=np.int32)[None]
     table = TrainingTable.build(columns, split_for(columns, settings), class_weight=settings.class_weight)
 

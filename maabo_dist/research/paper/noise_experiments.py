@@ -41,7 +41,7 @@ def noise_cases(
     arms: Callable[[int], Mapping[str, Mapping[str, Any]]],
     leaf_sizes: tuple[int, ...] = (),
 ) -> list[Case]:
-    """Every arm with every number of noise columns; `arms` returns each arm's settings for so many features."""
+    """Every arm with every number of noise columns; `arms` returns each arm's settings for a number of features."""
     return [
         Case(
             arm,

@@ -44,7 +44,7 @@ export async function showJob(root, signal, id) {
     announce(job);
   }
 
-  /** Load the rules; if they change meanwhile, load them once more. */
+  /** Load the rules; if they change in the meantime, load them once more. */
   async function loadRules() {
     if (loading) return void (stale = true);
     loading = true;
