@@ -42,7 +42,7 @@ class RedisBroker:
     """The cluster's Redis. It raises the errors of Redis, except while sending."""
 
     # True if the broker is not the cluster's Redis.
-    apart = False
+    is_separate = False
 
     def __init__(self, settings: ClusterSettings, redis: Any, celery: Celery) -> None:
         self._settings, self._redis, self._celery = settings, redis, celery
@@ -74,7 +74,7 @@ class AmqpBroker:
     After an error the connection is closed: a late response could be mistaken for the response to the next request.
     """
 
-    apart = True
+    is_separate = True
 
     def __init__(self, settings: ClusterSettings, celery: Celery, clock: Callable[[], float] = monotonic) -> None:
         self._settings, self._celery, self._clock = settings, celery, clock

@@ -82,9 +82,9 @@ class ClusterAddress:
     def check(self) -> Self:
         """Reject options that contradict each other."""
         if self.redis_url is not None and self.server_url is not None:
-            raise SettingsError("--redis and --server are both given. Give only one of them.")
+            raise SettingsError("--redis and --server cannot be used together.")
         if self.token is not None and self.token_file is not None:
-            raise SettingsError("--token and --token-file are both given. Give only one of them.")
+            raise SettingsError("--token and --token-file cannot be used together.")
         if self.server(DEFAULT_SERVER) is None and self.has_token:
             raise SettingsError(
                 "--redis cannot be combined with a token. Put the Redis password in the URL, or use --server."
@@ -147,7 +147,7 @@ def connect(address: ClusterAddress, note: Callable[[str], None] = print_note) -
 
         return HttpCluster(client, note)
     if address.has_token:
-        raise SettingsError("A token is given without a server. Add --server, or set MAABO_SERVER.")
+        raise SettingsError("A token needs a server. Add --server, or set MAABO_SERVER.")
     return _connect_redis(address, note)
 
 
@@ -203,7 +203,7 @@ class Submission:
 Cluster: TypeAlias = "HttpCluster | QueueCluster"
 
 
-def check_not_failed(record: JobRecord) -> None:
+def raise_for_failure(record: JobRecord) -> None:
     """Raise an error with the reason if a job failed or was cancelled."""
     if record.state in {JobState.FAILED, JobState.CANCELLED}:
         verb = "failed" if record.state is JobState.FAILED else "was cancelled"
@@ -212,25 +212,25 @@ def check_not_failed(record: JobRecord) -> None:
 
 
 @contextmanager
-def leave_running(*jobs: str, maybe: bool = False) -> Iterator[None]:
-    """On Ctrl-C in the block, exit and leave the jobs running; `maybe` if they may not be submitted yet."""
+def leave_running(*jobs: str, possibly_queued: bool = False) -> Iterator[None]:
+    """On Ctrl-C in the block, exit and leave the jobs running; `possibly_queued` if they may not be submitted yet."""
     try:
         yield
     except KeyboardInterrupt:
-        print_note(f"no longer waiting; {describe_running(jobs, maybe=maybe)}")
+        print_note(f"no longer waiting; {describe_running(jobs, possibly_queued=possibly_queued)}")
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def describe_running(jobs: Sequence[str], *, maybe: bool = False) -> str:
+def describe_running(jobs: Sequence[str], *, possibly_queued: bool = False) -> str:
     """Tell the user how to follow or cancel jobs that keep running."""
-    state = "may already be queued" if maybe else "keeps running"
+    state = "may already be queued" if possibly_queued else "keeps running"
     if not jobs:
         return f"the job {state}. Check with `maabo jobs`."
     first, *others = map(short_id, jobs)
     commands = f"`maabo watch {first}` follows it, `maabo cancel {first}` cancels it."
     if not others:
         return f"job {first} {state}. {commands}"
-    state = state if maybe else "keep running"
+    state = state if possibly_queued else "keep running"
     return f"jobs {', '.join([first, *others])} {state}. For the first, {commands}"
 
 

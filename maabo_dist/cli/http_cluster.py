@@ -37,7 +37,7 @@ class HttpCluster:
         """The URL of the server."""
         return self.client.url
 
-    def idle(self) -> bool:
+    def lacks_scheduler(self) -> bool:
         """Return True if the server reports that no scheduler is running; False if it is unknown."""
         try:
             return self.client.ready().get("scheduler", "ok") != "ok"
@@ -84,7 +84,7 @@ class HttpCluster:
         end = time.monotonic() + COMMAND_SECONDS
         while not is_applied(status, command):
             if time.monotonic() > end:
-                cause = "No scheduler is running." if self.idle() else "The schedulers did not respond."
+                cause = "No scheduler is running." if self.lacks_scheduler() else "The schedulers did not respond."
                 raise MaaboError(f"{cause} Job {short_id(job)} is not {PAST_TENSE[command]} yet; the request is saved.")
             time.sleep(POLL_SECONDS)
             status = handle.status()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from maabo_dist._util.text import format_count, printable
-from maabo_dist.cli.cluster import Cluster, ClusterAddress, check_not_failed, cluster_options, connect, leave_running
+from maabo_dist.cli.cluster import Cluster, ClusterAddress, cluster_options, connect, leave_running, raise_for_failure
 from maabo_dist.cli.output import Output, format_options
 from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
 from maabo_dist.console import (
@@ -66,7 +66,7 @@ def jobs_command(address: ClusterAddress, state: str | None, limit: int, as_json
     if as_json:
         print_json([record.model_dump(mode="json") for record in records])
         return 0
-    _warn_if_idle(cluster)
+    _warn_without_scheduler(cluster)
     if not records:
         click.echo(f"No job is {state}." if state else f"There are no jobs at {cluster.address}.")
         return 0
@@ -91,7 +91,7 @@ def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
         return 0
     print_fields(_fields(record))
     if not record.state.ended:
-        _warn_if_idle(cluster)
+        _warn_without_scheduler(cluster)
     return 0
 
 
@@ -110,8 +110,8 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     return 0
 
 
-def _warn_if_idle(cluster: Cluster) -> None:
-    if cluster.idle():
+def _warn_without_scheduler(cluster: Cluster) -> None:
+    if cluster.lacks_scheduler():
         print_note(f"no scheduler is running at {cluster.address}; this information may be out of date.")
 
 
@@ -121,7 +121,7 @@ def read_rules(cluster: Cluster, record: JobRecord) -> ResultDocument:
         return cluster.final_document(record.id)
     document = cluster.document(record.id)
     if document is None:
-        check_not_failed(record)
+        raise_for_failure(record)
         raise MaaboError(f"There are no rules yet: job {short_id(record.id)} is {record.state.value}.")
     return document
 
@@ -204,9 +204,9 @@ def watch_command(job: str, address: ClusterAddress) -> int:
     The exit code is 0 if it is done and 1 if it failed or was cancelled. Ctrl-C does not affect the job.
     """
     cluster = connect(address)
-    _warn_if_idle(cluster)
+    _warn_without_scheduler(cluster)
     (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False, show_rules=True)
-    check_not_failed(record)
+    raise_for_failure(record)
     rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} from "
     digest = f", digest {record.digest[:16]}" if record.digest else ""
     trees, duration = format_count(record.trees, "tree"), format_duration(record.seconds)

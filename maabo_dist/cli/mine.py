@@ -11,12 +11,12 @@ from maabo_dist.cli.cluster import (
     Cluster,
     ClusterAddress,
     SubmitOptions,
-    check_not_failed,
     cluster_option,
     cluster_options,
     connect,
     describe_running,
     leave_running,
+    raise_for_failure,
     repeat_settings_of,
 )
 from maabo_dist.cli.jobs import wait_for_end
@@ -166,7 +166,7 @@ def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     submission = cluster.prepare(source, options)
     if output.explains:
         output.explain(source.mining, submission.count_features())
-    with leave_running(*submission.ids, maybe=True):
+    with leave_running(*submission.ids, possibly_queued=True):
         records = submission.send()
     if wait:
         _wait(cluster, records, source.repeating, output)
@@ -196,7 +196,7 @@ def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, ou
     record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
     if record.state is not JobState.DONE and repeats:
         output.note(describe_running([each.id for each in repeats]))
-    check_not_failed(record)
+    raise_for_failure(record)
     document = cluster.final_document(first.id)
     if repeats:
         # pandas and numba take half a second to import, and most jobs have no repeats.
@@ -213,7 +213,7 @@ def _repeat_documents(cluster: Cluster, repeats: list[JobRecord], output: Output
     """Return the documents of the repeats that are done, and report the others."""
     for record in repeats:
         try:
-            check_not_failed(record)
+            raise_for_failure(record)
         except MaaboError as error:
             output.note(str(error))
     done = [each.id for each in repeats if each.state is JobState.DONE]

@@ -174,7 +174,7 @@ class Source:
         if data is None and dataset is None:
             raise SettingsError("No table is given. Give a file, or a bundled table such as --dataset diabetes.")
         if data is not None and dataset is not None:
-            raise SettingsError(f"A file ({data}) and --dataset {dataset} are both given. Give only one of them.")
+            raise SettingsError(f"A file ({data}) and --dataset {dataset} cannot be used together.")
         TableSettings.parse(table)
         return cls(data, dataset, table, mining, repeating)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from maabo_dist.cli.cluster import Cluster, ClusterAddress, SubmitOptions, check_not_failed, connect, leave_running
+from maabo_dist.cli.cluster import Cluster, ClusterAddress, SubmitOptions, connect, leave_running, raise_for_failure
 from maabo_dist.cli.options import Source
 from maabo_dist.research.paper.cases import Case, Outcome, Result, case_table
 from maabo_dist.research.paper.tables import PaperTable
@@ -64,5 +64,5 @@ def _wait_for_oldest(cluster: Cluster, running: deque[str]) -> Outcome:
     with leave_running(*running):
         for _ in cluster.follow(running[0]):
             pass
-        check_not_failed(cluster.record(running[0]))
+        raise_for_failure(cluster.record(running[0]))
         return Outcome.from_document(cluster.final_document(running.popleft()))

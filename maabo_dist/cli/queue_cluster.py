@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from maabo_dist.cli.cluster import Submission, SubmitOptions, check_not_failed, repeat_settings_of
+from maabo_dist.cli.cluster import Submission, SubmitOptions, raise_for_failure, repeat_settings_of
 from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import format_repeat, progress_display
 from maabo_dist.cluster.queue_client import QueueClient
@@ -22,7 +22,7 @@ MAX_NOTES = 100
 class QueueCluster(QueueClient):
     """The queue client with the methods that only the command line needs."""
 
-    def idle(self) -> bool:
+    def lacks_scheduler(self) -> bool:
         """Return True if no scheduler is running."""
         return self.cluster() is None
 
@@ -61,7 +61,7 @@ class QueueCluster(QueueClient):
     def _submit(self, spec: JobSpec, repeats: list[JobSpec], columns: "Columns") -> list[JobRecord]:
         """Submit a job and its repeats; the table is sent with the first."""
         record = self.submit(spec, columns)
-        check_not_failed(record)
+        raise_for_failure(record)
         return [record, *(self.submit(each, None) for each in repeats)]
 
 

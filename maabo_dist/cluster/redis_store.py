@@ -1,9 +1,9 @@
 """Artifact stores in Redis (`RedisStore`), of two stores (`FallbackStore`), and from the settings (`open_store`).
 
-    <prefix>maabo:artifact:<name>        head: size, number of chunks, time and SHA-256, as JSON
+    <prefix>maabo:artifact:<name>        manifest: size, number of chunks, time and SHA-256, as JSON
     <prefix>maabo:artifact:<name>:<n>    chunk n, up to 1 MiB
 
-The head is written last, so that a reader sees all or nothing. All keys expire, including those of a client
+The manifest is written last, so that a reader sees all or nothing. All keys expire, including those of a client
 that was killed while writing.
 """
 
@@ -52,20 +52,20 @@ class RedisStore:
         self._prefix, self._limit, self._lifetime = prefix, limit, ceil(lifetime)
 
     def has(self, name: str) -> bool:
-        """Return True if the head and all of its chunks exist; a full Redis may have evicted some."""
+        """Return True if the manifest and all of its chunks exist; a full Redis may have evicted some."""
         key = self._key(name)
         with _translate_errors():
-            head = self._head(key)
-            return head is not None and self._client.exists(key, *_chunk_keys(key, head)) == 1 + head.chunks
+            manifest = self._read_manifest(key)
+            return manifest is not None and self._client.exists(key, *_chunk_keys(key, manifest)) == 1 + manifest.chunks
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file. If the artifact exists already, only renew its expiry."""
         key = self._key(name)
         with _translate_errors():
-            head = self._head(key)
-            if head is not None:
-                renewed = head.model_copy(update={"modified": self._now()})
-                if self._write_head(key, renewed, existing=True):
+            manifest = self._read_manifest(key)
+            if manifest is not None:
+                renewed = manifest.model_copy(update={"modified": self._now()})
+                if self._write_manifest(key, renewed, existing=True):
                     return
             size = source.stat().st_size
             if size > self._limit:
@@ -79,39 +79,41 @@ class RedisStore:
         """Copy an artifact to a local file and verify its size and SHA-256."""
         key = self._key(name)
         with _translate_errors():
-            head = self._head(key)
-            if head is None:
+            manifest = self._read_manifest(key)
+            if manifest is None:
                 raise MissingArtifactError(f"{name} is not in Redis.")
             with atomic_write(target) as file:
-                self._copy(name, head, file)
+                self._copy(name, manifest, file)
 
     def delete(self, name: str) -> None:
         """Remove an artifact."""
         key = self._key(name)
         with _translate_errors():
-            head = self._head(key)
-            # One command, so that no reader finds the head without its chunks.
-            self._client.delete(key, *(_chunk_keys(key, head) if head else ()))
+            manifest = self._read_manifest(key)
+            # One command, so that no reader finds the manifest without its chunks.
+            self._client.delete(key, *(_chunk_keys(key, manifest) if manifest else ()))
 
     def list(self) -> Iterator[Artifact]:
-        """Yield all artifacts that have a head."""
+        """Yield all artifacts that have a manifest."""
         start = f"{self._prefix}{KEY}:"
         with _translate_errors():
             keys = self._client.scan_iter(match=f"{start}*", count=1000)
             names = {key.decode(errors="replace")[len(start) :] for key in keys}
             # Keys of chunks do not match the pattern.
-            heads = {name: self._head(self._key(name)) for name in sorted(names) if ARTIFACT_NAME.fullmatch(name)}
-        for name, head in heads.items():
-            if head is not None:
-                yield Artifact(name, head.size, head.modified)
+            manifests = {
+                name: self._read_manifest(self._key(name)) for name in sorted(names) if ARTIFACT_NAME.fullmatch(name)
+            }
+        for name, manifest in manifests.items():
+            if manifest is not None:
+                yield Artifact(name, manifest.size, manifest.modified)
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}{KEY}:{check_name(name)}"
 
-    def _head(self, key: str) -> "_Head | None":
+    def _read_manifest(self, key: str) -> "_Manifest | None":
         text = self._client.get(key)
         try:
-            return _Head.model_validate_json(text) if text else None
+            return _Manifest.model_validate_json(text) if text else None
         except ValidationError:  # treated as missing: the next `put` writes it again
             return None
 
@@ -125,38 +127,40 @@ class RedisStore:
                     self._client.set(written[-1], chunk, ex=self._lifetime)
                     digest.update(chunk)
                     size += len(chunk)
-            head = _Head(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
-            if not self._write_head(key, head, existing=False):
+            manifest = _Manifest(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
+            if not self._write_manifest(key, manifest, existing=False):
                 raise StoreError(f"Redis evicted part of {source.name} during the upload; it may be out of memory.")
         except redis.ResponseError:  # rejected, most likely out of memory
             with suppress(redis.RedisError):
-                if self._head(key) is None:  # else they belong to another client that finished first
+                if self._read_manifest(key) is None:  # else they belong to another client that finished first
                     self._client.delete(*written)
             raise
 
-    def _write_head(self, key: str, head: "_Head", *, existing: bool) -> bool:
-        """Write the head and set the expiry of all keys; False if one of them is missing."""
+    def _write_manifest(self, key: str, manifest: "_Manifest", *, existing: bool) -> bool:
+        """Write the manifest and set the expiry of all keys; False if one of them is missing."""
         with self._client.pipeline(transaction=True) as pipe:
-            for chunk_key in _chunk_keys(key, head):
+            for chunk_key in _chunk_keys(key, manifest):
                 pipe.expire(chunk_key, self._lifetime)
-            pipe.set(key, head.model_dump_json(), ex=self._lifetime, xx=existing)
+            pipe.set(key, manifest.model_dump_json(), ex=self._lifetime, xx=existing)
             return all(pipe.execute())
 
-    def _copy(self, name: str, head: "_Head", file: BinaryIO) -> None:
+    def _copy(self, name: str, manifest: "_Manifest", file: BinaryIO) -> None:
         digest, size = sha256(), 0
-        for number, chunk_key in enumerate(_chunk_keys(self._key(name), head), 1):
+        for number, chunk_key in enumerate(_chunk_keys(self._key(name), manifest), 1):
             chunk = self._client.get(chunk_key)
             if chunk is None:  # another `get` would fail too, until the next `put`
                 raise MissingArtifactError(
-                    f"Redis no longer holds all of {name}: chunk {number} of {head.chunks} expired or was evicted."
+                    f"Redis no longer holds all of {name}: chunk {number} of {manifest.chunks} expired or was evicted."
                 )
             digest.update(chunk)
             size += len(chunk)
             file.write(chunk)
-        if size != head.size:
-            raise StoreError(f"{name} in Redis is damaged: it has {size:,} bytes, {head.size:,} were written.")
-        if digest.hexdigest() != head.sha256:
-            raise StoreError(f"{name} in Redis is damaged: its content does not match its SHA-256 {head.sha256[:12]}….")
+        if size != manifest.size:
+            raise StoreError(f"{name} in Redis is damaged: it has {size:,} bytes, {manifest.size:,} were written.")
+        if digest.hexdigest() != manifest.sha256:
+            raise StoreError(
+                f"{name} in Redis is damaged: its content does not match its SHA-256 {manifest.sha256[:12]}…."
+            )
 
     def _now(self) -> float:
         """Return the time of the server, because clients' clocks differ."""
@@ -171,45 +175,45 @@ class FallbackStore:
     tables.
     """
 
-    def __init__(self, first: ArtifactStore, second: ArtifactStore) -> None:
-        self._first, self._second = first, second
+    def __init__(self, primary: ArtifactStore, fallback: ArtifactStore) -> None:
+        self._primary, self._fallback = primary, fallback
 
     def has(self, name: str) -> bool:
         """Return True if one of the stores holds this artifact."""
         try:
-            if self._first.has(name):
+            if self._primary.has(name):
                 return True
         except StoreError:
-            if self._second.has(name):
+            if self._fallback.has(name):
                 return True
             raise
-        return self._second.has(name)
+        return self._fallback.has(name)
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file in the first store."""
-        self._first.put(name, source)
+        self._primary.put(name, source)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
         try:
-            self._first.get(name, target)
+            self._primary.get(name, target)
         except StoreError as error:
             try:
-                self._second.get(name, target)
+                self._fallback.get(name, target)
             except MissingArtifactError:
                 raise error from None
 
     def delete(self, name: str) -> None:
         """Remove an artifact from both stores, even if one of them fails."""
         try:
-            self._first.delete(name)
+            self._primary.delete(name)
         finally:
-            self._second.delete(name)
+            self._fallback.delete(name)
 
     def list(self) -> Iterator[Artifact]:
         """Yield all artifacts; if both stores have one, yield the newer copy."""
         newest: dict[str, Artifact] = {}
-        for item in (*self._first.list(), *self._second.list()):
+        for item in (*self._primary.list(), *self._fallback.list()):
             if item.name not in newest or item.modified > newest[item.name].modified:
                 newest[item.name] = item
         yield from newest.values()
@@ -221,16 +225,16 @@ def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
     `redis://` means that Redis itself. Any other store (a directory, a bucket, `redis://host:port/db` for another
     server) falls back to it for artifacts that it lacks.
     """
-    own = _redis_store(settings, client)
+    cluster_redis = _redis_store(settings, client)
     url = settings.store_url
     if url in ("redis", "redis:", "redis://", settings.redis_url):
-        return own
+        return cluster_redis
     if not url.startswith(("redis:", "rediss:")):
-        return FallbackStore(FileStore(url), own)
+        return FallbackStore(FileStore(url), cluster_redis)
     try:
         if urlsplit(url).hostname:
             other = open_redis(settings.model_copy(update={"redis_url": url}))
-            return FallbackStore(_redis_store(settings, other), own)
+            return FallbackStore(_redis_store(settings, other), cluster_redis)
     except ValueError:
         pass
     # The value may contain a password: neither it nor the message of redis-py is repeated.
@@ -240,7 +244,7 @@ def open_store(settings: ClusterSettings, client: redis.Redis) -> ArtifactStore:
     )
 
 
-class _Head(BaseModel):
+class _Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     size: int = Field(ge=0)
@@ -254,8 +258,8 @@ def _redis_store(settings: ClusterSettings, client: redis.Redis) -> RedisStore:
     return RedisStore(client, settings.prefix, lifetime=max(LIFETIME, settings.retention))
 
 
-def _chunk_keys(key: str, head: _Head) -> Iterator[str]:
-    return (f"{key}:{number}" for number in range(head.chunks))
+def _chunk_keys(key: str, manifest: _Manifest) -> Iterator[str]:
+    return (f"{key}:{number}" for number in range(manifest.chunks))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def write_folder(
     run: Mapping[str, Any],
     figures: FigureData | None = None,
 ) -> None:
-    """Write the files, each whole or not at all; `run` is what only the caller knows, such as the start time."""
+    """Write the files, each atomically; `run` is what only the caller knows, such as the start time."""
     try:
         _write(path / RULES, document.to_text())
         _write(path / "rules.csv", to_csv(document))

@@ -45,7 +45,7 @@ def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bo
 
 
 def covered_values(values: Floats, logic: Logic, bounds: Floats) -> Mask:
-    """(leaves, rows): the same for rows by their encoded values, which are (D, rows)."""
+    """(leaves, rows): like `covered_rows`, for encoded values, which are (D, rows)."""
     return _cover(logic, bounds, values.shape[1], lambda feature, threshold: values[feature] > threshold)
 
 

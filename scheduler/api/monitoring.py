@@ -84,7 +84,7 @@ async def healthz() -> Health:
 def readyz(request: Request) -> Readiness | Response:
     """Check that a new job would be processed; if not, name the components that are not available."""
     resources = api_state(request).resources
-    components = ("ledger", "redis", "scheduler", "store", *(["broker"] if resources.broker.apart else []))
+    components = ("ledger", "redis", "scheduler", "store", *(["broker"] if resources.broker.is_separate else []))
     states = {component: _check(component, resources) for component in components}
     missing = [f"{name}: {state}" for name, state in states.items() if state != "ok"]
     if not missing:
@@ -169,7 +169,7 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
         components = {"ledger": self._ledger_metrics, "redis": self._redis_metrics, "broker": self._broker_metrics}
-        if not self._broker.apart:
+        if not self._broker.is_separate:
             del components["broker"]
             components["redis"] = lambda: self._redis_metrics() + self._broker_metrics()
         up = GaugeMetricFamily("maabo_up", "1 if a component can be reached.", labels=["part"])

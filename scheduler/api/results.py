@@ -46,9 +46,9 @@ MAX_ROWS = 1000
 Cell = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | None
 HISTORY_TREES = 1000  # maximum number of trees in a score history
 _QUALITY = re.compile(r"[01](\.\d{0,3})?")
-_ONE = documented("not-found")
-_RULES = documented("not-found", "conflict", "no-rules-yet", "not-acceptable")
-_LIST = documented("invalid-settings", "not-found")
+_JOB_PROBLEMS = documented("not-found")
+_RULES_PROBLEMS = documented("not-found", "conflict", "no-rules-yet", "not-acceptable")
+_LIST_PROBLEMS = documented("invalid-settings", "not-found")
 _HEADERS: dict[str, Any] = {
     PARTIAL: {"schema": {"enum": ["true", "false"]}, "description": "`true` if the search was still running"},
     "ETag": {"schema": {"type": "string"}, "description": "For final rules"},
@@ -59,7 +59,7 @@ def _document_response(description: str, content: dict[str, Any]) -> dict[int | 
     return {
         200: {"description": description, "headers": _HEADERS, "content": content},
         304: {"description": "The client has the current version", "headers": {"ETag": _HEADERS["ETag"]}},
-        **_RULES,
+        **_RULES_PROBLEMS,
     }
 
 
@@ -108,7 +108,7 @@ def get_rules(
     return _respond(lambda: _format_rules(document, chosen, table_name), MEDIA_TYPES[chosen], headers, if_none_match)
 
 
-@router.get("/{job}/trees", responses=_LIST)
+@router.get("/{job}/trees", responses=_LIST_PROBLEMS)
 def list_trees(
     job: JobPath,
     caller: Reader,
@@ -134,7 +134,7 @@ def list_trees(
     return Page[Tree](items=page, next=following)
 
 
-@router.get("/{job}/score-history", responses=_ONE)
+@router.get("/{job}/score-history", responses=_JOB_PROBLEMS)
 def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
     """Return the scores of trees in the order of the search; of more than 1000 trees, evenly spaced samples."""
     row, trees = _read_trees(caller, job, lambda reader: reader.sample(HISTORY_TREES))
@@ -142,7 +142,7 @@ def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
     return ScoreHistory(trees=row.trees, numbers=list(scores), scores=list(scores.values()))
 
 
-@router.post("/{job}/explain", responses=_RULES | documented("invalid-dataset", "too-large"))
+@router.post("/{job}/explain", responses=_RULES_PROBLEMS | documented("invalid-dataset", "too-large"))
 def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanation:
     """Return the rules that match each of up to 1000 rows."""
     row = find_job(caller, job)
@@ -189,7 +189,7 @@ def get_report(job: JobPath, caller: Reader, if_none_match: IfNoneMatch = None) 
     return _respond(page, "text/html", headers, if_none_match)
 
 
-@router.get("/{job}/figures", responses=_RULES)
+@router.get("/{job}/figures", responses=_RULES_PROBLEMS)
 def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     """Return the data of the report's figures: histograms, trees, covered rows and the score history."""
     _get_document(caller, find_job(caller, job))
@@ -199,7 +199,7 @@ def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     return figures
 
 
-@router.get("/{job}/diff/{other}", responses=_RULES)
+@router.get("/{job}/diff/{other}", responses=_RULES_PROBLEMS)
 def diff_jobs(job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
     """Compare the rules of two jobs: rules of only one, and rules with different thresholds or evidence."""
     one, two = (_get_document(caller, find_job(caller, name)) for name in (job, other))

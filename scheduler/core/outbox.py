@@ -105,7 +105,7 @@ class Outbox(Generic[Key]):
                 sent.taken_at = now
 
     def resend_unanswered(self, now: float, allowance: Callable[[Key], float]) -> list[Key]:
-        """Return tasks to the unsent ones if a worker took them longer ago than `allowance` seconds; it doubles each time."""
+        """Mark tasks as unsent that a worker took over `allowance` seconds ago; it doubles each time."""
         unanswered = []
         for key, sent in self.sent.items():
             first = allowance(key)

@@ -165,8 +165,8 @@ def test_the_server_and_the_token_may_be_given_before_the_command_or_after_it(ma
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis and --server are both given"),
-        (["jobs", "--token", "a", "--token-file", "b"], "--token and --token-file are both given"),
+        (["jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis and --server cannot be used together"),
+        (["jobs", "--token", "a", "--token-file", "b"], "--token and --token-file cannot be used together"),
         (["jobs", "--token-file", "nowhere"], "--token-file nowhere cannot be read"),
         (["jobs", "--token", "two words"], "The token is empty or contains"),
         (["jobs", "--token", "maabo_wrong"], "The token is not valid: it is unknown, revoked or expired."),
@@ -225,7 +225,7 @@ def test_an_unreachable_server_is_reported_with_a_remedy(command, maabo, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["jobs", "--token", "x"], "A token is given without a server"),
+        (["jobs", "--token", "x"], "A token needs a server"),
         (["--token", "x", "jobs", "--redis", "redis://127.0.0.1:1/0"], "--redis cannot be combined with a token"),
         (["--redis", "redis://127.0.0.1:1/0", "token", "list"], "Use --server instead of --redis"),
     ],

@@ -84,7 +84,7 @@ def test_a_broken_parquet_file_is_rejected(tmp_path, run):
     [
         (["nowhere.csv", "--target", "y"], "nowhere.csv"),
         ([], "No table is given"),
-        (["a.csv", "--dataset", "wine"], "are both given"),
+        (["a.csv", "--dataset", "wine"], "cannot be used together"),
         (["--dataset", "roses"], "'roses'"),
         (["--dataset", "wine", "--subset-size", "0"], "--subset-size '0'"),
         (["--dataset", "wine", "--trees", "many"], "--trees 'many'"),

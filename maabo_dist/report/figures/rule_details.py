@@ -221,7 +221,7 @@ class _TreeFigure:
         self.root = self._node(0)
 
     def _match_quality(self, node: int, path: Sequence[_Step]) -> tuple[int, ...]:
-        """Rank a node by its match with the rule, whose leaf may lack dropped conditions and have refitted thresholds."""
+        """Rank a node by its match with the rule, which may lack dropped conditions and have refitted thresholds."""
         bounds = {step.literal: step.bound for step in path}  # the last of a literal is the tightest
         others = {literal: bound for literal, bound in bounds.items() if literal not in self.bounds}
         extra = set(conditions_of(self.columns.features, list(others), list(others.values())))

@@ -17,13 +17,13 @@ from scheduler.api.problems import NotFoundError
 router = APIRouter(include_in_schema=False)
 
 ASSETS = files(__package__).joinpath("assets")
-START = "index.html"
+INDEX = "index.html"
 MODULES = (
     *("api", "cluster-load", "column-picker", "dom", "event-stream", "form-fields", "format", "job-actions"),
     *("job-page", "jobs-page", "main", "new-job-page", "plan-panel", "rule-list", "score-history", "session"),
     *("settings", "sign-in", "table-picker", "theme"),
 )
-NAMES = (START, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
+NAMES = (INDEX, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
 _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
 
 
@@ -83,15 +83,15 @@ IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=100
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def start(if_none_match: IfNoneMatch = None) -> Response:
+async def get_index(if_none_match: IfNoneMatch = None) -> Response:
     """Return the page."""
-    return FILES[START].respond(if_none_match)
+    return FILES[INDEX].respond(if_none_match)
 
 
 @router.api_route("/page/{name}", methods=["GET", "HEAD"])
-async def file(request: Request, name: str, if_none_match: IfNoneMatch = None) -> Response:
+async def get_asset(request: Request, name: str, if_none_match: IfNoneMatch = None) -> Response:
     """Return a static file."""
     asset = FILES.get(name)
     if asset is None:
-        raise NotFoundError(f"There is nothing at {request.url.path[:200]}.", remedy="The page is at /.")
+        raise NotFoundError(f"There is no file {request.url.path[:200]}.", remedy="Open /.")
     return asset.respond(if_none_match)
