@@ -345,10 +345,10 @@ def test_an_invalid_head_is_treated_as_missing(client, tmp_path, head):
     store = RedisStore(client, "test:")
     client.set(KEY, head)
 
-    found = store.has(NAME), list(store.list())
+    before = store.has(NAME), list(store.list())
     store.put(NAME, a_file(tmp_path))
 
-    assert found == (False, [])
+    assert before == (False, [])
     assert store.has(NAME)
 
 

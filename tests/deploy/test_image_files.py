@@ -69,12 +69,12 @@ def test_the_image_installs_only_pinned_versions():
 
 @pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed; our own rules were checked")
 def test_hadolint_finds_nothing():
-    found = subprocess.run(["hadolint", ROOT / "deploy/image/Dockerfile"], capture_output=True, text=True, check=False)
+    run = subprocess.run(["hadolint", ROOT / "deploy/image/Dockerfile"], capture_output=True, text=True, check=False)
 
-    assert found.stdout == ""
+    assert run.stdout == ""
 
 
-# What is sent to the builder.
+# The build context.
 
 
 def test_patterns_are_read_as_docker_reads_them():
@@ -120,14 +120,14 @@ def test_secrets_and_files_that_the_image_does_not_need_are_not_sent(path):
 
 
 def test_nothing_that_looks_like_a_secret_is_sent(sent):
-    found = {}
+    secrets = {}
     for path in sent:
         text = (ROOT / path).read_text(errors="replace")
         hits = [hit[0] for hit in SECRET.finditer(text) if not any(word in hit[0] for word in EXAMPLES)]
-        found |= {path: hits} if hits else {}
+        secrets |= {path: hits} if hits else {}
 
     assert len(sent) > 150
-    assert found == {}
+    assert secrets == {}
     assert SECRET.search("redis://me:hunter2hunter2@host/0")
     assert SECRET.search(f"maabo_{'0' * 12}_{'x' * 43}")
 

@@ -149,20 +149,20 @@ def prepare(tmp_path, given=(), **environment):
 
 
 def test_passwords_are_generated_once_if_only_this_machine_has_access(tmp_path):
-    made = prepare(tmp_path)
+    passwords = prepare(tmp_path)
 
-    assert sorted(made) == ["flower", "grafana", "ledger", "redis"]
-    assert len(set(made.values())) == 4
-    assert min(map(len, made.values())) >= 40
-    assert prepare(tmp_path, MAABO_BIND="127.0.0.1") == made
+    assert sorted(passwords) == ["flower", "grafana", "ledger", "redis"]
+    assert len(set(passwords.values())) == 4
+    assert min(map(len, passwords.values())) >= 40
+    assert prepare(tmp_path, MAABO_BIND="127.0.0.1") == passwords
     assert {oct(path.stat().st_mode)[-3:] for path in (tmp_path / "output").glob("*/password")} == {"440"}
-    assert (tmp_path / "output/redis/auth.conf").read_text() == f'requirepass "{made["redis"]}"\n'
+    assert (tmp_path / "output/redis/auth.conf").read_text() == f'requirepass "{passwords["redis"]}"\n'
 
 
 def test_the_passwords_of_the_operator_are_used(tmp_path):
-    made = prepare(tmp_path)
+    passwords = prepare(tmp_path)
 
-    assert prepare(tmp_path, given=["redis"]) == made | {"redis": GIVEN}
+    assert prepare(tmp_path, given=["redis"]) == passwords | {"redis": GIVEN}
 
 
 def test_if_other_machines_have_access_each_missing_password_is_named(tmp_path):

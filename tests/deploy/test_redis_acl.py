@@ -137,16 +137,16 @@ def lengths_by_flower(settings):
 
 def _lengths(port):
     try:
-        asked = {"refresh": "1"}
-        if not httpx.get(f"http://127.0.0.1:{port}/api/workers", params=asked, timeout=20).json():
+        params = {"refresh": "1"}
+        if not httpx.get(f"http://127.0.0.1:{port}/api/workers", params=params, timeout=20).json():
             return None
-        found = httpx.get(f"http://127.0.0.1:{port}/api/queues/length", timeout=20).json()["active_queues"]
+        queues = httpx.get(f"http://127.0.0.1:{port}/api/queues/length", timeout=20).json()["active_queues"]
     except (httpx.TransportError, ValueError):
         return None
-    return {queue["name"]: queue["messages"] for queue in found}
+    return {queue["name"]: queue["messages"] for queue in queues}
 
 
-NOBODY = (
+DENIED_TO_ALL = (
     "FLUSHALL",
     "FLUSHDB",
     "CONFIG GET *",
@@ -232,13 +232,13 @@ def _refused(client, command):
 
 @pytest.mark.parametrize("user", sorted(NOT))
 def test_a_user_cannot_run_commands_that_it_does_not_need(bundled, user):
-    assert allowed(bundled, user, (*NOBODY, *NOT[user])) == []
+    assert allowed(bundled, user, (*DENIED_TO_ALL, *NOT[user])) == []
 
 
 @needs_tls()
 @pytest.mark.parametrize("user", sorted(NOT))
 def test_redis_7_refuses_commands_on_keys_of_others(debian, user):
-    assert allowed(debian, user, (*NOBODY, *NOT[user], *NOT_WITH_SELECTORS.get(user, ()))) == []
+    assert allowed(debian, user, (*DENIED_TO_ALL, *NOT[user], *NOT_WITH_SELECTORS.get(user, ()))) == []
 
 
 def run(*command, **variables):

@@ -178,11 +178,11 @@ def test_the_similarity_matrix_is_that_of_the_figure_data(cancer, by):
     square = read_similarity(cancer.figures(), by)
     order = cancer.figures()["similarity"]["order"][by]
 
-    shown = ax.images[0].get_array()
+    image = ax.images[0].get_array()
 
     assert sorted(order) == list(range(len(square)))
-    assert shown.mask.tolist() == np.eye(len(square), dtype=bool).tolist()
-    assert shown.data.tolist() == square[np.ix_(order, order)].tolist()
+    assert image.mask.tolist() == np.eye(len(square), dtype=bool).tolist()
+    assert image.data.tolist() == square[np.ix_(order, order)].tolist()
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"R{index + 1}" for index in order]
 
 
@@ -228,10 +228,10 @@ def test_feature_use_shows_shares_of_best_and_of_all_trees(cancer):
 def test_pair_use_shows_the_counts_of_pairs(cancer):
     pairs = np.array(cancer.figures()["use"]["pairs"])
 
-    shown = plots.plot_pair_use(cancer, an_axes()).images[0].get_array()
+    image = plots.plot_pair_use(cancer, an_axes()).images[0].get_array()
 
-    assert shown.data.tolist() == pairs.tolist()
-    assert (~shown.mask).tolist() == np.tril(np.ones_like(pairs), -1).astype(bool).tolist()
+    assert image.data.tolist() == pairs.tolist()
+    assert (~image.mask).tolist() == np.tril(np.ones_like(pairs), -1).astype(bool).tolist()
 
 
 def test_the_search_plot_shows_scores_the_best_so_far_and_the_rules_found(cancer, random):
@@ -247,8 +247,8 @@ def test_the_search_plot_shows_scores_the_best_so_far_and_the_rules_found(cancer
     assert all(best_so_far[tree] == score for tree, score in list(steps.items())[:-1])
     assert set(steps.values()) == set(best_so_far.values())
     assert max(lines["random"].get_ydata()) == max(other["scores"])
-    found = {line.get_label(): line.get_ydata()[-1] for line in below.get_lines()}
-    assert found == {"best so far": len(cancer.rules_), "random": len(random.rules_)}
+    last_values = {line.get_label(): line.get_ydata()[-1] for line in below.get_lines()}
+    assert last_values == {"best so far": len(cancer.rules_), "random": len(random.rules_)}
 
 
 def test_the_search_plot_divides_the_space_of_the_given_axes(cancer):
@@ -265,8 +265,8 @@ def test_the_search_plot_divides_the_space_of_the_given_axes(cancer):
 def test_the_bars_of_the_funnel_are_logarithms_of_its_counts(cancer):
     funnel = cancer.document().funnel.to_json()
 
-    for shown in (cancer, cancer.result_, cancer.document()):
-        widths = [bar.get_width() for bar in plots.plot_funnel(shown, an_axes()).patches]
+    for source in (cancer, cancer.result_, cancer.document()):
+        widths = [bar.get_width() for bar in plots.plot_funnel(source, an_axes()).patches]
         assert widths[0] == log10(1 + funnel["leaves"])
         assert widths[-1] == log10(1 + funnel["rules"])
 

@@ -154,8 +154,8 @@ def _request(
     connection = HTTPConnection("127.0.0.1", 8080, timeout=60)
     try:
         connection.request(method, path, body, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
     finally:
         connection.close()
 

@@ -61,9 +61,9 @@ def holds(columns, rule, row):
 
 def bits_of(figures):
     """Return a (rules, rows shown) array: True if the rule covers the row."""
-    shown, rules = figures["coverage"]["sampled"], len(figures["rules"])
+    row_count, rules = figures["coverage"]["sampled"], len(figures["rules"])
     packed = np.frombuffer(b64decode(figures["coverage"]["bits"]), np.uint8).reshape(rules, -1)
-    return np.unpackbits(packed, axis=1)[:, :shown].astype(bool)
+    return np.unpackbits(packed, axis=1)[:, :row_count].astype(bool)
 
 
 def square_of(figures, kind):
@@ -133,15 +133,15 @@ def test_every_threshold_lies_within_the_bars_of_its_histogram(mined_figures):
 def test_the_bits_are_the_rows_that_each_rule_covers(mined_figures):
     columns, result, figures = mined_figures
     split = split_for(columns, result.settings)
-    shown, at = bits_of(figures), 0
+    bits, start = bits_of(figures), 0
 
     for group in figures["coverage"]["groups"]:
         rows = [row for row in getattr(split, group["part"]) if columns.labels[row] == group["class"]]
         expected = sorted(tuple(holds(columns, rule, row) for rule in result.rules) for row in rows)
-        assert sorted(map(tuple, shown[:, at : at + group["sampled"]].T.tolist())) == expected
+        assert sorted(map(tuple, bits[:, start : start + group["sampled"]].T.tolist())) == expected
         assert group["covered"] == sum(map(any, expected))
-        at += group["sampled"]
-    assert at == figures["coverage"]["sampled"] == columns.rows
+        start += group["sampled"]
+    assert start == figures["coverage"]["sampled"] == columns.rows
 
 
 def test_large_tables_show_a_sample_of_each_part_and_class(mined_figures, monkeypatch):

@@ -150,7 +150,7 @@ def test_the_script_makes_no_html_of_text():
 def test_header_and_rules_can_be_read_without_the_script():
     text = " ".join(" ".join(Structure(report_page(document_of())).texts).split())
 
-    for said in (
+    for phrase in (
         "2 rules for survived",
         "table.csv",
         "feature subsets, |Ω|",
@@ -159,7 +159,7 @@ def test_header_and_rules_can_be_read_without_the_script():
         "50.0 %",
         "120 large",
     ):
-        assert said in text
+        assert phrase in text
     assert "if age > 3.5 and age = C then survived = yes" in text
     assert "0.90 0.60–0.98" in text
 
