@@ -74,7 +74,9 @@ def cluster(redis_url, tmp_path_factory):
         slow = {"settings": MINING | {"trees": 100_000, "subset_size": "2-5"}, "priority": "low"}
         paused = client.post("/v1/jobs", json=job_request | slow).json()["id"]
         key = settings.key(f"{names.JOB_DOCUMENT}:{paused}")
-        servers.wait_for(lambda: resources.redis.exists(key), what="rules so far")
+        servers.wait_for(
+            lambda: resources.redis.exists(key) and resources.ledger.jobs.get(paused).trees > 20, what="rules so far"
+        )
         client.post(f"/v1/jobs/{paused}/pause")
         servers.wait_for(lambda: resources.ledger.jobs.get(paused).state.value == "paused", what="a pause")
         yield SimpleNamespace(

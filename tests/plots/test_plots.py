@@ -361,7 +361,7 @@ def test_a_plot_without_the_data_it_needs_is_rejected(cancer, random):
         plots.plot_coverage((cancer.document(), None))
     with pytest.raises(SettingsError, match="needs a document, not a mapping with the format 'maabo-figures/1'"):
         plots.plot_funnel(cancer.figures())
-    with pytest.raises(SettingsError, match="of other rules"):
+    with pytest.raises(SettingsError, match="belongs to a different result"):
         plots.plot_rule((cancer.document(), random.figures()), "R1")
     assert result_document(cancer.result_, {"name": "x"}).digest == cancer.document().digest
 
