@@ -2,7 +2,7 @@
 
 import re
 from inspect import cleandoc
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -12,6 +12,12 @@ Count = Annotated[int, Field(strict=True, ge=0)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 # Rows of each class, by the name of the class.
 Counts = dict[str, Count]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# The value of a setting; readers may compare and format it without a check of its type.
+if TYPE_CHECKING:
+    SettingValue = Any
+else:
+    SettingValue = bool | int | float | str | None
 
 # The section of a docstring that describes the fields of a record, and an entry of it.
 _HEADING = "\n\nAttributes\n----------\n"

@@ -8,31 +8,25 @@ generated from them, with their docstrings as descriptions.
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from maabo_dist.contract.document import Count, Record, Share, is_none
+from maabo_dist.contract.document import Count, Record, SettingValue, Sha256, Share, is_none
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
 from maabo_dist.errors import FormatError
 
 # Name and version of the document's format.
 FORMAT: Final = "maabo-rules/1"
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-if TYPE_CHECKING:
-    SettingValue = Any
-else:
-    SettingValue = bool | int | float | str | None
-
 
 class StopReason(StrEnum):
     """Why a search ended.
 
     `budget`: all planned trees were grown. `exhausted`: every subset of the space has a tree. `patience`: no new rule
-    for as many trees as the setting `patience` allows. `time`: the time limit was reached. `asked`: the progress
-    callback stopped it. `interrupted`: Ctrl-C. `running`: it has not ended, and the result contains the rules so far.
+    for as many trees as `patience` allows. `time`: the time limit was reached. `asked`: the program's callback stopped
+    it. `interrupted`: Ctrl-C. `running`: it has not ended.
     """
 
     BUDGET = "budget", "all planned trees were grown"

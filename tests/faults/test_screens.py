@@ -116,7 +116,7 @@ def test_a_time_budget_spent_on_the_screen_leaves_time_for_the_first_batches_onl
     job = submit(world, time_limit=0.3)
 
     row = world.ended(job)
-    assert (row.state, row.reason) == (JobState.DONE, "time")
+    assert (row.state, row.reason) == (JobState.DONE, "the time limit was reached")
     assert 0 < row.trees < SCREENED_MINING["trees"]
 
 

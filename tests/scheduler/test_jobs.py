@@ -225,7 +225,7 @@ def test_the_record_of_a_search_that_ends_by_patience_has_this_reason(cluster, c
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **PATIENT))
 
-    assert (row.state, row.reason) == (JobState.DONE, "patience")
+    assert (row.state, row.reason) == (JobState.DONE, "no new rule for as many trees as --patience allows")
 
 
 # Pause, resume, cancel.
@@ -324,7 +324,11 @@ def test_a_time_limit_ends_the_search_after_a_complete_batch_with_a_note(cluster
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining, time_limit=1.0))
         document = client.final_document(row.id).to_json()
 
-    assert (row.state, row.reason, document["search"]["stopped"]) == (JobState.DONE, "time", "time")
+    assert (row.state, row.reason, document["search"]["stopped"]) == (
+        JobState.DONE,
+        "the time limit was reached",
+        "time",
+    )
     assert 0 < row.trees == document["search"]["trees"] < 4000
     assert any("The time limit ended the search" in note and "faster machine" in note for note in document["notes"])
     assert row.digest == digest_of(columns, mining | {"trees": row.trees})
@@ -342,7 +346,7 @@ def test_another_scheduler_keeps_the_batches_that_the_time_limit_allowed(cluster
     with a_scheduler(cluster, "third") as ledger:
         row = ended(ledger, job)
 
-    assert (row.state, row.reason, row.stop_after) == (JobState.DONE, "time", first)
+    assert (row.state, row.reason, row.stop_after) == (JobState.DONE, "the time limit was reached", first)
     assert len(batches) == first
     assert row.digest == digest_of(columns, mining | {"trees": row.trees})
 
