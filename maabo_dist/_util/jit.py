@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,3 +31,14 @@ def kernel(function: F) -> F:
 
 def _compiled(function: F, *, cache: bool) -> F:
     return cast("F", numba.njit(nogil=True, cache=cache, error_model="numpy")(function))
+
+
+def _count_bits(_context: Any, _word: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return numba.types.uint64(numba.types.uint64), generate
+
+
+# The bits that are set in a 64-bit word, as one instruction. Kernels of any module may use it: it never changes.
+popcount: Any = intrinsic(_count_bits)

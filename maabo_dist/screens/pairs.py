@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
 
 from maabo_dist._util import arrayfile
-from maabo_dist._util.jit import kernel
+from maabo_dist._util.jit import kernel, popcount
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.screens.blocks import WORD, pair_blocks
@@ -163,16 +161,6 @@ def _weights(table: BitTable) -> npt.NDArray[np.float64]:
     return np.where(present, table.totals.sum() / np.maximum(table.totals, 1), 0.0)
 
 
-def _one_instruction(_context: Any, _word: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-_popcount: Any = intrinsic(_one_instruction)
-
-
 @kernel
 def _screen(table: Any, singles: Any, weights: Any, start: int, stop: int, strengths: Any, features: Any) -> int:
     """Fill a heap with the strongest pairs, the weakest on top; return their number."""
@@ -201,10 +189,10 @@ def _add_class(table: Any, f: int, g: int, c: int, weight: float, squares: Any, 
     bits = table.bits
     for word in range(table.starts[c], table.starts[c + 1]):
         f_low, f_high, g_low, g_high = bits[f, 0, word], bits[f, 1, word], bits[g, 0, word], bits[g, 1, word]
-        low_low += _popcount(f_low & g_low)
-        low_high += _popcount(f_low & g_high)
-        high_low += _popcount(f_high & g_low)
-        high_high += _popcount(f_high & g_high)
+        low_low += popcount(f_low & g_low)
+        low_high += popcount(f_low & g_high)
+        high_low += popcount(f_high & g_low)
+        high_high += popcount(f_high & g_high)
     ll, lh, hl, hh = np.int64(low_low), np.int64(low_high), np.int64(high_low), np.int64(high_high)
     fl, fh = table.above[f, 0, c], table.above[f, 1, c]
     gl, gh = table.above[g, 0, c], table.above[g, 1, c]

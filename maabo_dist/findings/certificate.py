@@ -1,0 +1,102 @@
+"""The certificate: p-values that are adjusted for everything that a search did.
+
+A search compares so many rules that the best of them looks significant even if nothing is. Two adjustments hold
+whatever the search did:
+
+    bound      The number of rules that the table allows is finite. The p-value of a rule, times the number of possible
+               rules with as many conditions, times the numbers of lengths and classes, is a bound (a layered Bonferroni
+               correction): free, and enough for most rules that are worth publishing.
+    shuffles   The whole search is run again on shuffled labels. Under the null hypothesis labels are exchangeable, so
+               the best rule of the table itself is as likely as not to be beaten by the best rule of a shuffled one
+               (Westfall and Young). Step-down: once a rule is certified, its own conditions no longer count against
+               the others.
+
+Both compare the same statistic: ln p of the rule plus ln of the number of possible rules with as many conditions. The
+error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 4 %. An adjusted p-value is therefore
+five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from maabo_dist.findings.candidates import CandidateRules, ConditionTable
+from maabo_dist.findings.evidence import Floats
+from maabo_dist.findings.rowbits import Ints
+from maabo_dist.rules.statistics import portable_log
+
+LEVEL = 0.05
+# The share of the level that the bound has; shuffles have the rest.
+BOUND_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledSearch:
+    """The best rules of a search on shuffled labels, one for each set of features and directions."""
+
+    # Ascending: the smaller, the stronger the rule.
+    statistics: tuple[float, ...]
+    logic: tuple[tuple[int, ...], ...]
+
+    def smallest(self, excluded: frozenset[tuple[int, ...]]) -> float:
+        """The strongest statistic of the rules whose logic is not excluded; infinite if there is none."""
+        rules = zip(self.statistics, self.logic, strict=True)
+        return next((value for value, logic in rules if logic not in excluded), inf)
+
+
+def statistics(rules: CandidateRules, table: ConditionTable) -> Floats:
+    """(rules): ln p plus ln of the number of possible rules with as many conditions; the smaller, the stronger."""
+    widths = rules.conditions.shape[1]
+    values: Floats = rules.log_p + log_rule_counts(table.cuts, widths)[rules.lengths]
+    return values
+
+
+def log_rule_counts(cuts: Ints, max_length: int) -> Floats:
+    """(max_length + 1): ln of the number of possible rules with so many conditions.
+
+    A feature with k cuts allows 2 k conditions, and k (k − 1) / 2 intervals of two.
+    """
+    counts = np.zeros(max_length + 1)
+    counts[0] = 1.0
+    for k in cuts.tolist():
+        more = counts.copy()
+        more[1:] += 2.0 * k * counts[:-1]
+        more[2:] += k * (k - 1) / 2 * counts[:-2]
+        counts = more
+    return portable_log(np.maximum(counts, 1.0))
+
+
+def log_bounds(values: Floats, lengths: int, classes: int) -> Floats:
+    """(rules): ln of the bound on the p-value, from the statistics."""
+    bounds: Floats = np.minimum(0.0, values + portable_log(np.array([float(lengths * classes)]))[0])
+    return bounds
+
+
+def certify(
+    values: Floats, log_bound: Floats, logic: Sequence[tuple[int, ...]], searches: Sequence[ShuffledSearch]
+) -> Floats:
+    """(rules): ln of the adjusted p-value."""
+    by_bound: Floats = np.minimum(0.0, log_bound - portable_log(np.array([BOUND_SHARE]))[0])
+    if not searches:
+        return by_bound
+    by_shuffles: Floats = np.minimum(1.0, _step_down(values, logic, searches) / (1 - BOUND_SHARE))
+    smaller: Floats = np.minimum(by_bound, portable_log(by_shuffles))
+    return smaller
+
+
+def _step_down(values: Floats, logic: Sequence[tuple[int, ...]], searches: Sequence[ShuffledSearch]) -> Floats:
+    """(rules): the share of searches, the table's own among them, with a rule at least as strong."""
+    p_values = np.empty(len(values))
+    excluded: frozenset[tuple[int, ...]] = frozenset()
+    smallest = [search.smallest(excluded) for search in searches]
+    previous = 0.0
+    for rule in np.argsort(values, kind="stable").tolist():
+        beaten = sum(best <= values[rule] for best in smallest)
+        previous = max(previous, (1 + beaten) / (1 + len(searches)))
+        p_values[rule] = previous
+        if logic[rule] not in excluded:
+            excluded |= {logic[rule]}
+            smallest = [search.smallest(excluded) for search in searches]
+    return p_values

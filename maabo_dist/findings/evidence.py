@@ -1,0 +1,175 @@
+"""The evidence that rows give: counts of the rows that rules cover, exact tests, and the conditions that they support.
+
+All tests are one-sided hypergeometric tests, that is Fisher's exact tests, in logarithms: a rule of a large table may
+have a p-value below the smallest number of a double.
+
+A condition is supported if the rule is worse without it, and by more than chance would give the best of all conditions
+that could stand in its place: its p-value, times their number, is at most the level of significance.
+
+Decisions must be the same on every machine. Logarithms are therefore computed with +, −, × and ÷ in a fixed order.
+"""
+
+from math import frexp
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist._util.jit import kernel, popcount
+from maabo_dist.findings.rowbits import Bits, Ints, MinedRows
+from maabo_dist.rules.statistics import portable_log
+
+# The end of a row of conditions, and the place of one that was dropped.
+NO_CONDITION = -1
+
+Floats = npt.NDArray[np.float64]
+# (rules, K): for each rule the indices of its conditions, or NO_CONDITION.
+ConditionIndices = npt.NDArray[np.int32]
+
+
+def log_factorials(count: int) -> Floats:
+    """Ln 0! … ln count!."""
+    return np.concatenate([[0.0], np.cumsum(portable_log(np.arange(1.0, count + 1)))])
+
+
+def log_p_values(hits: Ints, rows: Ints, all_hits: Ints, all_rows: Ints, factorials: Floats) -> Floats:
+    """Return ln P(at least `hits` hits among `rows`), drawn from `all_rows` of which `all_hits` are hits."""
+    out = np.empty(len(hits))
+    _log_tails(hits, rows, all_hits, all_rows, factorials, out)
+    return out
+
+
+def count_rows(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Ints:
+    """(rules, C): the rows of each class that a rule covers."""
+    counts = np.zeros((len(rules), len(mined.totals)), np.int64)
+    _count_classes(bits, mined.starts, mined.everything, rules, counts)
+    return counts
+
+
+def cover(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Bits:
+    """(rules, words): the rows that each rule covers."""
+    covered = np.empty((len(rules), mined.words), np.uint64)
+    _cover(bits, mined.everything, rules, covered)
+    return covered
+
+
+def drop_unsupported(
+    bits: Bits, mined: MinedRows, rules: ConditionIndices, labels: Ints, limit: float, factorials: Floats
+) -> ConditionIndices:
+    """Drop the least supported condition of each rule, one after another, until ln p of each one left is ≤ `limit`."""
+    kept = rules.copy()
+    _drop_unsupported(bits, mined.starts, mined.everything, labels, limit, factorials, kept)
+    return kept
+
+
+@kernel
+def _log(value: float) -> float:
+    """The natural logarithm of a positive number; as `portable_log`."""
+    mantissa, exponent = frexp(value)
+    if mantissa < 0.75:
+        mantissa, exponent = 2 * mantissa, exponent - 1
+    ratio = (mantissa - 1) / (mantissa + 1)
+    square, series = ratio * ratio, 0.0
+    for term in range(14, -1, -1):
+        series = series * square + 1.0 / (2 * term + 1)
+    return exponent * 0.6931471805599453 + 2 * ratio * series
+
+
+@kernel
+def _log_tail(hits: int, rows: int, all_hits: int, all_rows: int, factorials: Any) -> float:
+    """The first term of the tail by factorials, the others by their ratios; 0 where hits are no more than usual."""
+    if rows == 0 or hits * all_rows <= all_hits * rows:
+        return 0.0
+    misses, all_misses = rows - hits, all_rows - all_hits
+    first = (
+        factorials[all_hits]
+        - factorials[hits]
+        - factorials[all_hits - hits]
+        + factorials[all_misses]
+        - factorials[misses]
+        - factorials[all_misses - misses]
+        - factorials[all_rows]
+        + factorials[rows]
+        + factorials[all_rows - rows]
+    )
+    total, term = 1.0, 1.0
+    for more in range(hits + 1, min(rows, all_hits) + 1):
+        term *= (all_hits - more + 1) / more * ((rows - more + 1) / (all_misses - rows + more))
+        total += term
+        if term < 1e-17 * total:  # each further one is smaller
+            break
+    return float(min(0.0, first + _log(total)))
+
+
+@kernel
+def _log_tails(hits: Any, rows: Any, all_hits: Any, all_rows: Any, factorials: Any, out: Any) -> None:
+    for i in range(len(out)):
+        out[i] = _log_tail(hits[i], rows[i], all_hits[i], all_rows[i], factorials)
+
+
+@kernel
+def _count_classes(bits: Any, starts: Any, everything: Any, rules: Any, counts: Any) -> None:
+    for rule in range(len(rules)):
+        for c in range(counts.shape[1]):
+            for word in range(starts[c], starts[c + 1]):
+                common = everything[word]
+                for k in range(rules.shape[1]):
+                    if rules[rule, k] >= 0:
+                        common &= bits[rules[rule, k], word]
+                counts[rule, c] += np.int64(popcount(common))
+
+
+@kernel
+def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
+    for rule in range(len(rules)):
+        covered[rule] = everything
+        for k in range(rules.shape[1]):
+            if rules[rule, k] >= 0:
+                covered[rule] &= bits[rules[rule, k]]
+
+
+@kernel
+def _drop_unsupported(
+    bits: Any, starts: Any, everything: Any, labels: Any, limit: float, factorials: Any, rules: Any
+) -> None:
+    width = rules.shape[1]
+    # The last entry is the rule's own; entry k is that of the rule without its condition k.
+    rows, hits = np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64)
+    for rule in range(len(rules)):
+        label = labels[rule]
+        while True:
+            _count_without(bits, everything, rules[rule], starts[label], starts[label + 1], rows, hits)
+            worst, greatest = -1, limit
+            for k in range(width):
+                if rules[rule, k] >= 0:
+                    value = _log_tail(hits[width], rows[width], hits[k], rows[k], factorials)
+                    if value > greatest:
+                        worst, greatest = k, value
+            if worst < 0:
+                break
+            rules[rule, worst] = NO_CONDITION
+
+
+@kernel
+def _count_without(bits: Any, everything: Any, rule: Any, start: int, stop: int, rows: Any, hits: Any) -> None:
+    """Count the rows, and those of the class in the words start:stop, of the rule and of it without each condition."""
+    width = len(rule)
+    after = np.empty(width + 1, np.uint64)
+    rows[:] = 0
+    hits[:] = 0
+    for word in range(len(everything)):
+        after[width] = everything[word]
+        for k in range(width - 1, -1, -1):
+            after[k] = after[k + 1] & bits[rule[k], word] if rule[k] >= 0 else after[k + 1]
+        before = everything[word]
+        for k in range(width):
+            if rule[k] >= 0:
+                shared = np.int64(popcount(before & after[k + 1]))
+                rows[k] += shared
+                if start <= word < stop:
+                    hits[k] += shared
+                before &= bits[rule[k], word]
+        shared = np.int64(popcount(before))
+        rows[width] += shared
+        if start <= word < stop:
+            hits[width] += shared

@@ -1,0 +1,88 @@
+"""Mined rows as bits: the rows that a search saw, and the conditions that hold in them, 64 rows a word.
+
+Rows are in order of their class, and each class begins with a new word:
+
+    | class 0: 64 rows | 64 rows, the rest 0 | class 1: 64 rows | …
+
+so that the rows of one class that satisfy several conditions are a count of the bits that their words share.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maabo_dist._util.jit import kernel
+from maabo_dist.data.columns import Columns
+
+WORD = 64
+
+Bits = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+
+
+class MinedRows(NamedTuple):
+    """The layout of the rows. A named tuple, which a kernel accepts as one argument."""
+
+    # (N): indices into the table, in order of their class.
+    rows: Ints
+    # (N): the bit of each row.
+    positions: Ints
+    # (C + 1): class c has the words starts[c]:starts[c + 1].
+    starts: Ints
+    # (C): rows of each class.
+    totals: Ints
+
+    @classmethod
+    def build(cls, labels: npt.NDArray[np.int32], rows: Ints, classes: int) -> "MinedRows":
+        """Lay out these rows of a table with these labels."""
+        order = np.argsort(labels[rows], kind="stable")
+        totals = np.bincount(labels[rows], minlength=classes).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(-(-totals // WORD))]).astype(np.int64)
+        positions = np.concatenate([starts[c] * WORD + np.arange(count) for c, count in enumerate(totals)])
+        return cls(rows[order], positions.astype(np.int64), starts, totals)
+
+    @property
+    def words(self) -> int:
+        """The number of words that all rows take."""
+        return int(self.starts[-1])
+
+    @property
+    def everything(self) -> Bits:
+        """(words): the bits of all rows."""
+        return self.pack(np.ones(len(self.rows), np.bool_))
+
+    def pack(self, mask: npt.NDArray[np.bool_]) -> Bits:
+        """(words): the bits of the rows, in this layout's order, for which the mask is True."""
+        spread = np.zeros(self.words * WORD, np.uint8)
+        spread[self.positions] = mask
+        packed: Bits = np.packbits(spread, bitorder="little").view(np.uint64)
+        return packed
+
+    def unpack(self, bits: Bits) -> npt.NDArray[np.bool_]:
+        """(…, N): the inverse of `pack`."""
+        spread = np.unpackbits(np.ascontiguousarray(bits).view(np.uint8), axis=-1, bitorder="little")
+        mask: npt.NDArray[np.bool_] = spread[..., self.positions].astype(np.bool_)
+        return mask
+
+
+def condition_bits(columns: Columns, mined: MinedRows, literals: npt.NDArray[np.int32], bounds: Any) -> Bits:
+    """(conditions, words): the rows in which each condition holds; see `Leaves.logic` for the literals."""
+    bits = np.zeros((len(literals), mined.words), np.uint64)
+    features = literals >> 1
+    for feature in np.unique(features).tolist():
+        values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+        own = np.flatnonzero(features == feature)
+        cuts = np.searchsorted(values, bounds[own], side="right")
+        codes = columns.codes[feature][mined.rows].astype(np.int64)
+        _set_bits(codes, mined.positions, cuts, literals[own] & 1, own, bits)
+    return bits
+
+
+@kernel
+def _set_bits(codes: Any, positions: Any, cuts: Any, large: Any, indices: Any, bits: Any) -> None:
+    for i in range(len(indices)):
+        words, cut, above = bits[indices[i]], cuts[i], large[i] == 1
+        for row in range(len(codes)):
+            if (codes[row] >= cut) == above:
+                words[positions[row] >> 6] |= np.uint64(1) << np.uint64(positions[row] & 63)

@@ -1,0 +1,140 @@
+"""Which certified rules to publish: a greedy cover of each class, one head for every group of rules on similar rows.
+
+A rule gains what it adds: √n · (low − base) · full², where n is the number of its rows that no earlier finding of the
+class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all rows,
+and `full` that limit on all its rows. Of rules that gain about as much on nearly the same rows, the simplest is chosen.
+
+Rules of a class that share at least half of their rows with a finding are that finding in other words: none of them
+becomes a finding of its own, and the best are listed as its alternatives.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from maabo_dist.findings import evidence
+from maabo_dist.findings.candidates import CandidateRules, ConditionTable
+from maabo_dist.findings.evidence import Floats
+from maabo_dist.findings.rowbits import Bits, Ints
+from maabo_dist.rules.statistics import Z_95
+
+# Rules of a class with at least this row Jaccard coefficient are one finding.
+SAME_ROWS = 0.5
+# A rule this similar to the best one, which gains this much of what it gains, is chosen instead if it is simpler.
+NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
+# A further finding of a class gains at least this share of what the first gained …
+MIN_GAIN = 0.05
+# … and has at least this ln p on the rows that it adds.
+MAX_LOG_P_ADDED = -8.0
+
+Preference = Literal["balanced", "precision", "coverage"]
+_PRECISION_POWERS: dict[Preference, int] = {"balanced": 2, "precision": 6, "coverage": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A finding: indices of its head, and of the other rules on nearly the same rows, most similar first."""
+
+    head: int
+    others: tuple[int, ...]
+
+
+def choose_findings(
+    rules: CandidateRules, table: ConditionTable, prefer: Preference = "balanced", max_rules: int | None = None
+) -> list[Group]:
+    """Choose findings of every class, in order of their gain; at least one of each class that has rules."""
+    covered = evidence.cover(table.bits, table.mined, rules.conditions)
+    heads: list[tuple[float, int]] = []
+    for label in np.unique(rules.labels).tolist():
+        own = np.flatnonzero(rules.labels == label)
+        heads += _choose_of_class(rules.take(own), covered[own], own, table, label, prefer)
+    chosen = [head for _, head in _limit(heads, rules.labels, max_rules)]
+    return _group(chosen, rules, covered)
+
+
+def jaccard(bits: Bits, others: Bits) -> Floats:
+    """(others): the rows that both cover over the rows that either covers."""
+    shared = np.bitwise_count(others & bits).sum(axis=-1, dtype=np.int64)
+    either = np.bitwise_count(others | bits).sum(axis=-1, dtype=np.int64)
+    similarity: Floats = shared / np.maximum(either, 1)
+    return similarity
+
+
+def _choose_of_class(
+    rules: CandidateRules, covered: Bits, indices: Ints, table: ConditionTable, label: int, prefer: Preference
+) -> list[tuple[float, int]]:
+    """Return the gain and the index of each chosen rule of one class."""
+    mined = table.mined
+    base = mined.totals[label] / mined.totals.sum()
+    start, stop = mined.starts[label], mined.starts[label + 1]
+    full = wilson_low(rules.hits, rules.rows) ** _PRECISION_POWERS[prefer]
+    free = mined.everything
+    open_rules = np.arange(len(rules))
+    chosen: list[tuple[float, int]] = []
+    while len(open_rules):
+        added = covered[open_rules] & free
+        rows = np.bitwise_count(added).sum(axis=1, dtype=np.int64)
+        hits = np.bitwise_count(added[:, start:stop]).sum(axis=1, dtype=np.int64)
+        low = wilson_low(hits, rows)
+        gains = np.where(low > base, np.sqrt(rows) * (low - base) * full[open_rules], 0.0)
+        if chosen:
+            gains[_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED] = 0.0
+        best = _simplest_of_best(gains, covered[open_rules], rules.lengths[open_rules])
+        if gains[best] <= (MIN_GAIN * chosen[0][0] if chosen else 0.0):
+            break
+        head = open_rules[best]
+        chosen.append((float(gains[best]), int(indices[head])))
+        free = free & ~covered[head]
+        open_rules = open_rules[jaccard(covered[head], covered[open_rules]) < SAME_ROWS]
+    return chosen
+
+
+def _simplest_of_best(gains: Floats, covered: Bits, lengths: Ints) -> int:
+    best = int(np.argmax(gains))
+    near = np.flatnonzero(gains >= NEARLY_SAME_GAIN * gains[best])
+    near = near[(jaccard(covered[best], covered[near]) >= NEARLY_SAME_ROWS) | (near == best)]
+    return int(near[np.lexsort([near, -gains[near], lengths[near]])[0]])
+
+
+def _log_p(hits: Ints, rows: Ints, label: int, table: ConditionTable) -> Floats:
+    totals = table.mined.totals
+    all_hits, all_rows = np.full(len(hits), totals[label]), np.full(len(hits), totals.sum())
+    return evidence.log_p_values(hits, rows, all_hits, all_rows, table.factorials)
+
+
+def _limit(heads: list[tuple[float, int]], labels: Ints, max_rules: int | None) -> list[tuple[float, int]]:
+    """Order by gain; of each class the best comes before the second of any, so that a limit leaves no class out."""
+    ranks: dict[int, int] = {}
+    keyed = []
+    for gain, head in sorted(heads, key=lambda item: (-item[0], item[1])):
+        label = int(labels[head])
+        ranks[label] = ranks.get(label, -1) + 1
+        keyed.append((ranks[label] > 0, -gain, head))
+    kept = sorted(keyed)[:max_rules]
+    return [(-negative, head) for _, negative, head in sorted(kept, key=lambda item: item[1:])]
+
+
+def _group(heads: list[int], rules: CandidateRules, covered: Bits) -> list[Group]:
+    """Give each rule that is no head to the finding of its class whose rows are most similar."""
+    if not heads:
+        return []
+    similar = np.stack([jaccard(covered[head], covered) for head in heads])
+    similar[rules.labels[heads][:, None] != rules.labels[None, :]] = -1.0
+    nearest, strength = similar.argmax(axis=0), similar.max(axis=0)
+    groups = []
+    for number, head in enumerate(heads):
+        others = np.flatnonzero((nearest == number) & (strength >= SAME_ROWS))
+        others = others[others != head]
+        order = np.lexsort([others, rules.lengths[others], -strength[others]])
+        groups.append(Group(head, tuple(others[order].tolist())))
+    return groups
+
+
+def wilson_low(hits: Ints, rows: Ints) -> Floats:
+    """(rules): the lower 95 % Wilson limit of a share; 0 where there are no rows."""
+    n = np.maximum(rows, 1).astype(np.float64)
+    share, z2 = hits / n, Z_95 * Z_95
+    centre = share + z2 / (2 * n)
+    half = Z_95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return np.where(rows > 0, np.maximum(0.0, (centre - half) / (1 + z2 / n)), 0.0)

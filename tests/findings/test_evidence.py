@@ -1,0 +1,115 @@
+"""Counts and tests of candidate rules: equal to the slow twin, and right about planted conditions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maabo_dist.findings import evidence
+from maabo_dist.findings.candidates import find_candidates, support
+from maabo_dist.findings.evidence import NO_CONDITION
+from maabo_dist.findings.rowbits import MinedRows, condition_bits
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
+from maabo_dist.trees.training import depth_search
+from tests import factories
+from tests.reference import findings as slow
+from tests.reference.pruning import rules_of
+
+
+def indexed(leaves, columns, mined):
+    """The conditions of leaves, their bits, and the rules as indices of conditions."""
+    rules = rules_of(leaves)
+    distinct = sorted({condition for rule in rules for condition in rule})
+    width = leaves.logic.shape[1]
+    indices = np.full((len(rules), width), NO_CONDITION, np.int32)
+    for number, rule in enumerate(rules):
+        indices[number, : len(rule)] = [distinct.index(condition) for condition in rule]
+    literals = np.array([literal for literal, _ in distinct], np.int32)
+    bounds = np.array([bound for _, bound in distinct])
+    return rules, distinct, condition_bits(columns, mined, literals, bounds), indices
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 300), st.data())
+def test_tails_are_those_of_the_hypergeometric_distribution(all_rows, data):
+    all_hits = data.draw(st.integers(0, all_rows))
+    rows = data.draw(st.integers(0, all_rows))
+    hits = data.draw(st.integers(max(0, rows + all_hits - all_rows), min(rows, all_hits)))
+    counts = (np.array([count]) for count in (hits, rows, all_hits, all_rows))
+
+    (value,) = evidence.log_p_values(*counts, evidence.log_factorials(all_rows))
+
+    assert value == pytest.approx(slow.log_p(hits, rows, all_hits, all_rows), rel=1e-9, abs=1e-9)
+
+
+def test_the_tail_of_a_large_table_is_finite():
+    counts = (np.array([count]) for count in (90_000, 100_000, 200_000, 1_000_000))
+
+    (value,) = evidence.log_p_values(*counts, evidence.log_factorials(1_000_000))
+
+    assert value == pytest.approx(float(slow.log_p(90_000, 100_000, 200_000, 1_000_000)), rel=1e-6)
+    assert value < -100_000
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(3, 200))
+def test_rows_of_rules_are_those_that_satisfy_all_conditions(seed, classes, rows):
+    rng = np.random.default_rng(seed)
+    columns = factories.make_columns(rng, rows + 20, 4, classes)
+    split = factories.make_split(rng, rows + 20)
+    rows_mined = np.sort(np.concatenate([split.train, split.validation]))
+    mined = MinedRows.build(columns.labels, rows_mined, classes)
+    leaves = factories.make_rules(rng, columns, split, 8, weights=np.ones(classes))
+    rules, _, bits, indices = indexed(leaves, columns, mined)
+
+    covered = mined.unpack(evidence.cover(bits, mined, indices))
+    counts = evidence.count_rows(bits, mined, indices)
+
+    for number, rule in enumerate(rules):
+        expected = slow.rows_of(columns, rows_mined, rule)
+        assert set(mined.rows[covered[number]].tolist()) == expected
+        labels = columns.labels[sorted(expected)]
+        assert counts[number].tolist() == np.bincount(labels, minlength=classes).tolist()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([-0.5, -3.0, -8.0]))
+def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, classes, limit):
+    rng = np.random.default_rng(seed)
+    columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.9), factories.make_split(rng, 150)
+    rows_mined = np.sort(np.concatenate([split.train, split.validation]))
+    mined = MinedRows.build(columns.labels, rows_mined, classes)
+    leaves = factories.make_rules(rng, columns, split, 10, weights=np.ones(classes))
+    rules, distinct, bits, indices = indexed(leaves, columns, mined)
+    labels = rng.integers(0, classes, len(rules))
+    factorials = evidence.log_factorials(len(rows_mined))
+
+    kept = evidence.drop_unsupported(bits, mined, indices, labels, limit, factorials)
+
+    for rule, label, indices_kept in zip(rules, labels.tolist(), kept.tolist(), strict=True):
+        expected, closest = slow.supported(columns, rows_mined, rule, label, limit)
+        if closest > 1e-9:
+            assert [distinct[index] for index in indices_kept if index != NO_CONDITION] == expected
+
+
+def test_planted_conditions_stay_and_noise_goes():
+    rng = np.random.default_rng(3)
+    matrix = rng.random((8, 1500))
+    planted = (matrix[0] > 0.6) & (matrix[1] <= 0.5)
+    labels = rng.random(1500) < np.where(planted, 0.8, 0.3)
+    columns = factories.columns_of(matrix, labels)
+    study = factories.make_study(columns, factories.make_split(rng, 1500), min_samples=5, gini=1.0)
+    forest = depth_search(study.table, factories.every_subset(8, 3), 4, whole=True)
+
+    candidates, table = find_candidates(reliable_leaves(forest, LeafFilter.of(study)), study)
+    rules = support(candidates, table, 0.05)
+
+    features = [set((table.literals[rule[rule != NO_CONDITION]] >> 1).tolist()) for rule in rules.conditions]
+    best = int(np.argmin(rules.log_p))
+    assert features[best] == {0, 1}
+    certified = np.flatnonzero(rules.log_p <= np.log(0.05) - 2 * table.log_choices)
+    assert len(certified)
+    assert all(features[rule] <= {0, 1} for rule in certified)
+    covered = evidence.cover(table.bits, table.mined, rules.conditions)
+    keys = {(label, bits.tobytes()) for label, bits in zip(rules.labels.tolist(), covered, strict=True)}
+    assert len(keys) == len(rules)

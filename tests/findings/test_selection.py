@@ -1,0 +1,70 @@
+"""The choice of findings: every class has one, no two share most of their rows, and each adds evidence."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maabo_dist.findings import evidence
+from maabo_dist.findings.candidates import find_candidates, support
+from maabo_dist.findings.selection import SAME_ROWS, choose_findings, jaccard, wilson_low
+from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
+from maabo_dist.rules.statistics import wilson
+from maabo_dist.trees.training import depth_search
+from tests import factories
+
+
+def candidate_rules(seed, classes=3, rows=400):
+    """The supported rules of all trees of a table in which every class has rows of its own."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.random((4, rows))
+    labels = np.minimum((matrix[0] * classes).astype(int), (matrix[1] * 2 * classes).astype(int))
+    labels = np.where(rng.random(rows) < 0.8, labels, rng.integers(0, classes, rows))
+    columns, split = factories.columns_of(matrix, labels, classes), factories.make_split(rng, rows)
+    study = factories.make_study(columns, split, min_samples=5, gini=1.0)
+    forest = depth_search(study.table, factories.every_subset(4, 3), 4, whole=True)
+    candidates, table = find_candidates(reliable_leaves(forest, LeafFilter.of(study)), study)
+    return support(candidates, table, 0.05), table
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["balanced", "precision", "coverage"]))
+def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has_one(seed, classes, prefer):
+    rules, table = candidate_rules(seed, classes)
+
+    groups = choose_findings(rules, table, prefer)
+
+    heads = [group.head for group in groups]
+    base = table.mined.totals / table.mined.totals.sum()
+    better = wilson_low(rules.hits, rules.rows) > base[rules.labels]
+    assert set(rules.labels[heads].tolist()) == set(rules.labels[better].tolist())
+    covered = evidence.cover(table.bits, table.mined, rules.conditions)
+    for group in groups:
+        same_class = [head for head in heads if head != group.head and rules.labels[head] == rules.labels[group.head]]
+        assert (jaccard(covered[group.head], covered[same_class]) < SAME_ROWS).all()
+        assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
+        assert (jaccard(covered[group.head], covered[list(group.others)]) >= SAME_ROWS).all()
+    members = [index for group in groups for index in (group.head, *group.others)]
+    assert len(members) == len(set(members))
+
+
+@given(st.integers(0, 10**4))
+@settings(max_examples=10, deadline=None)
+def test_a_limit_keeps_the_best_finding_of_every_class(seed):
+    rules, table = candidate_rules(seed, 3)
+    every = choose_findings(rules, table)
+    classes = len({int(rules.labels[group.head]) for group in every})
+
+    limited = choose_findings(rules, table, max_rules=classes)
+
+    assert len({int(rules.labels[group.head]) for group in limited}) == classes
+    assert {group.head for group in limited} <= {group.head for group in every}
+
+
+@given(st.integers(0, 500), st.data())
+def test_the_lower_wilson_limit_is_that_of_the_interval(rows, data):
+    hits = data.draw(st.integers(0, rows))
+
+    (low,) = wilson_low(np.array([hits]), np.array([rows]))
+
+    assert low == pytest.approx(wilson(hits, rows)[0] or 0.0)

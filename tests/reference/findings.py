@@ -1,0 +1,75 @@
+"""Findings, slow and obvious: sets of rows, exact fractions, every test by scipy."""
+
+from itertools import combinations
+from math import log
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from tests.reference.pruning import all_hold
+
+
+def log_p(hits, rows, all_hits, all_rows):
+    """ln P(at least `hits` hits among `rows`); 0 where hits are no more frequent among them than among all."""
+    if rows == 0 or hits * all_rows <= all_hits * rows:
+        return 0.0
+    return float(hypergeom.logsf(hits - 1, all_rows, all_hits, rows))
+
+
+def rows_of(columns, mined, rule):
+    """The set of mined rows that satisfy all conditions, (literal, bound) each."""
+    return set(mined[all_hold(columns, mined, rule)].tolist())
+
+
+def supported(columns, mined, rule, label, limit):
+    """The conditions that stay, and the smallest distance of a decision from its limit."""
+    rule, closest = list(rule), np.inf
+    while rule:
+        covered = rows_of(columns, mined, rule)
+        values = []
+        for index in range(len(rule)):
+            wider = rows_of(columns, mined, rule[:index] + rule[index + 1 :])
+            hits, all_hits = (sum(columns.labels[row] == label for row in rows) for rows in (covered, wider))
+            values.append(log_p(hits, len(covered), all_hits, len(wider)))
+        worst = max(values)
+        first, *others = sorted(values, reverse=True)
+        closest = min(closest, abs(worst - limit), *(first - other for other in others[:1] if other != first))
+        if worst <= limit:
+            break
+        del rule[values.index(worst)]
+    return rule, closest
+
+
+def rule_count(cuts, length):
+    """The number of rules with so many conditions, listed one by one."""
+    conditions = [
+        (feature, large, cut) for feature, count in enumerate(cuts) for large in (0, 1) for cut in range(count)
+    ]
+    rules = 0
+    for chosen in combinations(conditions, length):
+        per_feature = {}
+        for feature, large, cut in chosen:
+            per_feature.setdefault(feature, []).append((large, cut))
+        # Two conditions on a feature are an interval: above the lower cut, and not above the higher one.
+        rules += all(
+            len(parts) == 1 or (len(parts) == 2 and parts[0][0] != parts[1][0] and dict(parts)[1] < dict(parts)[0])
+            for parts in per_feature.values()
+        )
+    return rules
+
+
+def adjusted_p(values, logic, searches):
+    """Westfall and Young's step-down p-values; a search is a list of (statistic, logic)."""
+    p_values, certified, previous = [None] * len(values), set(), 0.0
+    for rule in sorted(range(len(values)), key=lambda index: (values[index], index)):
+        as_strong = sum(
+            any(value <= values[rule] for value, other in search if other not in certified) for search in searches
+        )
+        previous = max(previous, (1 + as_strong) / (1 + len(searches)))
+        p_values[rule] = previous
+        certified.add(logic[rule])
+    return p_values
+
+
+def log_bound(log_p_value, cuts, length, max_length, classes):
+    return min(0.0, log_p_value + log(rule_count(cuts, length)) + log(max_length * classes))
