@@ -1,15 +1,19 @@
 """`Study`: a table made ready for mining, with the settings and the plan of its search."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util import draws
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import TrainingTable
+
+# The purpose of the draws that shuffle labels; the search and the probes have others.
+SHUFFLE = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +37,18 @@ class Study:
             columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
         )
         return cls(columns, split, table, settings, plan)
+
+    def with_shuffled_labels(self, number: int) -> "Study":
+        """Return the study with the labels of the mined rows in another order, which depends on the seed and `number`.
+
+        Training and validation labels are shuffled separately, so that both keep their classes.
+        """
+        labels = self.columns.labels.copy()
+        for part, rows in enumerate((self.split.train, self.split.validation)):
+            keys = draws.keys(draws.stream(self.settings.seed, number, SHUFFLE + part), len(rows))
+            labels[rows] = labels[rows][np.argsort(keys, kind="stable")]
+        table = self.table.with_labels(labels[self.split.train], labels[self.split.validation])
+        return replace(self, columns=replace(self.columns, labels=labels), table=table)
 
     @property
     def table_columns(self) -> Columns:

@@ -98,6 +98,21 @@ class TrainingTable(NamedTuple):
         scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
 
+    def with_labels(self, train: npt.NDArray[np.int32], validation: npt.NDArray[np.int32]) -> "TrainingTable":
+        """Return the table for other labels, with as many training rows of each class; the same as `build`, but faster.
+
+        The order of the entries does not depend on the labels.
+        """
+        rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
+        entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
+        scores, cuts = growth.root_splits(entries, self.layout, self.totals, self.weights, self.min_samples_leaf)
+        return self._replace(
+            entries=_plain(entries),
+            validation_entries=_plain(_tails(validation, self.layout)),
+            root_scores=_plain(scores),
+            root_cuts=_plain(cuts),
+        )
+
     @property
     def features(self) -> int:
         """D."""
