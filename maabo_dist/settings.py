@@ -21,6 +21,8 @@ MIN_DEFAULT_TREES = 100
 MAX_DEFAULT_TREES = 10_000
 MAX_PROBES = 20_000
 MAX_REPEATS = 1000
+MAX_SHUFFLES = 10_000
+PAPER_LIMITS = {"min_samples": 50, "gini": 0.3, "holdout": 0.0}
 
 # The content of a table column: numbers, two text values (none missing), text, or what can only be excluded.
 ColumnKind = Literal["number", "pair", "level", "other"]
@@ -86,9 +88,18 @@ def _parse_whole(value: Any) -> int:
     return int(value) if whole else index(value)
 
 
+def _parse_shuffles(value: object) -> object:
+    if value in {"auto", "off"}:
+        return value
+    if not _is_count(value) or int(value) > MAX_SHUFFLES:
+        raise ValueError(f"is neither a number of searches (1 to {MAX_SHUFFLES:,}) nor auto or off")
+    return int(value)
+
+
 SubsetSize = Annotated[int | str, BeforeValidator(_parse_sizes)]
 Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_parse_budget)]
 CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_parse_count)]
+Certify = Annotated[Annotated[int, Field(ge=1)] | Literal["auto", "off"], BeforeValidator(_parse_shuffles)]
 Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_parse_threshold)]
 
 
@@ -211,9 +222,33 @@ class MiningSettings(SettingsModel):
         None, description="Restrict candidates to subsets with one of the N most used features (N_U); a number or all."
     )
     candidates: CountOrAll = Field(None, description="Candidates compared at each step (N_E); a number or all.")
-    min_samples: int = Field(50, ge=1, description="Minimum number of training rows of a rule (β).")
-    gini: float = Field(
-        0.3, gt=0, le=1, description="Maximum impurity of a rule, as a share of the greatest possible (γ)."
+    min_samples: int | None = Field(
+        None,
+        ge=1,
+        description="Minimum number of training rows of a rule (β). By default 50 with --preset paper, otherwise the "
+        "fewest that can be certified.",
+    )
+    gini: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Maximum impurity of a rule, as a share of the greatest possible (γ). By default 0.3 with --preset "
+        "paper; otherwise there is no limit.",
+    )
+    min_precision: float = Field(0.0, ge=0, le=1, description="Minimum precision of a finding.")
+    min_lift: float = Field(1.0, ge=1, description="Minimum lift of a finding.")
+    for_class: tuple[str, ...] = Field(
+        (), description="Show findings of these classes only (repeat the option or separate by commas)."
+    )
+    prefer: Literal["balanced", "precision", "coverage"] = Field(
+        "balanced", description="Prefer findings that are more precise, or findings that cover more rows."
+    )
+    max_rules: int | None = Field(None, ge=1, description="Maximum number of findings; 15 by default.")
+    all: bool = Field(False, description="Show every certified rule instead of a short list.")
+    certify: Certify = Field(
+        "auto",
+        description="Searches on shuffled labels that certify rules; auto runs them if they can decide something in a "
+        "few seconds, off relies on an analytic bound.",
     )
     similarity: float = Field(
         0.7, gt=0, le=1, description="Of two rules at least this similar, only one is published (δ)."
@@ -224,8 +259,8 @@ class MiningSettings(SettingsModel):
     )
     preset: Literal["auto", "paper"] = Field(
         "auto",
-        description="paper follows the paper exactly; auto uses screens to search spaces that are too large to cover, "
-        "and keeps only conditions that the rows support.",
+        description="auto publishes findings: few rules, certified against everything the search tried, on different "
+        "rows. paper follows the paper exactly.",
     )
     seeded: float = Field(
         0.8, ge=0, le=1, description="Share of the initial trees that the screens choose; the rest are random."
@@ -266,14 +301,26 @@ class MiningSettings(SettingsModel):
         None, ge=0, le=2**32 - 1, description="Seed of the split into training and validation rows."
     )
     test_size: float = Field(0.3, gt=0, lt=1, description="Share of the rows used for validation.")
-    holdout: float = Field(
-        0.0, ge=0, lt=1, description="Share of the rows to keep out of the search and test the rules on."
+    holdout: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="Share of the rows to keep out of the search and test the rules on. By default 0 with --preset "
+        "paper; otherwise a fifth of the rows of tables with at least 1,000.",
     )
     stratify: bool = Field(False, description="Keep the class shares equal in all parts of the split.")
     class_weight: Literal["balanced", "none"] = Field(
         "balanced", description="Give every class the same total weight, or none."
     )
     min_samples_leaf: int = Field(1, ge=1, description="Minimum number of training rows in a leaf.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_paper(cls, values: Any) -> Any:
+        """Fill in the paper's limits where its preset is set."""
+        if not isinstance(values, dict) or values.get("preset") != "paper":
+            return values
+        return values | {name: value for name, value in PAPER_LIMITS.items() if values.get(name) is None}
 
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
@@ -286,6 +333,16 @@ class MiningSettings(SettingsModel):
         """The possible sizes of subsets, ascending."""
         smallest, _, largest = str(self.subset_size).partition("-")
         return tuple(range(int(smallest), int(largest or smallest) + 1))
+
+    @property
+    def publishes_findings(self) -> bool:
+        """True if rules are certified, grouped by their rows and chosen; False if GS-MRM selects them."""
+        return self.preset == "auto" and self.literals != "paper"
+
+    @property
+    def by_bounds(self) -> bool:
+        """True if leaves that differ in a threshold are different leaves."""
+        return self.publishes_findings or self.similarity_by == "rows"
 
     @property
     def whole_trees(self) -> bool:

@@ -1,6 +1,8 @@
 """`Study`: a table made ready for mining, with the settings and the plan of its search."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from maabo_dist.trees.training import TrainingTable
 
 # The purpose of the draws that shuffle labels; the search and the probes have others.
 SHUFFLE = 200
+MIN_LEAF_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +41,15 @@ class Study:
         )
         return cls(columns, split, table, settings, plan)
 
+    @property
+    def min_leaf_rows(self) -> int:
+        """The fewest training rows of a leaf that may become a finding."""
+        choices = 2 * int(np.maximum(1, np.diff(self.columns.offsets) - 1).sum())
+        mined = self.columns.labels[np.concatenate([self.split.train, self.split.validation])]
+        totals = np.bincount(mined)
+        fewest = fewest_certifiable_rows(totals[totals > 0].tolist(), choices)
+        return max(MIN_LEAF_ROWS, round(fewest * (1 - self.settings.test_size)))
+
     def with_shuffled_labels(self, number: int) -> "Study":
         """Return the study with the labels of the mined rows in another order, which depends on the seed and `number`.
 
@@ -59,6 +71,19 @@ class Study:
     def probe_mask(self) -> npt.NDArray[np.bool_]:
         """(D): True for features that are probes."""
         return probe_mask(self.columns)
+
+
+def fewest_certifiable_rows(totals: Sequence[int], choices: int) -> int:
+    """Return the number of rows from which on a rule without exceptions can be certified.
+
+    `totals` are the rows of each class, `choices` the possible conditions. The probability that so many rows are all
+    of one class by chance, times the choices, must be at most 1 %. All of it is in whole numbers.
+    """
+    rows, fewest = sum(totals), sum(totals)
+    for total in totals:
+        enough = (n for n in range(1, total + 1) if 100 * choices * comb(total, n) <= comb(rows, n))
+        fewest = min(fewest, next(enough, rows))
+    return fewest
 
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:

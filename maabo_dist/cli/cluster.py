@@ -241,6 +241,6 @@ def repeat_settings_of(source: Source, columns: "Columns") -> "tuple[MiningSetti
     # pandas and numba take half a second to import.
     from maabo_dist.mining.repeats import check_repeats, repeat_settings  # noqa: PLC0415
 
-    settings = repeat_settings(source.mining, source.repeating.repeats)
+    settings = repeat_settings(source.mining, source.repeating.repeats, columns.rows)
     check_repeats(columns, settings)
     return settings

@@ -96,7 +96,7 @@ class TableSplit(_Message):
     """The settings that determine the training table."""
 
     test_size: Annotated[float, Field(gt=0, lt=1)]
-    holdout: Annotated[float, Field(ge=0, lt=1)]
+    holdout: Annotated[float, Field(ge=0, lt=1)] | None
     seed: Seed
     stratify: bool
     class_weight: Literal["balanced", "none"]

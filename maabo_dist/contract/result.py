@@ -187,6 +187,9 @@ class FunnelCounts(Record):
         Of these, distinct sets of conditions.
     supported : int
         Of these, those still distinct and reliable without the conditions that the rows do not support.
+    certified : int or None
+        Of these, those that chance does not explain, given everything that the search tried; null with `--preset
+        paper`.
     rules : int
         Of these, dissimilar ones (δ) without a probe: the rules.
     """
@@ -196,7 +199,26 @@ class FunnelCounts(Record):
     pure: Count
     distinct: Count
     supported: Count
+    certified: Count | None
     rules: Count
+
+
+class CertificateInfo(Record):
+    """How rules were certified.
+
+    Attributes
+    ----------
+    level : float
+        Greatest adjusted p-value of a certified rule.
+    shuffles : int
+        Searches on shuffled labels; 0 where the bound on the number of possible rules was enough or had to be.
+    seconds : float
+        Time that they took.
+    """
+
+    level: Share
+    shuffles: Count
+    seconds: Annotated[float, Field(strict=True, ge=0)]
 
 
 class DroppingInfo(Record):
@@ -256,7 +278,7 @@ class ResultDocument(Record):
         SHA-256 over the canonical rules: equal rules, equal digest.
     dataset : DatasetInfo
         The table that was mined.
-    settings : dict of str to bool, int, float, str or None
+    settings : dict of str to bool, int, float, str or None or list of str
         Every mining setting, including defaults. docs/cli.md describes each.
     space : SpaceInfo
         The feature subsets that trees may be grown on.
@@ -268,6 +290,8 @@ class ResultDocument(Record):
         What was dropped for lack of support; null where all conditions are kept.
     noise : NoiseInfo or None
         The estimate from probes; null without `--probes`.
+    certificate : CertificateInfo or None
+        How rules were certified; null with `--preset paper`.
     repeats : RepeatsRecord or None
         What other draws of the rows found again; null without `--repeats`.
     notes : tuple of str
@@ -282,12 +306,13 @@ class ResultDocument(Record):
     version: str
     digest: Sha256
     dataset: DatasetInfo
-    settings: dict[str, SettingValue]
+    settings: dict[str, SettingValue | list[str]]
     space: SpaceInfo
     search: SearchInfo
     funnel: FunnelCounts
     dropping: DroppingInfo | None
     noise: NoiseInfo | None
+    certificate: CertificateInfo | None
     repeats: RepeatsRecord | None
     notes: tuple[str, ...]
     rules: tuple[RuleRecord, ...]

@@ -1,5 +1,6 @@
 """Rules in a result document: records of plain values, which load neither NumPy nor the numba kernels."""
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -148,6 +149,35 @@ class StabilityRecord(Record):
     precision: Share | None
 
 
+class CertificateRecord(Record):
+    """How likely it is that chance gives any rule of the search as much evidence.
+
+    Attributes
+    ----------
+    p : float
+        P-value of the rule, adjusted for everything that the search did.
+    method : 'bound' or 'shuffles'
+        By a bound on the number of possible rules, or by searches on shuffled labels.
+    """
+
+    p: Share
+    method: Literal["bound", "shuffles"]
+
+
+class Verdict(StrEnum):
+    """The result of testing a rule on rows that the search never saw.
+
+    `held up`: its class is more frequent among the rows that it covers than among all, beyond chance. `weaker`: more
+    frequent, but less so than among the mined rows, or not beyond chance. `failed`: no more frequent. `not tested`: it
+    covers no row that was held out.
+    """
+
+    HELD_UP = "held up"
+    WEAKER = "weaker"
+    FAILED = "failed"
+    NOT_TESTED = "not tested"
+
+
 class RuleRecord(Statement, Record):
     """One rule with its evidence.
 
@@ -187,6 +217,10 @@ class RuleRecord(Statement, Record):
         Conditions of the rule's leaf that were dropped because the rows do not support them.
     stability : StabilityRecord or None
         How often it is found again; null without `--repeats`.
+    verdict : Verdict
+        The result of testing it on the held-out rows.
+    certificate : CertificateRecord or None
+        Its p-value, adjusted for the whole search; null with `--preset paper`.
     """
 
     id: Annotated[str, Field(pattern=r"^R[1-9][0-9]*$")]
@@ -206,6 +240,8 @@ class RuleRecord(Statement, Record):
     displaced_total: Count
     dropped: tuple[ConditionRecord, ...]
     stability: StabilityRecord | None
+    verdict: Verdict
+    certificate: CertificateRecord | None
 
     @property
     def supports(self) -> dict[Part, SupportRecord]:

@@ -10,6 +10,9 @@ import numpy.typing as npt
 from maabo_dist._util.text import format_count, format_names
 from maabo_dist.errors import DatasetError
 
+# The share that is held out by default, of tables with at least so many rows.
+DEFAULT_HOLDOUT, MIN_HOLDOUT_ROWS = 0.2, 1000
+
 Rows = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
 
@@ -28,7 +31,7 @@ def split_rows(
     *,
     test_size: float,
     seed: int,
-    holdout: float = 0.0,
+    holdout: float | None = 0.0,
     stratify: bool = False,
     classes: Sequence[str] = (),
 ) -> Split:
@@ -36,15 +39,22 @@ def split_rows(
 
     The holdout is taken from all rows first; `test_size` is a share of the rest. Both use the same seed, the second
     one on the rows in the order in which the first returned them, so that two calls of `train_test_split` give the same
-    split. `classes` are the labels' names, for messages.
+    split. `classes` are the labels' names, for messages. A holdout of None is a fifth of the rows of a table that has
+    at least 1,000 rows, and none of others.
     """
     names = list(classes) or [str(label) for label in range(int(np.max(labels, initial=0)) + 1)]
     held_out, rest = np.empty(0, np.int64), np.arange(len(labels), dtype=np.int64)
+    holdout = held_out_share(holdout, len(labels))
     if holdout > 0:
         rest, held_out = _cut(rest, labels, holdout, seed, names if stratify else None, option="--holdout")
     train, validation = _cut(rest, labels, test_size, seed, names if stratify else None, option="--test-size")
     _check_classes(labels[train], seed, names)
     return Split(np.sort(train), np.sort(validation), np.sort(held_out))
+
+
+def held_out_share(holdout: float | None, rows: int) -> float:
+    """Return the share of the rows that is held out; None leaves it to the number of rows."""
+    return holdout if holdout is not None else DEFAULT_HOLDOUT if rows >= MIN_HOLDOUT_ROWS else 0.0
 
 
 def _cut(

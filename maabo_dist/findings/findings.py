@@ -1,7 +1,7 @@
 """Findings: what a search found, certified against everything it did, and the short list of it that is published."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,19 @@ import numpy.typing as npt
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, ConditionTable, find_candidates, support
 from maabo_dist.findings.certificate import LEVEL, ShuffledSearch
-from maabo_dist.findings.evidence import NO_CONDITION, Floats
-from maabo_dist.findings.selection import Group, choose_findings
-from maabo_dist.rules.leaves import Leaves
+from maabo_dist.findings.evidence import NO_CONDITION, Floats, cover
+from maabo_dist.findings.rowbits import Ints
+from maabo_dist.findings.selection import Group, choose_findings, jaccard
+from maabo_dist.rules.leaves import Leaves, leaf_gini
+from maabo_dist.rules.matching import covered_rows
+from maabo_dist.rules.rule import NO_LITERAL
+from maabo_dist.rules.selection import Selection
 from maabo_dist.rules.statistics import portable_log
-from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 
 # Rules that a search on shuffled labels reports: more than the certified ones that a step-down may exclude.
 MAX_REPORTED = 100
+MAX_FINDINGS = 15
 # A finding needs this much more evidence, in ln p, than certification alone. At the limit itself, few rules are
 # confirmed by a sample a third as large.
 MARGIN = 3.0
@@ -70,24 +74,113 @@ class Findings:
     evidence: Evidence
     # (rules): ln of the adjusted p-value.
     log_p: Floats
-    # Indices of the rules that meet all limits.
-    eligible: npt.NDArray[np.int64]
-    # Of these, by their index among all rules.
+    # The number of certified rules, whatever the limits of the settings.
+    certified: int
     groups: tuple[Group, ...]
 
+    @property
+    def by_bound(self) -> npt.NDArray[np.bool_]:
+        """(rules): True if the bound alone gives the adjusted p-value."""
+        alone = certificate.certify(self.evidence.statistics, self.evidence.log_bounds, self.evidence.logic, [])
+        same: npt.NDArray[np.bool_] = alone <= self.log_p
+        return same
 
-def choose(evidence: Evidence, searches: Sequence[ShuffledSearch], settings: MiningSettings) -> Findings:
-    """Certify the rules, and choose among those that meet the limits of the settings."""
-    rules = evidence.rules
+    def reordered(self, order: Ints) -> "Findings":
+        """Return the findings in another order."""
+        return replace(self, groups=tuple(self.groups[index] for index in order.tolist()))
+
+
+def choose(evidence: Evidence, searches: Sequence[ShuffledSearch], study: Study, *, probes: bool = False) -> Findings:
+    """Certify the rules, and choose among those that meet the limits of the settings; rules with probes if asked to."""
+    settings, rules = study.settings, evidence.rules
     log_p = certificate.certify(evidence.statistics, evidence.log_bounds, evidence.logic, searches)
-    eligible = np.flatnonzero(log_p <= _log(LEVEL) - MARGIN)
-    groups = choose_findings(rules.take(eligible), evidence.table)
+    certified = log_p <= _log(LEVEL) - MARGIN
+    if not probes:
+        certified &= ~_uses_probes(evidence, study)
+    eligible = np.flatnonzero(certified & _meets_limits(rules, evidence.table, study))
+    limit = None if settings.all else settings.max_rules or MAX_FINDINGS
+    if settings.all:
+        groups = [Group(index, ()) for index in np.lexsort([eligible, evidence.statistics[eligible]]).tolist()]
+        groups = groups[: settings.max_rules]
+    else:
+        groups = choose_findings(rules.take(eligible), evidence.table, settings.prefer, limit)
     return Findings(
         evidence,
         log_p,
-        eligible,
+        int(certified.sum()),
         tuple(Group(int(eligible[group.head]), tuple(eligible[list(group.others)].tolist())) for group in groups),
     )
+
+
+def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves, Selection, Ints]:
+    """Return the rules of all groups as leaves, which of them are heads, and the classes they predict.
+
+    `scores` are those of all trees.
+    """
+    evidence, columns, train = findings.evidence, study.columns, study.split.train
+    members = [index for group in findings.groups for index in (group.head, *group.others)]
+    rules = evidence.rules.take(np.array(members, np.int64))
+    logic, bounds = _literals(rules, evidence.table)
+    covered = covered_rows(columns, train, logic, bounds)
+    labels, classes = columns.labels[train], len(columns.classes)
+    counts = np.array([np.bincount(labels[rows], minlength=classes) for rows in covered], np.int32)
+    counts = counts.reshape(len(members), classes)
+    leaves = Leaves(
+        logic=logic,
+        bounds=bounds,
+        counts=counts,
+        gini=leaf_gini(counts, study.table.weights),
+        tree=rules.trees,
+        score=scores[rules.trees],
+        seen=0,
+        large=0,
+    )
+    return leaves, _selection(findings, evidence), rules.labels
+
+
+def _selection(findings: Findings, evidence: Evidence) -> Selection:
+    covered = cover(evidence.table.bits, evidence.table.mined, evidence.rules.conditions)
+    chosen: list[int] = []
+    displaced_by: list[int] = []
+    similarity: list[float] = []
+    for number, group in enumerate(findings.groups):
+        chosen.append(len(displaced_by))
+        displaced_by += [-1, *[number] * len(group.others)]
+        similarity += [0.0, *jaccard(covered[group.head], covered[list(group.others)]).tolist()]
+    return Selection(np.array(chosen, np.int64), np.array(displaced_by, np.int64), np.array(similarity))
+
+
+def _literals(rules: CandidateRules, table: ConditionTable) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Logic and bounds of rules as leaves have them: literals ascend."""
+    present = rules.conditions != NO_CONDITION
+    logic = np.where(present, table.literals[rules.conditions], NO_LITERAL).astype(np.int32)
+    bounds = np.where(present, table.bounds[rules.conditions], 0.0)
+    order = np.argsort(logic, axis=1, kind="stable")
+    return np.take_along_axis(logic, order, axis=1), np.take_along_axis(bounds, order, axis=1)
+
+
+def _uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
+    conditions, probes = evidence.rules.conditions, study.probe_mask
+    used: npt.NDArray[np.bool_] = (probes[evidence.table.literals >> 1][conditions] & (conditions != NO_CONDITION)).any(
+        axis=1
+    )
+    return used
+
+
+def _meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> npt.NDArray[np.bool_]:
+    """True for the rules that meet the limits that the user set; none of them affects certification."""
+    settings, columns, totals = study.settings, study.columns, table.mined.totals
+    precision = rules.hits / np.maximum(rules.rows, 1)
+    base = totals[rules.labels] / totals.sum()
+    met: npt.NDArray[np.bool_] = (precision >= settings.min_precision) & (precision >= settings.min_lift * base)
+    if settings.for_class:
+        met &= np.isin(rules.labels, [columns.classes.index(name) for name in settings.for_class])
+    if settings.min_samples is not None:
+        met &= rules.rows * (1 - settings.test_size) >= settings.min_samples
+    if settings.gini is not None:
+        weights = study.table.weights
+        met &= leaf_gini(rules.counts.astype(np.int32), weights) < settings.gini * (1 - 1 / len(weights))
+    return met
 
 
 def _log(value: float) -> float:

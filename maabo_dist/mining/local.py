@@ -1,6 +1,5 @@
 """`mine`: the whole method in one process, from columns to rules."""
 
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -11,14 +10,12 @@ from typing import Any
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
 from maabo_dist.mining.result import MiningResult, conclude
-from maabo_dist.mining.run import SearchRun
+from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.pairs import compute_screen
-from maabo_dist.search.space import Subsets
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, empty_forest
-from maabo_dist.trees.training import depth_search
 
 # A batch is cut finer than one piece per thread, so that no thread waits long for the last one.
 PIECES_PER_THREAD = 4
@@ -118,31 +115,10 @@ def mine(
         if study.plan.screened:
             screen = compute_screen(study.columns, study.split, study.table.root_scores, **parallel)
         run = SearchRun(study, pool, screen)
-        stopped = _drive(run, study, parallel, after_batch)
+        stopped = drive(run, study, after_batch, **parallel)
     result = conclude(study, pool, stopped, clock() - started)
     return replace(
         result,
         forest=Forest.concatenate(forests) if keep_trees else None,
         records=result.records if keep_records else None,
     )
-
-
-def _drive(
-    run: SearchRun, study: Study, parallel: dict[str, Any], after_batch: Callable[[Forest], StopReason | None]
-) -> StopReason:
-    """Grow what the run proposes until it has finished or `after_batch` returns a reason to stop."""
-    waiting: deque[Subsets] = deque()
-    max_depth, whole = study.settings.max_depth, study.settings.whole_trees
-    try:
-        while not run.finished:
-            subsets = run.propose()
-            if subsets is not None:
-                waiting.append(subsets)
-            elif waiting:
-                forest = depth_search(study.table, waiting.popleft(), max_depth, whole=whole, **parallel)
-                run.observe(forest)
-                if reason := after_batch(forest):
-                    return reason
-    except KeyboardInterrupt:
-        return StopReason.INTERRUPTED
-    return run.reason

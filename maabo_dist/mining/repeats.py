@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import held_out_share
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import Progress, mine
 from maabo_dist.mining.result import MiningResult
@@ -22,7 +23,7 @@ RepeatProgress = Callable[[int, Progress], bool | None]
 _STREAM = 0x5EED  # keeps the draws of repeats apart from other uses of the seed
 
 
-def repeat_settings(settings: MiningSettings, repeats: int) -> tuple[MiningSettings, ...]:
+def repeat_settings(settings: MiningSettings, repeats: int, rows: int) -> tuple[MiningSettings, ...]:
     """The settings of each repeat: half of the rows that the search of the whole table sees, drawn by its split seed.
 
     Parameters
@@ -31,12 +32,15 @@ def repeat_settings(settings: MiningSettings, repeats: int) -> tuple[MiningSetti
         The settings of the whole table's search.
     repeats : int
         Number of repeats.
+    rows : int
+        Rows of the table.
     """
     base = settings.seed if settings.split_seed is None else settings.split_seed
     seeds = np.random.SeedSequence([base, _STREAM]).generate_state(repeats).tolist() if repeats else []
     changes = {
-        "holdout": 1 - (1 - settings.holdout) / 2,
-        "min_samples": _half(settings.min_samples),
+        "holdout": 1 - (1 - held_out_share(settings.holdout, rows)) / 2,
+        "min_samples": None if settings.min_samples is None else _half(settings.min_samples),
+        "certify": "off",
         "min_samples_leaf": _half(settings.min_samples_leaf),
     }
     return tuple(settings.model_copy(update=changes | {"split_seed": seed}) for seed in seeds)

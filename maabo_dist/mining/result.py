@@ -1,10 +1,26 @@
 """`conclude`: from the trees of a search to its `MiningResult`."""
 
 from dataclasses import dataclass, replace
+from time import monotonic
+from typing import NamedTuple
 
-from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo, SearchInfo, StopReason
+import numpy as np
+
+from maabo_dist.contract.result import (
+    CertificateInfo,
+    DroppingInfo,
+    FunnelCounts,
+    NoiseInfo,
+    SearchInfo,
+    StopReason,
+)
+from maabo_dist.contract.rules import CertificateRecord, Verdict
+from maabo_dist.findings.certificate import LEVEL
+from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
+from maabo_dist.mining.shuffles import count_shuffles, search_shuffled
+from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
-from maabo_dist.rules.pruning import prune, with_condition_tests
+from maabo_dist.rules.pruning import Multiplicity, condition_tests, prune, with_condition_tests
 from maabo_dist.rules.publishing import TreePool, TreeRecords, max_score, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
@@ -53,6 +69,8 @@ class MiningResult:
         The effect of pruning; None if all conditions stay, as in the paper.
     noise : NoiseInfo or None
         The share of rules that are due to chance, by the probes; None without probes.
+    certificate : CertificateInfo or None
+        How rules were certified; None with the paper's preset.
 
     Examples
     --------
@@ -83,11 +101,12 @@ class MiningResult:
     records: TreeRecords | None = None
     pruning: DroppingInfo | None = None
     noise: NoiseInfo | None = None
+    certificate: CertificateInfo | None = None
 
 
 def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) -> MiningResult:
     """Select rules (GS-MRM) among the leaves of all trees, and collect the evidence for them."""
-    settings, plan, split, probes = study.settings, study.plan, study.split, study.probe_mask
+    settings, plan, split = study.settings, study.plan, study.split
     leaves, own, records = pool.leaves, study.table_columns, pool.records
     search = SearchInfo(
         strategy=settings.strategy,
@@ -105,26 +124,12 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         stopped=stopped,
     )
     distinct = leaves.distinct()
-    pruned = None
-    if settings.prunes:
-        pruned = prune(distinct, study)
-        pruned = replace(pruned, leaves=refit(pruned.leaves, study))
-    supported = (
-        distinct if pruned is None else distinct_leaves(pruned.leaves, by_bounds=settings.similarity_by == "rows")
-    )
-    published = leaves_without_probes(supported, probes)
-    selection = select_leaves(published, study)
-    rules = publish(published, selection, study, records)
-    selected = published.take(selection.chosen)
-    if pruned is not None:
-        rules = with_condition_tests(rules, selected, distinct, pruned, study)
-    noise = None
-    if probes.any():
-        noise = estimate_noise(supported.take(select_leaves(supported, study).chosen), selected, probes)
+    publish_rules = _publish_findings if settings.publishes_findings else _publish_by_gs_mrm
+    published = publish_rules(distinct, study, records, stopped)
     totals = study.table.totals
     return MiningResult(
-        rules=rules,
-        digest=rules_digest(rules, own.classes),
+        rules=published.rules,
+        digest=rules_digest(published.rules, own.classes),
         settings=settings,
         plan=plan,
         search=search,
@@ -133,8 +138,9 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
             large=leaves.large,
             pure=leaves.pure,
             distinct=len(distinct),
-            supported=len(supported),
-            rules=len(rules),
+            supported=published.supported,
+            certified=published.certified,
+            rules=len(published.rules),
         ),
         classes=own.classes,
         target=own.target,
@@ -144,9 +150,78 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         notes=(*plan.notes, *_notes(search, settings.patience)),
         forest=None,
         records=records,
-        pruning=None if pruned is None else DroppingInfo(conditions=pruned.dropped, leaves=pruned.lost),
-        noise=noise,
+        pruning=published.pruning,
+        noise=published.noise,
+        certificate=published.certificate,
     )
+
+
+class _Published(NamedTuple):
+    """Published rules, and what the result tells about their selection."""
+
+    rules: tuple[Rule, ...]
+    supported: int
+    certified: int | None = None
+    pruning: DroppingInfo | None = None
+    noise: NoiseInfo | None = None
+    certificate: CertificateInfo | None = None
+
+
+def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords, _stopped: StopReason) -> _Published:
+    settings, probes = study.settings, study.probe_mask
+    pruned = None
+    if settings.prunes:
+        pruned = prune(distinct, study)
+        pruned = replace(pruned, leaves=refit(pruned.leaves, study))
+    supported = distinct if pruned is None else distinct_leaves(pruned.leaves, by_bounds=settings.by_bounds)
+    candidates = leaves_without_probes(supported, probes)
+    selection = select_leaves(candidates, study)
+    rules = publish(candidates, selection, study, records)
+    selected = candidates.take(selection.chosen)
+    if pruned is not None:
+        rules = with_condition_tests(rules, selected, distinct, pruned, study)
+    noise = None
+    if probes.any():
+        noise = estimate_noise(supported.take(select_leaves(supported, study).chosen), selected, probes)
+    dropping = None if pruned is None else DroppingInfo(conditions=pruned.dropped, leaves=pruned.lost)
+    return _Published(rules, len(supported), pruning=dropping, noise=noise)
+
+
+def _publish_findings(distinct: Leaves, study: Study, records: TreeRecords, stopped: StopReason) -> _Published:
+    started, probes = monotonic(), study.probe_mask
+    evidence = Evidence.collect(distinct, study)
+    shuffles = 0 if stopped is StopReason.RUNNING else count_shuffles(study, evidence)
+    searches = [search_shuffled(study, number) for number in range(shuffles)]
+    findings = choose(evidence, searches, study)
+    leaves, selection, labels = to_leaves(findings, study, records.scores)
+    rules = publish(leaves, selection, study, records, labels)
+    failed = np.array([rule.verdict is Verdict.FAILED for rule in rules], np.bool_)
+    if failed.any():  # these come last
+        order = np.argsort(failed, kind="stable")
+        leaves, selection, labels = to_leaves(findings.reordered(order), study, records.scores)
+        rules = publish(leaves, selection, study, records, labels)
+        findings = findings.reordered(order)
+    rules = _with_certificates(rules, findings, study)
+    noise = None
+    if probes.any():
+        with_probes, selected, _ = to_leaves(choose(evidence, searches, study, probes=True), study, records.scores)
+        noise = estimate_noise(with_probes.take(selected.chosen), leaves.take(selection.chosen), probes)
+    seconds = round(monotonic() - started, 3) if searches else 0.0
+    info = CertificateInfo(level=LEVEL, shuffles=len(searches), seconds=seconds)
+    return _Published(rules, len(evidence.rules), findings.certified, noise=noise, certificate=info)
+
+
+def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:
+    """Add to each rule its adjusted p-value, and the p-values of its conditions."""
+    multiplicity = Multiplicity(np.zeros(study.columns.count), float(study.columns.count))
+    certified = []
+    for rule, group in zip(rules, findings.groups, strict=True):
+        logic = np.array([2 * feature + large for feature, large in rule.logic], np.int32)
+        tests = condition_tests(logic, np.array(rule.bounds), rule.label, multiplicity, study)
+        p, by_bound = np.exp(findings.log_p[group.head]), findings.by_bound[group.head]
+        record = CertificateRecord(p=float(p), method="bound" if by_bound else "shuffles")
+        certified.append(replace(rule, tests=tests, certificate=record))
+    return tuple(certified)
 
 
 def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ same wherever its trees are grown.
 """
 
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from maabo_dist.search.schedule import batch_schedule
 from maabo_dist.search.space import Subsets
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
+from maabo_dist.trees.training import depth_search
 
 
 class SearchRun:
@@ -103,3 +106,29 @@ class SearchRun:
                 self._last_new_rule = self.trees
         if self.trees - self._last_new_rule >= patience:
             self.stop(StopReason.PATIENCE)
+
+
+def drive(
+    run: SearchRun,
+    study: Study,
+    after_batch: Callable[[Forest], StopReason | None] = lambda _forest: None,
+    *,
+    pool: Executor | None = None,
+    pieces: int = 1,
+) -> StopReason:
+    """Grow what the run proposes until it has finished or `after_batch` returns a reason to stop."""
+    waiting: deque[Subsets] = deque()
+    max_depth, whole = study.settings.max_depth, study.settings.whole_trees
+    try:
+        while not run.finished:
+            subsets = run.propose()
+            if subsets is not None:
+                waiting.append(subsets)
+            elif waiting:
+                forest = depth_search(study.table, waiting.popleft(), max_depth, whole=whole, pool=pool, pieces=pieces)
+                run.observe(forest)
+                if reason := after_batch(forest):
+                    return reason
+    except KeyboardInterrupt:
+        return StopReason.INTERRUPTED
+    return run.reason

@@ -28,6 +28,7 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
         funnel=result.funnel,
         dropping=result.pruning,
         noise=result.noise,
+        certificate=result.certificate,
         repeats=None,
         notes=result.notes,
         rules=tuple(_rule(rule, result) for rule in result.rules),
@@ -69,4 +70,6 @@ def _rule(rule: Rule, result: MiningResult) -> RuleRecord:
         displaced_total=rule.displaced_total,
         dropped=condition_records(rule.dropped, rule.dropped_tests),
         stability=None,
+        verdict=rule.verdict,
+        certificate=rule.certificate,
     )

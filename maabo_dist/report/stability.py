@@ -74,7 +74,7 @@ def mine_with_repeats(
     >>> document.repeats.done, document.rules[0].stability.share
     (4, 0.25)
     """
-    settings_of_repeats = repeat_settings(settings, repeats.repeats)
+    settings_of_repeats = repeat_settings(settings, repeats.repeats, columns.rows)
     check_repeats(columns, settings_of_repeats)
     result = mine(columns, settings, jobs=jobs, progress=progress_of_run(progress, 0), keep_records=keep_records)
     results = [] if result.search.stopped.cut_short else mine_repeats(columns, settings_of_repeats, jobs, progress)

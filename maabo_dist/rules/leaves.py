@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
 from maabo_dist.rules.rule import NO_LITERAL
+from maabo_dist.settings import PAPER_LIMITS
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.growth import LEAF
@@ -35,7 +36,11 @@ class LeafFilter:
     def of(cls, study: Study) -> "LeafFilter":
         """The filter that the settings of a study ask for."""
         settings, weights = study.settings, study.table.weights
-        return cls(settings.min_samples, settings.gini * (1 - 1 / len(weights)), weights, settings.whole_trees)
+        greatest = 1 - 1 / len(weights)
+        if settings.publishes_findings:  # limits apply to certified rules
+            return cls(study.min_leaf_rows, greatest, weights, every_depth=True)
+        min_samples, gini = settings.min_samples or PAPER_LIMITS["min_samples"], settings.gini or PAPER_LIMITS["gini"]
+        return cls(int(min_samples), gini * greatest, weights, settings.whole_trees)
 
     def accepts(self, counts: npt.NDArray[np.int32], gini: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """(leaves): True for leaves with these counts of each class and this Gini index that are reliable."""

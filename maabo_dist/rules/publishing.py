@@ -10,7 +10,7 @@ import numpy.typing as npt
 from maabo_dist._util.arrayfile import canonical_json
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.conditions import condition_records
-from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord
+from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord, Verdict
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
@@ -44,7 +44,7 @@ class TreePool:
         settings, subset_size = study.settings, study.plan.subset_size
         self._filter = LeafFilter.of(study)
         width = literal_width(subset_size, settings.max_depth)
-        self.leaves = LeafPool(width, len(study.columns.classes), by_bounds=settings.similarity_by == "rows")
+        self.leaves = LeafPool(width, len(study.columns.classes), by_bounds=settings.by_bounds)
         self._subsets = [np.empty((0, subset_size), np.int32)]
         self._depths = [np.empty(0, np.int32)]
         self._scores = [np.empty(0)]
@@ -128,11 +128,21 @@ def select_leaves(leaves: Leaves, study: Study) -> Selection:
     return select_rules(leaves.gini, similarity, settings.similarity)
 
 
-def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRecords) -> tuple[Rule, ...]:
-    """Make rules of the selected leaves, with the evidence for each. The leaves use no probe."""
-    columns, split, shares = study.table_columns, study.split, study.table.shares
+def publish(
+    leaves: Leaves,
+    selection: Selection,
+    study: Study,
+    records: TreeRecords,
+    classes: npt.NDArray[np.int64] | None = None,
+) -> tuple[Rule, ...]:
+    """Make rules of the selected leaves, with the evidence for each. The leaves use no probe.
+
+    `classes` are those that the leaves predict: by default the ones of greatest weight among their training rows.
+    """
+    columns, split = study.table_columns, study.split
+    classes = heaviest_classes(leaves.counts, study.table.shares) if classes is None else classes
     selected = leaves.take(selection.chosen)
-    labels = heaviest_classes(selected.counts, shares).tolist()
+    labels = classes[selection.chosen].tolist()
     covered = covered_rows(columns, split.train, selected.logic, selected.bounds)
     alone = covered & (covered.sum(axis=0) == 1)
     train = _supports(columns, split.train, selected, labels)
@@ -164,8 +174,9 @@ def publish(leaves: Leaves, selection: Selection, study: Study, records: TreeRec
                 most_similar=neighbours[number][0],
                 most_similar_by=neighbours[number][1],
                 source=_source(columns, records, selected, number),
-                displaced=_displaced(columns, leaves, selection.similarity, displaced, shares),
+                displaced=_displaced(columns, leaves, selection.similarity, displaced, classes),
                 displaced_total=len(displaced),
+                verdict=judge(holdout[number], train[number], validation[number], columns.classes[labels[number]]),
             )
         )
     return tuple(rules)
@@ -220,6 +231,18 @@ def add_holdout_tests(
     return results
 
 
+def judge(holdout: HoldoutRecord | None, train: SupportRecord, validation: SupportRecord, label: str) -> Verdict:
+    """Compare a rule's precision on the held-out rows with the share of its class there, and with the mined rows."""
+    if holdout is None or holdout.precision is None or not holdout.lift:
+        return Verdict.NOT_TESTED if holdout is None or not holdout.n else Verdict.FAILED
+    base = holdout.precision / holdout.lift
+    mined = (train.counts[label] + validation.counts[label]) / max(1, train.n + validation.n)
+    if holdout.precision <= base:
+        return Verdict.FAILED
+    low, high = wilson(holdout.counts[label], holdout.n)
+    return Verdict.HELD_UP if low is not None and high is not None and low > base and high >= mined else Verdict.WEAKER
+
+
 def _supports(
     columns: Columns, rows: npt.NDArray[np.int64], selected: Leaves, labels: Sequence[int]
 ) -> list[SupportRecord]:
@@ -255,11 +278,11 @@ def _displaced(
     leaves: Leaves,
     similarity: npt.NDArray[np.float64],
     displaced: npt.NDArray[np.int64],
-    shares: npt.NDArray[np.int64],
+    classes: npt.NDArray[np.int64],
 ) -> tuple[DisplacedRecord, ...]:
     """The purest of the leaves that a rule displaced; among ties, the larger ones first."""
     purest = displaced[np.argsort(leaves.gini[displaced], kind="stable")][:MAX_DISPLACED]
-    labels = heaviest_classes(leaves.counts[purest], shares).tolist()
+    labels = classes[purest].tolist()
     records = []
     for index, label in zip(purest.tolist(), labels, strict=True):
         conditions = conditions_of(columns.features, *leaves.conditions(index))

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
-from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord
+from maabo_dist.contract.rules import (
+    CertificateRecord,
+    DisplacedRecord,
+    HoldoutRecord,
+    SourceRecord,
+    SupportRecord,
+    Verdict,
+)
 from maabo_dist.contract.wording import class_text, statement_text
 from maabo_dist.data.columns import Feature, FeatureKind
 
@@ -58,6 +65,10 @@ class Rule:
         P-values of `conditions`; empty if conditions stay without support, as in the paper.
     dropped_tests : tuple of ConditionTest
         P-values of `dropped`, each as one more condition.
+    verdict : Verdict
+        The result of testing it on the held-out rows.
+    certificate : CertificateRecord or None
+        Its p-value, adjusted for the whole search; None if it was not certified, as in the paper.
 
     Examples
     --------
@@ -91,6 +102,8 @@ class Rule:
     dropped: tuple[Condition, ...] = ()
     tests: tuple[ConditionTest, ...] = ()
     dropped_tests: tuple[ConditionTest, ...] = ()
+    verdict: Verdict = Verdict.NOT_TESTED
+    certificate: CertificateRecord | None = None
 
 
 def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:

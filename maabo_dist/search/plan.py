@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import comb
 
 from maabo_dist.contract.wording import large_number
+from maabo_dist.data.split import held_out_share
 from maabo_dist.errors import SettingsError
 from maabo_dist.screens.blocks import count_pairs, pair_seconds
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
@@ -133,7 +134,7 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
-    training = rows * (1 - settings.holdout) * (1 - settings.test_size)
+    training = rows * (1 - held_out_share(settings.holdout, rows)) * (1 - settings.test_size)
     cells = training * plan.subset_size * settings.max_depth
     pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
     trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
