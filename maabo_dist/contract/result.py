@@ -77,7 +77,7 @@ class DatasetInfo(Record):
     ----------
     name : str
         Name of the file or of the bundled table.
-    settings : dict of str to bool, int, float, str or None or list of str or None
+    settings : dict of str to bool, int, float, str, list of str or None
         Every setting of the table's preparation, including defaults. Left out where they are not known.
     rows : int
         Rows that were used.
@@ -96,7 +96,7 @@ class DatasetInfo(Record):
     """
 
     name: str
-    settings: dict[str, SettingValue | list[str]] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
+    settings: dict[str, SettingValue] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
     rows: Count
     features: Count
     target: str
@@ -278,7 +278,7 @@ class ResultDocument(Record):
         SHA-256 over the canonical rules: equal rules, equal digest.
     dataset : DatasetInfo
         The table that was mined.
-    settings : dict of str to bool, int, float, str or None or list of str
+    settings : dict of str to bool, int, float, str, list of str or None
         Every mining setting, including defaults. docs/cli.md describes each.
     space : SpaceInfo
         The feature subsets that trees may be grown on.
@@ -306,7 +306,7 @@ class ResultDocument(Record):
     version: str
     digest: Sha256
     dataset: DatasetInfo
-    settings: dict[str, SettingValue | list[str]]
+    settings: dict[str, SettingValue]
     space: SpaceInfo
     search: SearchInfo
     funnel: FunnelCounts
