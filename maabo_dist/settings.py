@@ -212,7 +212,8 @@ class MiningSettings(SettingsModel):
     trees: Budget = Field(
         None,
         description="Trees to grow: a number, or a share of all subsets such as 50%. "
-        f"By default half of all subsets, at least {MIN_DEFAULT_TREES} and at most {MAX_DEFAULT_TREES:,}.",
+        f"By default half of all subsets, at least {MIN_DEFAULT_TREES} and at most {MAX_DEFAULT_TREES:,}; all with "
+        "--strategy exhaustive.",
     )
     initial: int = Field(10, ge=1, description="Random trees before the search is guided (N_I).")
     alpha: float = Field(0.25, gt=0, lt=1, description="Share of the trees that count as high-scoring (α).")

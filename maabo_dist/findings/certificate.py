@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.findings.candidates import CandidateRules, ConditionTable
 from maabo_dist.findings.evidence import Floats
@@ -74,16 +75,38 @@ def log_bounds(values: Floats, lengths: int, classes: int) -> Floats:
     return bounds
 
 
+@dataclass(frozen=True, slots=True)
+class Certification:
+    """The adjusted p-value of each rule, and how far it is from the limit."""
+
+    # (rules): ln of the adjusted p-value.
+    log_p: Floats
+    # (rules): True if the bound gives it, False if shuffles do.
+    by_bound: npt.NDArray[np.bool_]
+    # (rules): evidence beyond what certification needs, in ln p; negative if there is too little.
+    margins: Floats
+
+    @property
+    def certified(self) -> npt.NDArray[np.bool_]:
+        """(rules): True if the adjusted p-value is at most the level."""
+        return self.log_p <= _log(LEVEL)
+
+
 def certify(
     values: Floats, log_bound: Floats, logic: Sequence[tuple[int, ...]], searches: Sequence[ShuffledSearch]
-) -> Floats:
-    """(rules): ln of the adjusted p-value."""
-    by_bound: Floats = np.minimum(0.0, log_bound - portable_log(np.array([BOUND_SHARE]))[0])
+) -> Certification:
+    """Adjust the p-values of rules with these statistics and bounds."""
+    bound: Floats = np.minimum(0.0, log_bound - _log(BOUND_SHARE))
+    margins = _log(LEVEL * BOUND_SHARE) - log_bound
     if not searches:
-        return by_bound
-    by_shuffles: Floats = np.minimum(1.0, _step_down(values, logic, searches) / (1 - BOUND_SHARE))
-    smaller: Floats = np.minimum(by_bound, portable_log(by_shuffles))
-    return smaller
+        return Certification(bound, np.ones(len(values), np.bool_), margins)
+    p_values = np.minimum(1.0, _step_down(values, logic, searches) / (1 - BOUND_SHARE))
+    shuffled = portable_log(p_values)
+    strongest = min(search.smallest(frozenset()) for search in searches)
+    # Where no shuffled search has a rule at all, the bound's own margin is the only measure of distance.
+    beyond = strongest - values if strongest < inf else margins
+    margins = np.where(p_values <= LEVEL, np.maximum(margins, beyond), margins)
+    return Certification(np.minimum(bound, shuffled), bound <= shuffled, margins)
 
 
 def _step_down(values: Floats, logic: Sequence[tuple[int, ...]], searches: Sequence[ShuffledSearch]) -> Floats:
@@ -100,3 +123,7 @@ def _step_down(values: Floats, logic: Sequence[tuple[int, ...]], searches: Seque
             excluded |= {logic[rule]}
             smallest = [search.smallest(excluded) for search in searches]
     return p_values
+
+
+def _log(value: float) -> float:
+    return float(portable_log(np.array([value]))[0])

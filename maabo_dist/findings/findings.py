@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, ConditionTable, find_candidates, support
-from maabo_dist.findings.certificate import LEVEL, ShuffledSearch
+from maabo_dist.findings.certificate import Certification, ShuffledSearch
 from maabo_dist.findings.evidence import NO_CONDITION, Floats, cover
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
@@ -16,7 +16,6 @@ from maabo_dist.rules.leaves import Leaves, leaf_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import Selection
-from maabo_dist.rules.statistics import portable_log
 from maabo_dist.study import Study
 
 # Rules that a search on shuffled labels reports: more than the certified ones that a step-down may exclude.
@@ -62,9 +61,9 @@ class Evidence:
         return ShuffledSearch(tuple(value for _, value in reported), tuple(literals for literals, _ in reported))
 
     def is_decided(self) -> bool:
-        """True if shuffled searches would certify nothing that the bound does not."""
-        certified = certificate.certify(self.statistics, self.log_bounds, self.logic, [])
-        return bool((certified <= _log(LEVEL)).all())
+        """True if every class with supported rules has a finding by the bound alone: shuffles would find no other."""
+        by_bound = certificate.certify(self.statistics, self.log_bounds, self.logic, [])
+        return set(self.rules.labels.tolist()) == set(self.rules.labels[_is_strong(by_bound)].tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +71,10 @@ class Findings:
     """The published findings, best first, and the certificate of every supported rule."""
 
     evidence: Evidence
-    # (rules): ln of the adjusted p-value.
-    log_p: Floats
+    certification: Certification
     # The number of certified rules, whatever the limits of the settings.
     certified: int
     groups: tuple[Group, ...]
-
-    @property
-    def by_bound(self) -> npt.NDArray[np.bool_]:
-        """(rules): True if the bound alone gives the adjusted p-value."""
-        alone = certificate.certify(self.evidence.statistics, self.evidence.log_bounds, self.evidence.logic, [])
-        same: npt.NDArray[np.bool_] = alone <= self.log_p
-        return same
 
     def reordered(self, order: Ints) -> "Findings":
         """Return the findings in another order."""
@@ -93,8 +84,8 @@ class Findings:
 def choose(evidence: Evidence, searches: Sequence[ShuffledSearch], study: Study, *, probes: bool = False) -> Findings:
     """Certify the rules, and choose among those that meet the limits of the settings; rules with probes if asked to."""
     settings, rules = study.settings, evidence.rules
-    log_p = certificate.certify(evidence.statistics, evidence.log_bounds, evidence.logic, searches)
-    certified = log_p <= _log(LEVEL) - MARGIN
+    certification = certificate.certify(evidence.statistics, evidence.log_bounds, evidence.logic, searches)
+    certified = _is_strong(certification)
     if not probes:
         certified &= ~_uses_probes(evidence, study)
     eligible = np.flatnonzero(certified & _meets_limits(rules, evidence.table, study))
@@ -106,7 +97,7 @@ def choose(evidence: Evidence, searches: Sequence[ShuffledSearch], study: Study,
         groups = choose_findings(rules.take(eligible), evidence.table, settings.prefer, limit)
     return Findings(
         evidence,
-        log_p,
+        certification,
         int(certified.sum()),
         tuple(Group(int(eligible[group.head]), tuple(eligible[list(group.others)].tolist())) for group in groups),
     )
@@ -183,5 +174,7 @@ def _meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) ->
     return met
 
 
-def _log(value: float) -> float:
-    return float(portable_log(np.array([value]))[0])
+def _is_strong(certification: Certification) -> npt.NDArray[np.bool_]:
+    """(rules): True for certified rules with the margin that findings need."""
+    strong: npt.NDArray[np.bool_] = certification.certified & (certification.margins >= MARGIN)
+    return strong

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -218,8 +218,9 @@ def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study
     for rule, group in zip(rules, findings.groups, strict=True):
         logic = np.array([2 * feature + large for feature, large in rule.logic], np.int32)
         tests = condition_tests(logic, np.array(rule.bounds), rule.label, multiplicity, study)
-        p, by_bound = np.exp(findings.log_p[group.head]), findings.by_bound[group.head]
-        record = CertificateRecord(p=float(p), method="bound" if by_bound else "shuffles")
+        certification, head = findings.certification, group.head
+        method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
+        record = CertificateRecord(p=float(np.exp(certification.log_p[head])), method=method)
         certified.append(replace(rule, tests=tests, certificate=record))
     return tuple(certified)
 

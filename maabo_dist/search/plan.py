@@ -62,7 +62,7 @@ class SearchPlan:
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
         *smaller, size = _check_subset_sizes(settings, features)
         space = sum(comb(features, each) for each in (*smaller, size))
-        trees, notes = _settle_trees(settings.trees, space)
+        trees, notes = _settle_trees(settings, space)
         # Screens help if a search covers little of the space, and if there are pairs to screen.
         screened = settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
         return cls(
@@ -98,7 +98,10 @@ def _settle_initial(settings: MiningSettings, trees: int, screened: bool) -> int
     return settings.initial
 
 
-def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str, ...]]:
+def _settle_trees(settings: MiningSettings, space: int) -> tuple[int, tuple[str, ...]]:
+    budget = settings.trees
+    if budget is None and settings.strategy == "exhaustive":
+        return _check_exhaustive(space), ()
     if budget is None:
         return min(space, max(MIN_DEFAULT_TREES, min(space // 2, MAX_DEFAULT_TREES))), ()
     if isinstance(budget, str):
@@ -107,6 +110,15 @@ def _settle_trees(budget: int | str | None, space: int) -> tuple[int, tuple[str,
     if budget > space:
         return space, (f"--trees {budget:,} is more than the {space:,} subsets of the space; all of them are grown.",)
     return budget, ()
+
+
+def _check_exhaustive(space: int) -> int:
+    if space <= MAX_ENUMERATION:
+        return space
+    raise SettingsError(
+        f"--strategy exhaustive would grow a tree for each of {space:,} subsets; the most without --trees is "
+        f"{MAX_ENUMERATION:,}. Give --trees, or use --strategy maabo."
+    )
 
 
 def _settle_top_features(requested: int | str | None, features: int, space: int) -> int:

@@ -26,14 +26,15 @@ def test_shuffled_searches_give_step_down_p_values(rules, searches):
     ordered = [sorted(search, key=lambda rule: rule[0]) for search in searches]
     shuffled = [ShuffledSearch(tuple(v for v, _ in search), tuple(x for _, x in search)) for search in ordered]
 
-    log_p = certify(values, np.zeros(len(values)), logic, shuffled)
+    log_p = certify(values, np.zeros(len(values)), logic, shuffled).log_p
 
     expected = np.minimum(1.0, 1.25 * np.array(slow.adjusted_p(values.tolist(), logic, searches)))
     assert np.exp(log_p) == pytest.approx(expected if searches else np.ones(len(values)))
 
 
 def test_a_rule_that_passes_the_bound_needs_no_shuffles():
-    log_p = certify(np.array([-30.0, -2.0]), log_bounds(np.array([-30.0, -2.0]), 5, 2), [(0,), (1,)], [])
+    certification = certify(np.array([-30.0, -2.0]), log_bounds(np.array([-30.0, -2.0]), 5, 2), [(0,), (1,)], [])
 
-    assert log_p == pytest.approx([-30 + np.log(10) + np.log(5), 0.0])
-    assert log_p[0] < np.log(0.05) < log_p[1]
+    assert certification.log_p == pytest.approx([-30 + np.log(10) + np.log(5), 0.0])
+    assert certification.certified.tolist() == [True, False]
+    assert certification.margins == pytest.approx([30 - np.log(10) - np.log(100), -np.log(100)])
