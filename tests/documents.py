@@ -32,6 +32,8 @@ def rule_json(*conditions, **fields):
         "displaced_total": 0,
         "dropped": [],
         "stability": None,
+        "verdict": "not tested",
+        "certificate": None,
     } | fields
 
 
@@ -68,9 +70,18 @@ def document_json(*rules, search=None, settings=None, **fields):
             "stopped": "budget",
         }
         | (search or {}),
-        "funnel": {"leaves": 16, "large": 8, "pure": 4, "distinct": 2, "supported": 2, "rules": len(rules)},
+        "funnel": {
+            "leaves": 16,
+            "large": 8,
+            "pure": 4,
+            "distinct": 2,
+            "supported": 2,
+            "certified": None,
+            "rules": len(rules),
+        },
         "dropping": None,
         "noise": None,
+        "certificate": None,
         "repeats": None,
         "notes": [],
         "rules": list(rules),

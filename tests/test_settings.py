@@ -152,8 +152,18 @@ def test_the_defaults_are_those_of_the_paper():
 
     assert (settings.subset_size, settings.initial, settings.alpha, settings.max_depth) == (3, 10, 0.25, 5)
     assert (settings.h, settings.b) == (0.5, 0.5)
-    assert (settings.min_samples, settings.gini, settings.similarity) == (50, 0.3, 0.7)
     assert (settings.class_weight, settings.test_size, settings.stratify) == ("balanced", 0.3, False)
+    assert settings.similarity == 0.7
+
+
+def test_the_limits_of_the_paper_belong_to_its_preset():
+    findings, paper = MiningSettings(), MiningSettings(preset="paper")
+
+    assert (findings.min_samples, findings.gini, findings.holdout) == (None, None, None)
+    assert (paper.min_samples, paper.gini, paper.holdout) == (50, 0.3, 0.0)
+    assert MiningSettings(preset="paper", min_samples=7, holdout=0.2).model_dump(
+        include={"min_samples", "gini", "holdout"}
+    ) == {"min_samples": 7, "gini": 0.3, "holdout": 0.2}
 
 
 @pytest.mark.parametrize(

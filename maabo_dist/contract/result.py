@@ -323,6 +323,11 @@ class ResultDocument(Record):
         """True if these are the rules of a search that has not ended."""
         return self.search.stopped is StopReason.RUNNING
 
+    @property
+    def lists_findings(self) -> bool:
+        """True if the rules are certified findings, False if GS-MRM selected them."""
+        return self.certificate is not None
+
     @classmethod
     def parse(cls, document: object, source: str = "The document") -> Self:
         """Validate a document of a file or a server.

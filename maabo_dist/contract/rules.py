@@ -250,6 +250,17 @@ class RuleRecord(Statement, Record):
         return {"train": self.train, "validation": self.validation, **tested}
 
     @property
+    def mined_n(self) -> int:
+        """Training and validation rows that the rule covers."""
+        return self.train.n + self.validation.n
+
+    @property
+    def mined_precision(self) -> float | None:
+        """Share of these rows that has the rule's class; None if there are none."""
+        hits = self.train.counts[self.label] + self.validation.counts[self.label]
+        return hits / self.mined_n if self.mined_n else None
+
+    @property
     def best_evidence(self) -> SupportRecord:
         """The support on held-out rows, or on validation rows where none were held out."""
         return self.holdout or self.validation

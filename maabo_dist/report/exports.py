@@ -8,13 +8,15 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.rules import HoldoutRecord, RuleRecord
 from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text
 from maabo_dist.errors import SettingsError
+from maabo_dist.report.summary import adjusted_p_text, evidence_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -35,14 +37,11 @@ def to_csv(document: ResultDocument) -> str:
 
 def to_markdown(document: ResultDocument) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
-    with_dropped = any(rule.dropped for rule in document.rules)
-    repeated = document.repeats is not None
+    columns = _markdown_columns(document)
     lines = [
-        "| rule | if | then | n | Gini | precision (training) | (validation) | (held out) | lift (validation) |"
-        + (" comes back |" if repeated else "")
-        + (" dropped |" if with_dropped else ""),
-        "|---|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if repeated else "") + ("---|" if with_dropped else ""),
-        *(f"| {' | '.join(_markdown_cells(rule, document, with_dropped=with_dropped))} |" for rule in document.rules),
+        f"| {' | '.join(column.heading for column in columns)} |",
+        f"|{'|'.join('--:' if column.number else '---' for column in columns)}|",
+        *(f"| {' | '.join(column.cell(rule) for column in columns)} |" for rule in document.rules),
     ]
     return "\n".join(lines) + "\n"
 
@@ -85,13 +84,14 @@ def export_rules(document: ResultDocument, form: str, table: str = "data") -> st
 
 def _caption(rule: RuleRecord, dataset: DatasetInfo) -> str:
     """A comment on one line, whatever the names contain."""
-    precision = "" if rule.train.precision is None else f", precision {rule.train.precision:.3f}"
-    return printable(f"{rule.id}: {predicted_text(rule, dataset)} (n {rule.n}{precision})")
+    return printable(f"{rule.id}: {predicted_text(rule, dataset)} ({evidence_text(rule)})")
 
 
 def _csv_header(classes: Sequence[str]) -> list[str]:
     return [
-        *("rule", "if", "then", "n", "gini"),
+        *("rule", "if", "then"),
+        *("evidence", "rows", "precision", "precision_low", "precision_high", "verdict", "adjusted_p", "certified_by"),
+        *("n", "gini"),
         *(f"n[{name}]" for name in classes),
         *(f"train_{cell}" for cell in _SUPPORT_CELLS),
         *(f"validation_{cell}" for cell in _SUPPORT_CELLS),
@@ -107,6 +107,8 @@ def _csv_cells(rule: RuleRecord) -> list[object]:
     return [
         rule.id,
         *(_defuse(conditions_text(rule.premise, exact=True)), _defuse(rule.label)),
+        *_evidence_cells(rule),
+        *(rule.verdict.value, *_cells(rule.certificate, ("p", "method"))),
         *(rule.n, rule.gini),
         *rule.counts.values(),
         *_cells(rule.train, _SUPPORT_CELLS),
@@ -120,6 +122,13 @@ def _csv_cells(rule: RuleRecord) -> list[object]:
         _p_values(rule.dropped),
         *_cells(rule.stability, _STABILITY_CELLS),
     ]
+
+
+def _evidence_cells(rule: RuleRecord) -> list[object]:
+    """Which rows the figures are from, how many the rule covers, and its precision; its interval on held-out rows."""
+    if rule.holdout:
+        return ["held out", *_cells(rule.holdout, ("n", "precision", "precision_low", "precision_high"))]
+    return ["mined", rule.mined_n, rule.mined_precision, None, None]
 
 
 def _cells(record: object, fields: Iterable[str]) -> list[object]:
@@ -138,19 +147,65 @@ def _defuse(text: str) -> str:
     return f"'{text}" if risky else text
 
 
-def _markdown_cells(rule: RuleRecord, document: ResultDocument, *, with_dropped: bool) -> list[str]:
-    """`with_dropped` adds a column for dropped conditions."""
-    return [
-        rule.id,
-        _markdown_text(conditions_text(rule.premise)),
-        _markdown_text(predicted_text(rule, document.dataset)),
-        f"{rule.n:,}",
-        f"{rule.gini:.3f}",
-        *(_rounded(part.precision if part else None) for part in (rule.train, rule.validation, rule.holdout)),
-        _rounded(rule.validation.lift),
-        *([_rounded(rule.stability.share if rule.stability else None)] if document.repeats else []),
-        *([_markdown_text(", ".join(dropped_texts(rule.dropped)))] if with_dropped else []),
+class _Column(NamedTuple):
+    """A column of the Markdown table, and how its cells are made."""
+
+    heading: str
+    cell: Callable[[RuleRecord], str]
+    number: bool = True
+
+
+def _markdown_columns(document: ResultDocument) -> list[_Column]:
+    columns = [
+        _Column("rule", lambda rule: rule.id, number=False),
+        _Column("if", lambda rule: _markdown_text(conditions_text(rule.premise)), number=False),
+        _Column("then", lambda rule: _markdown_text(predicted_text(rule, document.dataset)), number=False),
+        *(_finding_columns(document) if document.lists_findings else _paper_columns()),
     ]
+    if document.repeats:
+        columns.append(_Column("comes back", lambda rule: _rounded(rule.stability.share if rule.stability else None)))
+    if any(rule.dropped for rule in document.rules):
+        columns.append(
+            _Column("dropped", lambda rule: _markdown_text(", ".join(dropped_texts(rule.dropped))), number=False)
+        )
+    return columns
+
+
+def _paper_columns() -> list[_Column]:
+    return [
+        _Column("n", lambda rule: f"{rule.n:,}"),
+        _Column("Gini", lambda rule: f"{rule.gini:.3f}"),
+        _Column("precision (training)", lambda rule: _rounded(rule.train.precision)),
+        _Column("(validation)", lambda rule: _rounded(rule.validation.precision)),
+        _Column("(held out)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
+        _Column("lift (validation)", lambda rule: _rounded(rule.validation.lift)),
+    ]
+
+
+def _finding_columns(document: ResultDocument) -> list[_Column]:
+    """The figures of held-out rows first, if there are any."""
+    mined = [
+        _Column("rows (mined)", lambda rule: f"{rule.mined_n:,}"),
+        _Column("precision (mined)", lambda rule: _rounded(rule.mined_precision)),
+    ]
+    held_out = [
+        _Column("rows (held out)", lambda rule: f"{rule.holdout.n:,}" if rule.holdout else ""),
+        _Column("precision (held out)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
+        _Column("95 % interval", lambda rule: _interval(rule.holdout)),
+    ]
+    return [
+        *(held_out if document.dataset.parts.holdout else []),
+        *mined,
+        _Column("base rate", lambda rule: _rounded(document.dataset.base_rates[rule.label])),
+        _Column("verdict", lambda rule: rule.verdict.value, number=False),
+        _Column("adjusted p", lambda rule: adjusted_p_text(rule).replace("<", "&lt;")),
+    ]
+
+
+def _interval(holdout: HoldoutRecord | None) -> str:
+    if holdout is None or holdout.precision_low is None:
+        return ""
+    return f"{_rounded(holdout.precision_low)}–{_rounded(holdout.precision_high)}"
 
 
 def _markdown_text(text: str) -> str:

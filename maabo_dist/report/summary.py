@@ -1,9 +1,12 @@
 """Sentences about a result document as a whole, for all reports."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from maabo_dist._util.text import format_count
+from maabo_dist.contract.document import SettingValue
 from maabo_dist.contract.result import (
+    CertificateInfo,
     DatasetInfo,
     DroppingInfo,
     FunnelCounts,
@@ -12,8 +15,12 @@ from maabo_dist.contract.result import (
     SearchInfo,
     SpaceInfo,
 )
-from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord
+from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord
 from maabo_dist.contract.wording import large_number
+from maabo_dist.settings import PAPER_LIMITS
+
+# Above the findings that failed on held-out rows.
+FAILED_HEADING = "Did not hold up on unseen rows"
 
 
 class FunnelStep(NamedTuple):
@@ -28,15 +35,32 @@ class FunnelStep(NamedTuple):
 def funnel_steps(document: ResultDocument) -> list[FunnelStep]:
     """Return the filters from leaves to rules; that of support only where conditions had to be supported."""
     settings, funnel = document.settings, document.funnel
+    leaves = FunnelStep("leaves", "leaves of all trees", "", funnel.leaves)
+    if funnel.certified is not None:
+        return [
+            leaves,
+            FunnelStep("large", "large enough", "enough training rows to be certified", funnel.large),
+            FunnelStep("distinct", "distinct", "one leaf of each set of conditions and thresholds", funnel.distinct),
+            FunnelStep("supported", "supported", "rules in which the rows support each condition", funnel.supported),
+            FunnelStep("certified", "certified", "rules that chance does not explain", funnel.certified),
+            FunnelStep("rules", "findings", "certified rules on different rows", funnel.rules),
+        ]
     supported = FunnelStep("supported", "supported", "reliable on what the rows support", funnel.supported)
+    rows, gini = _limit(document, "min_samples"), _limit(document, "gini")
     return [
-        FunnelStep("leaves", "leaves of all trees", "", funnel.leaves),
-        FunnelStep("large", "large enough", f"at least {settings['min_samples']:,} training rows", funnel.large),
-        FunnelStep("pure", "pure enough", f"Gini below {settings['gini']:g} of the greatest", funnel.pure),
+        leaves,
+        FunnelStep("large", "large enough", f"at least {rows:,} training rows", funnel.large),
+        FunnelStep("pure", "pure enough", f"Gini below {gini:g} of the greatest", funnel.pure),
         FunnelStep("distinct", "distinct", "the best leaf of each set of conditions", funnel.distinct),
         *([supported] if document.dropping else []),
         FunnelStep("rules", "rules", f"dissimilar: similarity below {settings['similarity']:g}", funnel.rules),
     ]
+
+
+def _limit(document: ResultDocument, name: str) -> float:
+    """Return a limit of GS-MRM: the paper's, unless another one was set."""
+    value = document.settings[name]
+    return value if isinstance(value, int | float) else PAPER_LIMITS[name]
 
 
 def rows_text(dataset: DatasetInfo) -> str:
@@ -74,8 +98,10 @@ def best_score_text(search: SearchInfo) -> str:
 
 
 def outcome_texts(document: ResultDocument) -> dict[str, str]:
-    """Return the effect of pruning, the estimate of noise and the outcome of the repeats, if any."""
+    """Return the certificate, the effect of pruning, the estimate of noise and the outcome of the repeats, if any."""
     texts = {}
+    if document.certificate:
+        texts["certified"] = certificate_text(document.certificate)
     if document.dropping:
         texts["dropped"] = dropping_text(document.dropping, document.settings["significance"])
     if document.noise:
@@ -83,6 +109,15 @@ def outcome_texts(document: ResultDocument) -> dict[str, str]:
     if document.repeats:
         texts["repeats"] = repeats_text(document.repeats)
     return texts
+
+
+def certificate_text(certificate: CertificateInfo) -> str:
+    """Return how rules were certified: by a bound, or by searches on shuffled labels."""
+    method = "a bound on the number of possible rules"
+    if certificate.shuffles:
+        searches = f"{certificate.shuffles:,} search{'' if certificate.shuffles == 1 else 'es'}"
+        method = f"{searches} on shuffled labels ({certificate.seconds:.1f} s)"
+    return f"adjusted p ≤ {certificate.level:g} by {method}"
 
 
 def dropping_text(dropping: DroppingInfo, level: float) -> str:
@@ -137,8 +172,39 @@ def q_text(q: float) -> str:
     return "< 0.001" if q < 0.001 else f"= {q:.3f}"
 
 
+def p_value_text(p: float) -> str:
+    """`0.012`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def adjusted_p_text(rule: RuleRecord) -> str:
+    """The p-value that is adjusted for the whole search; a dash for a rule without a certificate."""
+    return "–" if rule.certificate is None else p_value_text(rule.certificate.p)
+
+
+def evidence_text(rule: RuleRecord) -> str:
+    """`held-out rows: 47, precision 0.957; held up; adjusted p < 0.001`."""
+    rows, n, precision = "mined rows", rule.mined_n, rule.mined_precision
+    if rule.holdout:
+        rows, n, precision = "held-out rows", rule.holdout.n, rule.holdout.precision
+    texts = [f"{rows}: {n}" + ("" if precision is None else f", precision {precision:.3f}"), rule.verdict.value]
+    if rule.certificate:
+        p = rule.certificate.p
+        texts.append(f"adjusted p {'' if p < 0.001 else '= '}{p_value_text(p)}")
+    return "; ".join(texts)
+
+
 def funnel_texts(funnel: FunnelCounts) -> list[str]:
     """Return the leaves left after each filter, from all leaves to the rules."""
+    if funnel.certified is not None:
+        return [
+            f"{funnel.leaves:,} leaves",
+            f"{funnel.large:,} large enough",
+            f"{funnel.distinct:,} distinct",
+            f"{funnel.supported:,} supported",
+            f"{funnel.certified:,} certified",
+            format_count(funnel.rules, "finding"),
+        ]
     return [
         f"{funnel.leaves:,} leaves",
         f"{funnel.large:,} large enough",
@@ -151,13 +217,22 @@ def funnel_texts(funnel: FunnelCounts) -> list[str]:
 
 def no_rules_reason(document: ResultDocument) -> str:
     """Name the filter that let nothing through, and the option that relaxes it."""
-    funnel, settings = document.funnel, document.settings
+    funnel = document.funnel
     if not funnel.leaves:
         return "No tree was grown."
+    if funnel.certified is not None:
+        return _no_findings_reason(document, funnel.certified)
+    return _no_reliable_rules_reason(document)
+
+
+def _no_reliable_rules_reason(document: ResultDocument) -> str:
+    """Say which filter of GS-MRM let nothing through."""
+    funnel, settings = document.funnel, document.settings
     if not funnel.large:
-        return f"No leaf has {settings['min_samples']:,} training rows. Try a smaller --min-samples."
+        return f"No leaf has {_limit(document, 'min_samples'):,} training rows. Try a smaller --min-samples."
     if not funnel.pure:
-        return f"No large leaf is pure at --gini {settings['gini']:g}. Try a larger --gini or a smaller --min-samples."
+        gini = _limit(document, "gini")
+        return f"No large leaf is pure at --gini {gini:g}. Try a larger --gini or a smaller --min-samples."
     if not funnel.supported:
         return (
             f"The rows support no rule at --significance {settings['significance']:g}. "
@@ -166,3 +241,38 @@ def no_rules_reason(document: ResultDocument) -> str:
     if document.noise and document.noise.with_probe:
         return "Every reliable leaf uses a probe: these settings find nothing but chance in this table."
     return "The only reliable leaf covers all rows."
+
+
+def _no_findings_reason(document: ResultDocument, certified: int) -> str:
+    """Say why no rule is certified, or which options exclude those that are."""
+    funnel, settings = document.funnel, document.settings
+    if certified:
+        rules = "1 certified rule was" if certified == 1 else f"{certified:,} certified rules were"
+        return f"{rules} left out by {', '.join(_finding_limits(settings))}."
+    if not funnel.large:
+        return "No leaf has enough training rows to be certified."
+    if not funnel.distinct:
+        return "No leaf favours a class."
+    if not funnel.supported:
+        return (
+            f"Chance explains every leaf: the rows support no condition at --significance {settings['significance']:g}."
+        )
+    if document.noise and document.noise.with_probe:
+        return "Every certified rule uses a probe: these settings find nothing but chance in this table."
+    rules = (
+        "The supported rule is not" if funnel.supported == 1 else f"None of the {funnel.supported:,} supported rules is"
+    )
+    reason = f"{rules} certified: chance explains the best of so many possible rules."
+    if document.certificate and not document.certificate.shuffles:
+        reason += " Searches on shuffled labels (--certify N) may certify more than the bound that was used."
+    return reason
+
+
+def _finding_limits(settings: Mapping[str, SettingValue]) -> list[str]:
+    """Return the options, with their values, that certified rules had to meet."""
+    unlimited = {"min_precision": 0, "min_lift": 1, "for_class": [], "min_samples": None, "gini": None}
+    return [
+        f"--{name.replace('_', '-')} {','.join(value) if isinstance(value, list) else value}"
+        for name, none in unlimited.items()
+        if (value := settings[name]) != none
+    ]

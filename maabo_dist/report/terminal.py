@@ -3,7 +3,7 @@
 Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from rich.box import SIMPLE_HEAD
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
+from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, Verdict
 from maabo_dist.contract.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
 from maabo_dist.report import summary
 
@@ -110,7 +110,7 @@ def _funnel(document: ResultDocument) -> RenderableType:
 
 def _rules(document: ResultDocument) -> Iterator[RenderableType]:
     if document.rules:
-        yield _rules_table(document)
+        yield from _rules_tables(document)
         yield from _further(len(document.rules) - MAX_RULES, "csv or json")
     else:
         yield Padding(Text.assemble(("No rules. ", "bold"), summary.no_rules_reason(document)), (1, 2))
@@ -155,26 +155,76 @@ def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     return table
 
 
-def _rules_table(document: ResultDocument) -> Table:
+def _rules_tables(document: ResultDocument) -> Iterator[Table]:
+    """The rules, and those that failed on held-out rows apart from the others."""
+    rules = document.rules[:MAX_RULES]
+    if not document.lists_findings:
+        yield _rules_table(rules, document)
+        return
+    failed = [rule for rule in rules if rule.verdict is Verdict.FAILED]
+    if len(failed) < len(rules):
+        yield _findings_table([rule for rule in rules if rule.verdict is not Verdict.FAILED], document)
+    if failed:
+        yield _findings_table(failed, document, title=summary.FAILED_HEADING)
+
+
+def _rules_table(rules: Sequence[RuleRecord], document: ResultDocument) -> Table:
     precision = "precision\ntrain → valid." + ("\n→ held out" if document.dataset.parts.holdout else "")
-    stability = ["comes\nback"] if document.repeats else []
-    table = _empty_table("n", "Gini", precision, "lift\nvalid.", *stability)
-    for rule in document.rules[:MAX_RULES]:
-        table.add_row(*_cells(rule, document))
+    table = _empty_table("n", "Gini", precision, "lift\nvalid.", *_stability_heading(document))
+    for rule in rules:
+        table.add_row(
+            rule.id,
+            _statement(rule, document),
+            f"{rule.n:,}",
+            f"{rule.gini:.3f}",
+            _precisions(rule),
+            summary.two_decimals(rule.validation.lift),
+            *_stability_cell(rule, document),
+        )
     return table
 
 
-def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[RenderableType]:
-    yield rule.id
+def _findings_table(rules: Sequence[RuleRecord], document: ResultDocument, title: str | None = None) -> Table:
+    unseen = "on held-out\nrows" if document.dataset.parts.holdout else "verdict"
+    table = _empty_table("rows", "precision\n(base)", unseen, "adjusted\np", *_stability_heading(document), title=title)
+    for rule in rules:
+        base = summary.two_decimals(document.dataset.base_rates[rule.label])
+        table.add_row(
+            rule.id,
+            _statement(rule, document),
+            f"{rule.mined_n:,}",
+            Text.assemble(summary.two_decimals(rule.mined_precision), (f"\n({base})", "dim")),
+            _verdict(rule),
+            summary.adjusted_p_text(rule),
+            *_stability_cell(rule, document),
+        )
+    return table
+
+
+def _statement(rule: RuleRecord, document: ResultDocument) -> _Statement:
     premise, dropped = condition_texts(rule.premise) or [ALWAYS], dropped_texts(rule.dropped)
-    yield _Statement(premise, predicted_text(rule, document.dataset), dropped)
-    yield f"{rule.n:,}"
-    yield f"{rule.gini:.3f}"
-    yield _precisions(rule)
-    yield summary.two_decimals(rule.validation.lift)
+    return _Statement(premise, predicted_text(rule, document.dataset), dropped)
+
+
+def _stability_heading(document: ResultDocument) -> list[str]:
+    return ["comes\nback"] if document.repeats else []
+
+
+def _stability_cell(rule: RuleRecord, document: ResultDocument) -> Iterator[Text]:
     if document.repeats and rule.stability:
         stable = (rule.stability.share or 0.0) >= document.repeats.threshold
         yield Text(summary.returns_text(rule.stability), style="bold" if stable else "dim")
+
+
+def _verdict(rule: RuleRecord) -> Text:
+    """`0.91 held up` and, below, the interval of the precision and the number of rows."""
+    style = {Verdict.HELD_UP: "green", Verdict.WEAKER: "yellow", Verdict.FAILED: "red"}.get(rule.verdict, "dim")
+    verdict, holdout = Text(rule.verdict.value, style), rule.holdout
+    if holdout is None or holdout.precision_low is None:
+        return verdict
+    interval = f"{summary.two_decimals(holdout.precision_low)}–{summary.two_decimals(holdout.precision_high)}"
+    text = Text.assemble(summary.two_decimals(holdout.precision), " ", verdict)
+    return text.append(f"\n{interval}, n {holdout.n:,}", style="dim")
 
 
 def _precisions(rule: RuleRecord) -> Text:

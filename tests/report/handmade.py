@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from maabo_dist.contract.conditions import Condition, ConditionRecord, Op, condition_records
-from maabo_dist.contract.result import FunnelCounts, SearchInfo, StopReason
+from maabo_dist.contract.result import CertificateInfo, FunnelCounts, SearchInfo, StopReason
 from maabo_dist.contract.rules import (
+    CertificateRecord,
     ConsensusRecord,
     DisplacedRecord,
     HoldoutRecord,
@@ -12,6 +13,7 @@ from maabo_dist.contract.rules import (
     SourceRecord,
     StabilityRecord,
     SupportRecord,
+    Verdict,
 )
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.mining.result import MiningResult
@@ -40,6 +42,7 @@ def make_held_out(counts=(1, 9), label=1, q=0.01, rows=100):
 
 
 def make_rule(*conditions, number=1, label=1, counts=(2, 8), holdout=None, displaced=(), **fields):
+    fields.setdefault("verdict", Verdict.HELD_UP if holdout else Verdict.NOT_TESTED)
     return Rule(
         id=f"R{number}",
         conditions=conditions,
@@ -81,6 +84,10 @@ def with_class_names(rule, classes):
     )
 
 
+def make_certified(rule, p=0.0012):
+    return replace(rule, certificate=CertificateRecord(p=p, method="bound"))
+
+
 def make_search(plan, settings, trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET):
     choices = [plan.trees, plan.initial, plan.batch, plan.in_flight, plan.top_features, plan.candidates]
     outcome = [trees, leaves, best_score, seconds, stopped]
@@ -97,17 +104,23 @@ def make_result(
     funnel=None,
     dropping=None,
     noise=None,
+    shuffles=0,
     **settings,
 ):
+    """Return a result; unless the settings ask for the paper's selection, its rules are certified findings."""
     chosen = MiningSettings(**settings)
     plan = SearchPlan.settle(chosen, features)
+    certificate = None
+    if chosen.publishes_findings:
+        certificate = CertificateInfo(level=0.05, shuffles=shuffles, seconds=1.25 if shuffles else 0.0)
+        rules = [rule if rule.certificate else make_certified(rule) for rule in rules]
     return MiningResult(
         rules=tuple(with_class_names(rule, classes) for rule in rules),
         digest="ab" * 32,
         settings=chosen,
         plan=plan,
         search=make_search(plan, chosen),
-        funnel=funnel or make_record(FunnelCounts, 400, 120, 44, 31, 31, len(rules)),
+        funnel=funnel or make_record(FunnelCounts, 400, 120, 44, 31, 31, 12 if certificate else None, len(rules)),
         classes=tuple(classes),
         target=target,
         rows={"train": 70, "validation": 30, "holdout": holdout},
@@ -117,6 +130,7 @@ def make_result(
         forest=None,
         pruning=dropping,
         noise=noise,
+        certificate=certificate,
     )
 
 

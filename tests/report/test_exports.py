@@ -5,9 +5,10 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import AGE, make_document, make_held_out, make_record, make_repeated, make_rule
+from handmade import AGE, make_certified, make_document, make_held_out, make_record, make_repeated, make_rule
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
+from maabo_dist.contract.rules import Verdict
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
@@ -144,7 +145,55 @@ def test_a_comment_stays_on_its_line_whatever_the_class_is_called():
     document = make_document(make_rule(AGE), classes=("a", "b\n; DROP TABLE data"), target="y\r\nz")
 
     for script in (to_sql(document), to_pandas(document)):
-        assert script.splitlines()[0].endswith("y\\r\\nz = b\\n; DROP TABLE data (n 10, precision 0.800)")
+        caption = script.splitlines()[0]
+        assert caption.endswith(
+            "y\\r\\nz = b\\n; DROP TABLE data (mined rows: 20, precision 0.800; not tested; adjusted p = 0.001)"
+        )
+
+
+def test_comments_contain_the_figures_of_held_out_rows_where_there_are_any():
+    rule = make_certified(make_rule(AGE, holdout=make_held_out(), verdict=Verdict.WEAKER), p=1e-9)
+    findings, paper = (make_document(rule, holdout=10), make_document(make_rule(AGE), preset="paper"))
+
+    for script in (to_sql(findings), to_pandas(findings)):
+        assert "R1: survived = 1 (held-out rows: 10, precision 0.900; weaker; adjusted p < 0.001)\n" in script
+    assert "R1: survived = 1 (mined rows: 20, precision 0.800; not tested)\n" in to_sql(paper)
+
+
+def test_a_rule_that_covers_no_row_has_no_precision_in_its_comment():
+    document = make_document(make_rule(AGE, holdout=make_held_out(counts=(0, 0)), verdict=Verdict.NOT_TESTED))
+
+    assert "(held-out rows: 0; not tested; adjusted p = 0.001)" in to_sql(document)
+
+
+def test_csv_contains_verdict_adjusted_p_and_the_figures_of_held_out_rows():
+    tested = make_certified(make_rule(AGE, holdout=make_held_out()), p=0.0012)
+    untested = make_certified(make_rule(AGE, number=2), p=0.002)
+    fields = ("evidence", "rows", "precision", "precision_low", "precision_high", "verdict", "adjusted_p")
+
+    rows = csv.DictReader(io.StringIO(to_csv(make_document(tested, untested))))
+    (paper,) = csv.DictReader(io.StringIO(to_csv(make_document(make_rule(AGE), preset="paper"))))
+
+    assert [[row[field] for field in fields] for row in rows] == [
+        ["held out", "10", "0.9", "0.6", "0.98", "held up", "0.0012"],
+        ["mined", "20", "0.8", "", "", "not tested", "0.002"],
+    ]
+    assert (paper["verdict"], paper["adjusted_p"], paper["certified_by"]) == ("not tested", "", "")
+
+
+def test_markdown_has_the_figures_of_held_out_rows_first():
+    tested = to_markdown(make_document(make_rule(AGE, holdout=make_held_out()), holdout=10)).splitlines()
+    untested = to_markdown(make_document(make_certified(make_rule(AGE), p=1e-5))).splitlines()
+
+    assert tested[0] == (
+        "| rule | if | then | rows (held out) | precision (held out) | 95 % interval | rows (mined) "
+        "| precision (mined) | base rate | verdict | adjusted p |"
+    )
+    assert (
+        tested[2] == "| R1 | age ≤ 27.5 | survived = 1 | 10 | 0.90 | 0.60–0.98 | 20 | 0.80 | 0.50 | held up | 0.001 |"
+    )
+    assert untested[0] == "| rule | if | then | rows (mined) | precision (mined) | base rate | verdict | adjusted p |"
+    assert untested[2] == "| R1 | age ≤ 27.5 | survived = 1 | 20 | 0.80 | 0.50 | not tested | &lt; 0.001 |"
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
@@ -168,7 +217,7 @@ def test_negative_numbers_in_a_csv_stay_numbers():
 
 def test_markdown_escapes_characters_that_would_break_its_table():
     condition = Condition("<b>|\n*a*_b_ c_d `x` [y]", Op.IS, "&amp;")
-    document = make_document(make_rule(condition, holdout=make_held_out()), holdout=10)
+    document = make_document(make_rule(condition, holdout=make_held_out()), holdout=10, preset="paper")
 
     row = to_markdown(document).splitlines()[2]
 

@@ -2,12 +2,13 @@ import io
 import re
 
 import pytest
-from handmade import AGE, make_document, make_held_out, make_record, make_repeated, make_rule
+from handmade import AGE, make_certified, make_document, make_held_out, make_record, make_repeated, make_rule
 from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
+from maabo_dist.contract.rules import Verdict
 from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
 
@@ -24,9 +25,9 @@ def printed(document, width=100, *, terminal=False, **choices):
     return stream.getvalue()
 
 
-def held_out_document():
+def held_out_document(**settings):
     rules = [make_rule(AGE, *LONG, holdout=make_held_out()), make_rule(*LONG, number=2, holdout=make_held_out(q=0.2))]
-    return make_document(*rules, holdout=20, notes=["Left out 1 constant feature: 'x'. " * 5])
+    return make_document(*rules, holdout=20, notes=["Left out 1 constant feature: 'x'. " * 5], **settings)
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -50,8 +51,25 @@ def test_the_header_summarizes_the_run():
     assert "120 = 70 training + 30 validation + 20 held out" in text
     assert "D = 7 features, D′ = 3 per tree, |Ω| = 35 subsets" in text
     assert "35 trees (100 % of the space) in 1.2 s, maabo, seed 0, best F1 0.750" in text
-    assert "400 leaves → 120 large enough → 44 pure enough → 31 distinct → 2 rules" in text
+    assert "certified  adjusted p ≤ 0.05 by a bound on the number of possible rules" in text
+    assert "400 leaves → 120 large enough → 31 distinct → 31 supported → 12 certified → 2 findings" in text
     assert "digest abababababababab\n" in text
+
+
+def test_the_header_of_the_papers_rules_has_its_filters():
+    text = printed(held_out_document(preset="paper"))
+
+    assert "400 leaves → 120 large enough → 44 pure enough → 31 distinct → 2 rules" in text
+    assert "certified" not in text
+
+
+@pytest.mark.parametrize(
+    ("shuffles", "searches"), [(1, "1 search on shuffled labels"), (24, "24 searches on shuffled labels")]
+)
+def test_the_header_contains_the_number_and_the_time_of_shuffled_searches(shuffles, searches):
+    text = printed(make_document(make_rule(AGE), shuffles=shuffles))
+
+    assert f"certified  adjusted p ≤ 0.05 by {searches} (1.2 s)" in text
 
 
 def test_the_header_contains_the_mixed_sizes():
@@ -61,10 +79,46 @@ def test_the_header_contains_the_mixed_sizes():
 
 
 def test_precision_is_shown_for_training_and_held_out_rows_with_its_certainty():
-    text = printed(held_out_document())
+    text = printed(held_out_document(preset="paper"))
 
     assert "0.80 → 0.80 → 0.90" in text
     assert "0.60–0.98, q = 0.010" in text
+
+
+def test_a_finding_has_its_precision_on_mined_and_held_out_rows_its_verdict_and_its_adjusted_p():
+    rule = make_certified(make_rule(AGE, holdout=make_held_out()), p=0.0123)
+
+    lines = printed(make_document(rule, holdout=20)).splitlines()
+
+    first = next(number for number, line in enumerate(lines) if line.strip().startswith("R1"))
+    assert lines[first].split() == ["R1", "age", "≤", "27.5", "20", "0.80", "0.90", "held", "up", "0.012"]
+    assert lines[first + 1].split() == ["→", "survived", "=", "1", "(0.50)", "0.60–0.98,", "n", "10"]
+
+
+def test_without_held_out_rows_findings_are_not_tested():
+    text = printed(make_document(make_certified(make_rule(AGE), p=1e-30)))
+
+    assert re.search(r"R1 +age ≤ 27.5 +20 +0.80 +not tested +< 0.001\n", text)
+    assert "held-out" not in text
+
+
+def test_rules_that_failed_on_held_out_rows_stand_apart():
+    verdicts = [Verdict.HELD_UP, Verdict.WEAKER, Verdict.NOT_TESTED, Verdict.FAILED, Verdict.FAILED]
+    rules = [make_rule(AGE, number=n, holdout=make_held_out(), verdict=each) for n, each in enumerate(verdicts, 1)]
+
+    kept, failed = printed(make_document(*rules, holdout=20)).split("Did not hold up on unseen rows")
+
+    assert re.findall(r"R\d", kept) == ["R1", "R2", "R3"]
+    assert re.findall(r"R\d", failed) == ["R4", "R5"]
+    assert "Did not hold up" not in printed(make_document(*rules[:3], holdout=20))
+    assert "Did not hold up" not in printed(make_document(*rules, holdout=20, preset="paper"))
+
+
+def test_where_all_rules_failed_there_is_one_table():
+    text = printed(make_document(make_rule(AGE, holdout=make_held_out(), verdict=Verdict.FAILED), holdout=20))
+
+    assert text.count("adjusted p ") == 1  # of the header
+    assert text.count("precision") == 1
 
 
 def test_the_rules_can_be_printed_without_the_summary():
@@ -110,17 +164,52 @@ def test_colour_on_a_terminal_yields_to_no_color(monkeypatch):
 @pytest.mark.parametrize(
     ("funnel", "hint"),
     [
-        (make_record(FunnelCounts, 0, 0, 0, 0, 0, 0), "No tree was grown."),
-        (make_record(FunnelCounts, 400, 0, 0, 0, 0, 0), "--min-samples"),
-        (make_record(FunnelCounts, 400, 120, 0, 0, 0, 0), "--gini"),
-        (make_record(FunnelCounts, 400, 120, 44, 31, 0, 0), "--significance"),
+        ((0, 0, 0, 0, 0), "No tree was grown."),
+        ((400, 0, 0, 0, 0), "--min-samples"),
+        ((400, 120, 0, 0, 0), "--gini"),
+        ((400, 120, 44, 31, 0), "--significance"),
     ],
 )
 def test_an_empty_result_names_the_filter_to_relax(funnel, hint):
-    text = printed(make_document(funnel=funnel))
+    text = printed(make_document(funnel=make_record(FunnelCounts, *funnel, None, 0), preset="paper"))
 
     assert "No rules." in text
     assert hint in text
+
+
+@pytest.mark.parametrize(
+    ("funnel", "reason"),
+    [
+        ((0, 0, 0, 0, 0, 0), "No tree was grown."),
+        ((400, 0, 0, 0, 0, 0), "No leaf has enough training rows to be certified."),
+        ((400, 120, 0, 0, 0, 0), "No leaf favours a class."),
+        ((400, 120, 120, 31, 0, 0), "the rows support no condition at --significance 0.05."),
+        ((400, 120, 120, 31, 9, 0), "None of the 9 supported rules is certified:"),
+        ((400, 120, 120, 31, 1, 0), "The supported rule is not certified:"),
+    ],
+)
+def test_without_findings_the_reason_is_given(funnel, reason):
+    text = " ".join(printed(make_document(funnel=make_record(FunnelCounts, *funnel, 0))).split())
+
+    assert "No rules." in text
+    assert reason in text
+
+
+def test_more_shuffled_searches_are_proposed_only_where_none_were_run():
+    funnel = make_record(FunnelCounts, 400, 120, 120, 31, 9, 0, 0)
+
+    by_bound, by_shuffles = (printed(make_document(funnel=funnel, shuffles=count)) for count in (0, 24))
+
+    assert "--certify N" in by_bound
+    assert "--certify" not in by_shuffles
+
+
+def test_limits_that_leave_out_every_certified_rule_are_named():
+    funnel = make_record(FunnelCounts, 400, 120, 120, 31, 9, 2, 0)
+
+    text = printed(make_document(funnel=funnel, min_precision=0.9, for_class=("a", "b")))
+
+    assert "No rules. 2 certified rules were left out by --min-precision 0.9, --for-class a,b." in text
 
 
 @pytest.mark.parametrize(
@@ -154,14 +243,20 @@ def test_large_numbers_stay_readable(number, text):
 def test_probes_say_how_many_of_the_rules_are_chance(noise, line):
     text = printed(make_document(make_rule(AGE), noise=noise, features=57, probes=50))
 
-    assert f"noise   {line}" in text
+    assert f"noise      {line}" in text
     assert "D = 57 features (50 of them probes)" in text
 
 
 def test_a_run_whose_rules_all_use_probes_is_reported():
     noise = make_record(NoiseInfo, 50, 3, 3, None, None, None)
+    funnel = make_record(FunnelCounts, 400, 120, 120, 31, 9, 0, 0)
 
-    assert "nothing but chance" in printed(make_document(noise=noise, features=57, probes=50))
+    findings = printed(make_document(noise=noise, features=57, probes=50, funnel=funnel))
+    paper = printed(make_document(noise=noise, features=57, probes=50, preset="paper"))
+
+    assert "Every certified rule uses a probe" in findings
+    assert "Every reliable leaf uses a probe" in paper
+    assert all("nothing but chance" in " ".join(text.split()) for text in (findings, paper))
 
 
 def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
@@ -171,7 +266,12 @@ def test_a_rule_is_printed_with_its_dropped_conditions_and_reasons():
     }
 
     text = printed(
-        make_document(make_rule(AGE, **lost), dropping=make_record(DroppingInfo, 1234, 1), literals="supported")
+        make_document(
+            make_rule(AGE, **lost),
+            dropping=make_record(DroppingInfo, 1234, 1),
+            preset="paper",
+            literals="supported",
+        )
     )
 
     assert "without a rather long column name 0 > 0.5 (p = 0.4)" in text
@@ -188,7 +288,9 @@ def test_repeats_print_the_stability_of_each_rule_and_the_consensus_rules():
 
     text = printed(make_repeated(make_document(*rules), 9, 0, consensus=("R1", None)))
 
-    assert "repeats  10, on 50 rows each; 1 of these rules, and 1 other, come back in at least 50 % of them" in text
+    assert "repeats 10, on 50 rows each; 1 of these rules, and 1 other, come back in at least 50 % of them" in " ".join(
+        text.split()
+    )
     assert [line.split()[-1] for line in text.splitlines() if line.split()[:1] in (["R1"], ["R2"])] == [
         "9/10",
         "0/10",
@@ -217,4 +319,4 @@ def test_a_run_without_finished_repeats_is_reported():
     document = make_repeated(make_document(make_rule(AGE)), 0)
     repeats = document.repeats.model_copy(update={"done": 0, "rows": None})
 
-    assert "repeats  none was completed" in printed(document.model_copy(update={"repeats": repeats}))
+    assert "repeats    none was completed" in printed(document.model_copy(update={"repeats": repeats}))
