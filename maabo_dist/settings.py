@@ -193,7 +193,7 @@ class TableSettings(SettingsModel):
 
 
 class MiningSettings(SettingsModel):
-    """The parameters of the method, with the defaults of the paper; the paper's symbols are in parentheses.
+    """The parameters of a search and of the choice of its rules; the paper's symbols are in parentheses.
 
     Examples
     --------

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
+from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.split import Split, split_rows
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.errors import SettingsError
+from maabo_dist.search.plan import SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import TrainingTable
 
@@ -33,6 +35,7 @@ class Study:
     @classmethod
     def build(cls, columns: Columns, settings: MiningSettings) -> "Study":
         """Add the probes, split the rows, lay out the training table and settle the plan."""
+        check_classes(columns.classes, settings)
         columns = add_probes(columns, settings.probes, settings.seed)
         plan = SearchPlan.settle(settings, columns.count)
         split = split_for(columns, settings)
@@ -49,6 +52,12 @@ class Study:
         totals = np.bincount(mined)
         fewest = fewest_certifiable_rows(totals[totals > 0].tolist(), choices)
         return max(MIN_LEAF_ROWS, round(fewest * (1 - self.settings.test_size)))
+
+    def explain(self) -> tuple[str, ...]:
+        """Return one line for each choice that was made for this table."""
+        min_rows = self.min_leaf_rows if self.settings.publishes_findings else None
+        classes = len(self.columns.classes)
+        return explain_plan(self.plan, self.settings, rows=self.columns.rows, classes=classes, min_rows=min_rows)
 
     def with_shuffled_labels(self, number: int) -> "Study":
         """Return the study with the labels of the mined rows in another order, which depends on the seed and `number`.
@@ -84,6 +93,13 @@ def fewest_certifiable_rows(totals: Sequence[int], choices: int) -> int:
         enough = (n for n in range(1, total + 1) if 100 * choices * comb(total, n) <= comb(rows, n))
         fewest = min(fewest, next(enough, rows))
     return fewest
+
+
+def check_classes(classes: Sequence[str], settings: MiningSettings) -> None:
+    """Check that findings are asked for of classes that the table has."""
+    for name in settings.for_class:
+        if name not in classes:
+            raise SettingsError(f"--for-class {name!r}: this table has no such class; it has {format_names(classes)}.")
 
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:

@@ -1,9 +1,13 @@
 """Studies with shuffled labels."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maabo_dist.errors import SettingsError
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
 from maabo_dist.trees.training import TrainingTable
 from tests import factories
 
@@ -35,3 +39,10 @@ def test_shuffles_keep_the_classes_of_each_part_and_differ_from_each_other():
     np.testing.assert_array_equal(first, again)
     assert (first != second).any()
     assert (first != columns.labels).any()
+
+
+def test_findings_of_a_class_that_the_table_lacks_are_rejected_by_name():
+    columns = factories.make_columns(np.random.default_rng(0))
+
+    with pytest.raises(SettingsError, match=r"--for-class 'maybe': this table has no such class; it has 'c0', 'c1'"):
+        Study.build(columns, MiningSettings(for_class=("maybe",)))

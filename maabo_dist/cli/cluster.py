@@ -191,11 +191,11 @@ class Submission:
     """A job and its repeats, checked and ready to be sent.
 
     `ids` is empty if the cluster assigns the ids. `send` submits the jobs, the one on the table itself first, and
-    returns their records. `count_features` counts the features of the table.
+    returns their records. `read_columns` reads and prepares the table.
     """
 
     ids: tuple[str, ...]
-    count_features: Callable[[], int]
+    read_columns: "Callable[[], Columns]"
     send: Callable[[], list[JobRecord]]
 
 

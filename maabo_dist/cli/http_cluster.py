@@ -128,7 +128,7 @@ class HttpCluster:
                 return source.prepare()[0].columns
 
         repeats = repeat_settings_of(source, read_columns()) if source.repeating.repeats else ()
-        return Submission((), lambda: read_columns().count, lambda: self._submit(source, options, repeats))
+        return Submission((), read_columns, lambda: self._submit(source, options, repeats))
 
     def _submit(self, source: Source, options: SubmitOptions, repeats: "tuple[MiningSettings, ...]") -> list[JobRecord]:
         """Upload the table, unless the server has it, and submit a job and its repeats."""

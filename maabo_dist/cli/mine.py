@@ -78,7 +78,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
 
         table, table_settings = source.prepare()
-        output.explain(source.mining, table.columns.count)
+        output.explain(source.mining, table.columns)
         repeats = repeat_settings_of(source, table.columns)
         repeat_documents: list[ResultDocument] = []
         display.repeats = len(repeats)
@@ -165,7 +165,7 @@ def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     options = SubmitOptions(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
     submission = cluster.prepare(source, options)
     if output.explains:
-        output.explain(source.mining, submission.count_features())
+        output.explain(source.mining, submission.read_columns())
     with leave_running(*submission.ids, possibly_queued=True):
         records = submission.send()
     if wait:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from maabo_dist.data.preparation import PreparedTable
 
 
-SECTIONS = ("Table", "Split", "Search", "Rules", "Cluster", "Output", "Other")
+PAPER = "Selection of the paper, for --preset paper"
+SECTIONS = ("Table", "Split", "Findings", "Search", "Rules", "Checks", PAPER, "Cluster", "Output", "Other")
 _PLACEHOLDERS = {int: "N", float: "NUMBER", str: "TEXT", bool: ""}
 
 
@@ -127,8 +128,14 @@ _MINING_SECTIONS = (
     {"": "Search"}
     | dict.fromkeys(("split_seed", "test_size", "holdout", "stratify"), "Split")
     | dict.fromkeys(
-        ("min_samples", "gini", "similarity", "similarity_by", "literals", "significance", "probes"), "Rules"
+        (
+            *("preset", "min_samples", "gini", "min_precision", "min_lift", "for_class", "prefer", "max_rules", "all"),
+            *("certify", "significance"),
+        ),
+        "Findings",
     )
+    | {"probes": "Checks"}
+    | dict.fromkeys(("literals", "similarity", "similarity_by"), PAPER)
 )
 _METAVARS = {
     "target": "COLUMN",
@@ -137,6 +144,7 @@ _METAVARS = {
     "na_values": "TEXTS",
     "subset_size": "N|N-N",
     "trees": "N|SHARE%",
+    "for_class": "CLASSES",
 }
 
 source_options = combine(
@@ -149,7 +157,7 @@ source_options = combine(
     ),
     settings_options(TableSettings, _TABLE_SECTIONS, _METAVARS),
     settings_options(MiningSettings, _MINING_SECTIONS, _METAVARS),
-    settings_options(RepeatSettings, {"": "Rules"}, {"consensus": "SHARE"}),
+    settings_options(RepeatSettings, {"": "Checks"}, {"consensus": "SHARE"}),
 )
 
 

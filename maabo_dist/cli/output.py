@@ -18,6 +18,7 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.settings import MiningSettings
 
 if TYPE_CHECKING:
+    from maabo_dist.data.columns import Columns
     from maabo_dist.report.figures import FigureData
     from maabo_dist.trees.forest import Forest
 
@@ -89,12 +90,12 @@ class Output:
         if not self.quiet:
             print_note(line)
 
-    def explain(self, settings: MiningSettings, columns: int) -> None:
-        """With `--explain`, print how a table with this many columns will be mined."""
+    def explain(self, settings: MiningSettings, columns: "Columns") -> None:
+        """With `--explain`, print how a table will be mined."""
         if self.explains:
-            from maabo_dist.search.plan import SearchPlan, explain_plan  # noqa: PLC0415 - see write_files
+            from maabo_dist.study import Study  # noqa: PLC0415 - see write_files
 
-            for line in explain_plan(SearchPlan.settle(settings, columns + settings.probes), settings):
+            for line in Study.build(columns, settings).explain():
                 print_note(line)
 
     def write_files(

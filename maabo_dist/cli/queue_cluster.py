@@ -9,6 +9,7 @@ from maabo_dist.cli.progress import format_repeat, progress_display
 from maabo_dist.cluster.queue_client import QueueClient
 from maabo_dist.contract.job import DatasetRef, JobRecord, JobSpec, JobState
 from maabo_dist.search.plan import SearchPlan
+from maabo_dist.study import check_classes
 
 if TYPE_CHECKING:
     from maabo_dist.data.columns import Columns
@@ -40,6 +41,7 @@ class QueueCluster(QueueClient):
         with progress_display(quiet=options.quiet):
             table, settings = source.prepare()
         # The schedulers would reject it too, but only after it was sent.
+        check_classes(table.columns.classes, source.mining)
         SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
         document = {
             "id": uuid4().hex,
@@ -56,7 +58,7 @@ class QueueCluster(QueueClient):
         spec = JobSpec.parse(document)
         repeats = _repeats(source, spec, table.columns)
         ids = tuple(each.id for each in (spec, *repeats))
-        return Submission(ids, lambda: table.columns.count, lambda: self._submit(spec, repeats, table.columns))
+        return Submission(ids, lambda: table.columns, lambda: self._submit(spec, repeats, table.columns))
 
     def _submit(self, spec: JobSpec, repeats: list[JobSpec], columns: "Columns") -> list[JobRecord]:
         """Submit a job and its repeats; the table is sent with the first."""

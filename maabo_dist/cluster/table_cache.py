@@ -28,7 +28,7 @@ from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
-from maabo_dist.study import Study
+from maabo_dist.study import Study, check_classes
 from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import file_digest
 
@@ -90,6 +90,7 @@ class TableCache:
         """Return a table prepared for mining with these settings."""
         layout = TableSplit.of(settings)
         columns = self.columns(fingerprint, layout)
+        check_classes(columns.classes, settings)
         plan = SearchPlan.settle(settings, columns.count)
         return Study(columns, make_split(columns, layout), self.training(fingerprint, layout), settings, plan)
 

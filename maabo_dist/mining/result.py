@@ -25,7 +25,7 @@ from maabo_dist.rules.publishing import TreePool, TreeRecords, max_score, publis
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import distinct_leaves
-from maabo_dist.search.plan import SearchPlan, explain_plan
+from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
@@ -116,7 +116,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         in_flight=plan.in_flight,
         top_features=plan.top_features,
         candidates=plan.candidates,
-        explained=explain_plan(plan, settings),
+        explained=study.explain(),
         trees=pool.count,
         leaves=leaves.seen,
         best_score=max_score(None, records.scores),

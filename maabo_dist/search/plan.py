@@ -25,6 +25,12 @@ MAX_SEEDED = 300
 # From `make bench`: 36 µs for 916 rows and 325 µs for 14,000 rows, both with 3 features and depth 5.
 SECONDS_PER_TREE, SECONDS_PER_CELL = 16e-6, 1.5e-9
 
+# The fewest searches on shuffled labels that can certify a rule at the level that they have: 24 for 4 %.
+MIN_SHUFFLES = 24
+# Without a number from the user, they are run if they take about this long on one core, by the estimate below:
+# measured time would make the result depend on the machine.
+MAX_SHUFFLE_SECONDS = 6.0
+
 # The time from one batch to the next on a cluster, in addition to growing its trees: `make bench-cluster`.
 SECONDS_PER_BATCH = 11e-3
 
@@ -153,18 +159,39 @@ def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, class
     return trees + pairs * pair_seconds(round(training), classes)
 
 
+def planned_shuffles(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> int:
+    """Return the number of searches on shuffled labels that certify rules, unless none of them has to."""
+    if settings.certify == "off":
+        return 0
+    if settings.certify != "auto":
+        return int(settings.certify)
+    seconds = MIN_SHUFFLES * core_seconds(plan, settings, rows=rows, classes=classes)
+    return MIN_SHUFFLES if seconds <= MAX_SHUFFLE_SECONDS else 0
+
+
 def round_trip_seconds(plan: SearchPlan) -> float:
     """Estimate the time that a cluster takes to send batches and receive their results; batches in flight overlap."""
     return SECONDS_PER_BATCH * plan.trees / (plan.batch * plan.in_flight)
 
 
-def explain_plan(plan: SearchPlan, settings: MiningSettings) -> tuple[str, ...]:
-    """Return one line for each choice, in the order of the search."""
+def explain_plan(
+    plan: SearchPlan,
+    settings: MiningSettings,
+    *,
+    rows: int | None = None,
+    classes: int = 2,
+    min_rows: int | None = None,
+) -> tuple[str, ...]:
+    """Return one line for each choice, in the order of the search.
+
+    `rows` and `classes` are those of the table, `min_rows` the fewest training rows of a rule, where they are known.
+    """
+    selection = (*_size(settings, min_rows), _literals(settings), *_certification(plan, settings, rows, classes))
     if settings.strategy == "single":
         return (
             f"trees: 1 on all {plan.features:,} features (--strategy single)",
             *_probes(settings),
-            _literals(settings),
+            *selection,
         )
     return (
         f"space: {large_number(plan.space_size)} subsets of {plan.subset_size} of the {plan.features:,} features",
@@ -173,7 +200,7 @@ def explain_plan(plan: SearchPlan, settings: MiningSettings) -> tuple[str, ...]:
         f"screens: {_screens(plan, settings)}",
         *_guided(plan, settings),
         f"batch: {_batch(plan, settings)}",
-        _literals(settings),
+        *selection,
     )
 
 
@@ -259,6 +286,45 @@ def _literals(settings: MiningSettings) -> str:
     if settings.prunes:
         return f"conditions: kept only if the rows support them at p ≤ {settings.significance:g} ({why})"
     return f"conditions: all are kept ({why})"
+
+
+def _size(settings: MiningSettings, min_rows: int | None) -> Iterator[str]:
+    if not settings.publishes_findings:
+        return
+    if settings.min_samples is not None and settings.min_samples >= (min_rows or 1):
+        yield f"size: a rule covers at least {settings.min_samples:,} training rows (--min-samples)"
+    elif min_rows is not None:
+        yield f"size: a rule covers at least {min_rows:,} training rows; fewer could hardly be certified in this table"
+    else:
+        yield "size: a rule covers at least as many rows as a certificate needs in this table"
+
+
+def _certification(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> Iterator[str]:
+    if not settings.publishes_findings:
+        return
+    bound = "certification: a bound on the number of possible rules"
+    if settings.certify == "off":
+        yield f"{bound}, which costs nothing (--certify off)"
+        return
+    seconds = None if rows is None else core_seconds(plan, settings, rows=rows, classes=classes)
+    shuffles = MIN_SHUFFLES if rows is None else planned_shuffles(plan, settings, rows=rows, classes=classes)
+    if not shuffles:
+        cost = _seconds(MIN_SHUFFLES * (seconds or 0))
+        yield (
+            f"{bound} alone, as {MIN_SHUFFLES} searches on shuffled labels would take some {cost} on one core; "
+            f"--certify {MIN_SHUFFLES} runs them"
+        )
+        return
+    cost = "" if seconds is None else f", some {_seconds(shuffles * seconds)} on one core"
+    searches = f"{shuffles:,} searches on shuffled labels{cost}"
+    if settings.certify == "auto":
+        yield f"{bound}; then {searches}, if it leaves rules undecided (--certify auto)"
+    else:
+        yield f"{bound}, and {searches} (--certify)"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
 def _percent(share: float) -> str:

@@ -27,7 +27,7 @@ ASKED = (
 
 def timeless(text):
     document = json.loads(text)
-    document["search"]["seconds"] = 0
+    document["search"]["seconds"] = document["certificate"]["seconds"] = 0
     return document
 
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from maabo_dist.search.plan import SearchPlan, explain_plan
+from maabo_dist.findings.certificate import BOUND_SHARE, LEVEL
+from maabo_dist.search.plan import MIN_SHUFFLES, SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
 
 
-def lines(features=30, **settings):
+def lines(features=30, rows=None, min_rows=None, **settings):
     """Return the choices by subject."""
     chosen = MiningSettings(**settings)
-    texts = explain_plan(SearchPlan.settle(chosen, features), chosen)
+    texts = explain_plan(SearchPlan.settle(chosen, features), chosen, rows=rows, min_rows=min_rows)
     return dict(line.split(": ", 1) for line in texts)
 
 
@@ -24,7 +25,10 @@ def test_a_small_space_is_covered_as_the_paper_does():
         "top features": "candidates may hold any features (the space is small)",
         "candidates": "all subsets not yet grown are compared at each step (the space is small)",
         "batch": "40 subsets are proposed at a time (1 for each 50 trees, at most 256), at most 1 batch in flight",
+        "size": "a rule covers at least as many rows as a certificate needs in this table",
         "conditions": "kept only if the rows support them at p ≤ 0.05 (as --preset auto does)",
+        "certification": "a bound on the number of possible rules; then 24 searches on shuffled labels, "
+        "if it leaves rules undecided (--certify auto)",
     }
 
 
@@ -81,3 +85,41 @@ def test_no_choice_is_left_unexplained(strategy, features, preset):
 
     assert {"trees", "conditions"} <= texts.keys()
     assert all(texts.values())
+
+
+BOUND = "a bound on the number of possible rules"
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "text"),
+    [
+        ({"trees": 100}, 500, f"{BOUND}; then 24 searches on shuffled labels, some 0.1 s on one core, "),
+        ({"trees": 100, "certify": 200}, 500, f"{BOUND}, and 200 searches on shuffled labels, some 0.5 s on one core "),
+        ({}, 10**6, f"{BOUND} alone, as 24 searches on shuffled labels would take some 615 s on one core; "),
+        ({"certify": "off"}, 500, f"{BOUND}, which costs nothing (--certify off)"),
+    ],
+)
+def test_certification_is_announced_with_its_cost(settings, rows, text):
+    assert lines(rows=rows, **settings)["certification"].startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("min_samples", "text"),
+    [
+        (None, "a rule covers at least 12 training rows; fewer could hardly be certified in this table"),
+        (8, "a rule covers at least 12 training rows; fewer could hardly be certified in this table"),
+        (30, "a rule covers at least 30 training rows (--min-samples)"),
+    ],
+)
+def test_the_minimum_size_in_effect_is_named(min_samples, text):
+    assert lines(min_samples=min_samples, min_rows=12)["size"] == text
+
+
+def test_the_paper_certifies_nothing():
+    assert not {"size", "certification"} & lines(preset="paper").keys()
+
+
+def test_the_fewest_shuffles_are_those_that_can_certify_a_rule():
+    level = LEVEL * (1 - BOUND_SHARE)
+
+    assert 1 / (1 + MIN_SHUFFLES) <= level < 1 / MIN_SHUFFLES
