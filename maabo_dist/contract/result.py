@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from maabo_dist.contract.document import Count, Record, SettingValue, Sha256, Share, is_none
-from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
+from maabo_dist.contract.rules import NearestRecord, RepeatsRecord, RuleRecord
 from maabo_dist.errors import FormatError
 
 # Name and version of the document's format.
@@ -292,6 +292,8 @@ class ResultDocument(Record):
         The estimate from probes; null without `--probes`.
     certificate : CertificateInfo or None
         How rules were certified; null with `--preset paper`.
+    nearest : NearestRecord or None
+        The rule that came nearest to being published; null where a rule was, or none is supported.
     repeats : RepeatsRecord or None
         What other draws of the rows found again; null without `--repeats`.
     notes : tuple of str
@@ -313,6 +315,7 @@ class ResultDocument(Record):
     dropping: DroppingInfo | None
     noise: NoiseInfo | None
     certificate: CertificateInfo | None
+    nearest: NearestRecord | None
     repeats: RepeatsRecord | None
     notes: tuple[str, ...]
     rules: tuple[RuleRecord, ...]

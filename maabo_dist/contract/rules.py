@@ -164,6 +164,51 @@ class CertificateRecord(Record):
     method: Literal["bound", "shuffles"]
 
 
+class StandInRecord(Record):
+    """A column that another rule on nearly the same rows has in place of a column of the finding.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    instead_of : str
+        The finding's column.
+    correlation : float
+        Rank correlation of the two.
+    """
+
+    column: str
+    instead_of: str
+    correlation: Annotated[float, Field(strict=True, ge=-1, le=1)]
+
+
+class NearestRecord(Record):
+    """The rule that came nearest to being published, where none was.
+
+    Attributes
+    ----------
+    text : str
+        The rule as a sentence, for people only.
+    label : str
+        The class it predicts.
+    n : int
+        Mined rows that it covers.
+    precision : float
+        Share of these that has the class.
+    p : float
+        Its adjusted p-value.
+    rows_needed : int
+        Rows of a table from which on a rule of this kind would be published.
+    """
+
+    text: str
+    label: ClassName
+    n: Count
+    precision: Share
+    p: Share
+    rows_needed: Count
+
+
 class Verdict(StrEnum):
     """The result of testing a rule on rows that the search never saw.
 
@@ -221,6 +266,8 @@ class RuleRecord(Statement, Record):
         The result of testing it on the held-out rows.
     certificate : CertificateRecord or None
         Its p-value, adjusted for the whole search; null with `--preset paper`.
+    stand_ins : tuple of StandInRecord
+        Columns that stand in for columns of this rule in others on nearly the same rows.
     """
 
     id: Annotated[str, Field(pattern=r"^R[1-9][0-9]*$")]
@@ -242,6 +289,7 @@ class RuleRecord(Statement, Record):
     stability: StabilityRecord | None
     verdict: Verdict
     certificate: CertificateRecord | None
+    stand_ins: tuple[StandInRecord, ...]
 
     @property
     def supports(self) -> dict[Part, SupportRecord]:

@@ -76,6 +76,9 @@ class Findings:
     certified: int
     groups: tuple[Group, ...]
 
+    # The evidence beyond certification that a finding needs, in ln p.
+    margin: float = MARGIN
+
     def reordered(self, order: Ints) -> "Findings":
         """Return the findings in another order."""
         return replace(self, groups=tuple(self.groups[index] for index in order.tolist()))
@@ -109,7 +112,8 @@ def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves,
     `scores` are those of all trees.
     """
     evidence, columns, train = findings.evidence, study.columns, study.split.train
-    members = [index for group in findings.groups for index in (group.head, *group.others)]
+    groups = [(group.head, *_wordings(group, evidence.logic)) for group in findings.groups]
+    members = [index for group in groups for index in group]
     rules = evidence.rules.take(np.array(members, np.int64))
     logic, bounds = _literals(rules, evidence.table)
     covered = covered_rows(columns, train, logic, bounds)
@@ -126,18 +130,27 @@ def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves,
         seen=0,
         large=0,
     )
-    return leaves, _selection(findings, evidence), rules.labels
+    return leaves, _selection(groups, evidence), rules.labels
 
 
-def _selection(findings: Findings, evidence: Evidence) -> Selection:
+def _wordings(group: Group, logic: list[tuple[int, ...]]) -> list[int]:
+    """Return the most similar other rule of each logic set but the head's."""
+    first: dict[tuple[int, ...], int] = {}
+    for index in group.others:
+        first.setdefault(logic[index], index)
+    first.pop(logic[group.head], None)
+    return list(first.values())
+
+
+def _selection(groups: Sequence[tuple[int, ...]], evidence: Evidence) -> Selection:
     covered = cover(evidence.table.bits, evidence.table.mined, evidence.rules.conditions)
     chosen: list[int] = []
     displaced_by: list[int] = []
     similarity: list[float] = []
-    for number, group in enumerate(findings.groups):
+    for number, (head, *others) in enumerate(groups):
         chosen.append(len(displaced_by))
-        displaced_by += [-1, *[number] * len(group.others)]
-        similarity += [0.0, *jaccard(covered[group.head], covered[list(group.others)]).tolist()]
+        displaced_by += [-1, *[number] * len(others)]
+        similarity += [0.0, *jaccard(covered[head], covered[others]).tolist()]
     return Selection(np.array(chosen, np.int64), np.array(displaced_by, np.int64), np.array(similarity))
 
 

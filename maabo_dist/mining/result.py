@@ -14,10 +14,11 @@ from maabo_dist.contract.result import (
     SearchInfo,
     StopReason,
 )
-from maabo_dist.contract.rules import CertificateRecord, Verdict
+from maabo_dist.contract.rules import CertificateRecord, NearestRecord, Verdict
+from maabo_dist.findings.alternatives import nearest, stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
-from maabo_dist.mining.shuffles import count_shuffles, search_shuffled
+from maabo_dist.mining.shuffles import run_shuffles
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
 from maabo_dist.rules.pruning import Multiplicity, condition_tests, prune, with_condition_tests
@@ -71,6 +72,8 @@ class MiningResult:
         The share of rules that are due to chance, by the probes; None without probes.
     certificate : CertificateInfo or None
         How rules were certified; None with the paper's preset.
+    nearest : NearestRecord or None
+        The rule that came nearest to being published, where none was.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class MiningResult:
     pruning: DroppingInfo | None = None
     noise: NoiseInfo | None = None
     certificate: CertificateInfo | None = None
+    nearest: NearestRecord | None = None
 
 
 def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) -> MiningResult:
@@ -153,6 +157,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         pruning=published.pruning,
         noise=published.noise,
         certificate=published.certificate,
+        nearest=published.nearest,
     )
 
 
@@ -165,6 +170,7 @@ class _Published(NamedTuple):
     pruning: DroppingInfo | None = None
     noise: NoiseInfo | None = None
     certificate: CertificateInfo | None = None
+    nearest: NearestRecord | None = None
 
 
 def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords, _stopped: StopReason) -> _Published:
@@ -190,8 +196,7 @@ def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords, _st
 def _publish_findings(distinct: Leaves, study: Study, records: TreeRecords, stopped: StopReason) -> _Published:
     started, probes = monotonic(), study.probe_mask
     evidence = Evidence.collect(distinct, study)
-    shuffles = 0 if stopped is StopReason.RUNNING else count_shuffles(study, evidence)
-    searches = [search_shuffled(study, number) for number in range(shuffles)]
+    searches = [] if stopped is StopReason.RUNNING or stopped.cut_short else run_shuffles(study, evidence)
     findings = choose(evidence, searches, study)
     leaves, selection, labels = to_leaves(findings, study, records.scores)
     rules = publish(leaves, selection, study, records, labels)
@@ -208,7 +213,8 @@ def _publish_findings(distinct: Leaves, study: Study, records: TreeRecords, stop
         noise = estimate_noise(with_probes.take(selected.chosen), leaves.take(selection.chosen), probes)
     seconds = round(monotonic() - started, 3) if searches else 0.0
     info = CertificateInfo(level=LEVEL, shuffles=len(searches), seconds=seconds)
-    return _Published(rules, len(evidence.rules), findings.certified, noise=noise, certificate=info)
+    near = None if rules else nearest(evidence, findings, study)
+    return _Published(rules, len(evidence.rules), findings.certified, noise=noise, certificate=info, nearest=near)
 
 
 def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:
@@ -221,7 +227,8 @@ def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study
         certification, head = findings.certification, group.head
         method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
         record = CertificateRecord(p=float(np.exp(certification.log_p[head])), method=method)
-        certified.append(replace(rule, tests=tests, certificate=record))
+        others = stand_ins(group, findings, study)
+        certified.append(replace(rule, tests=tests, certificate=record, stand_ins=others))
     return tuple(certified)
 
 

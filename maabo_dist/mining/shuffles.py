@@ -1,5 +1,6 @@
 """Searches on shuffled labels, which certify what the bound leaves undecided."""
 
+from maabo_dist.contract.result import StopReason
 from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.findings.findings import Evidence
 from maabo_dist.mining.run import SearchRun, drive
@@ -16,6 +17,14 @@ def count_shuffles(study: Study, evidence: Evidence) -> int:
     return planned_shuffles(study.plan, study.settings, rows=study.columns.rows, classes=len(study.columns.classes))
 
 
+def run_shuffles(study: Study, evidence: Evidence) -> list[ShuffledSearch]:
+    """Run the searches one after another; none counts if Ctrl-C ends them."""
+    try:
+        return [search_shuffled(study, number) for number in range(count_shuffles(study, evidence))]
+    except KeyboardInterrupt:
+        return []
+
+
 def search_shuffled(study: Study, number: int) -> ShuffledSearch:
     """Run the whole search again on labels in another order, and return its strongest rules."""
     shuffled = study.with_shuffled_labels(number)
@@ -23,5 +32,6 @@ def search_shuffled(study: Study, number: int) -> ShuffledSearch:
     screen = None
     if shuffled.plan.screened:
         screen = compute_screen(shuffled.columns, shuffled.split, shuffled.table.root_scores)
-    drive(SearchRun(shuffled, pool, screen), shuffled)
+    if drive(SearchRun(shuffled, pool, screen), shuffled) is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
     return Evidence.collect(pool.leaves.distinct(), shuffled).strongest()

@@ -29,6 +29,7 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
         dropping=result.pruning,
         noise=result.noise,
         certificate=result.certificate,
+        nearest=result.nearest,
         repeats=None,
         notes=result.notes,
         rules=tuple(_rule(rule, result) for rule in result.rules),
@@ -72,4 +73,5 @@ def _rule(rule: Rule, result: MiningResult) -> RuleRecord:
         stability=None,
         verdict=rule.verdict,
         certificate=rule.certificate,
+        stand_ins=rule.stand_ins,
     )

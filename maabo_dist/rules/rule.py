@@ -9,6 +9,7 @@ from maabo_dist.contract.rules import (
     DisplacedRecord,
     HoldoutRecord,
     SourceRecord,
+    StandInRecord,
     SupportRecord,
     Verdict,
 )
@@ -69,6 +70,8 @@ class Rule:
         The result of testing it on the held-out rows.
     certificate : CertificateRecord or None
         Its p-value, adjusted for the whole search; None if it was not certified, as in the paper.
+    stand_ins : tuple of StandInRecord
+        Columns that stand in for columns of this rule in others on nearly the same rows.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Rule:
     dropped_tests: tuple[ConditionTest, ...] = ()
     verdict: Verdict = Verdict.NOT_TESTED
     certificate: CertificateRecord | None = None
+    stand_ins: tuple[StandInRecord, ...] = ()
 
 
 def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
