@@ -8,7 +8,7 @@ PEERS  := .venv-peers
 # Tests start about a hundred processes, each of which would compile all modules again without compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers gallery clean
+.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers bench-tables gallery clean
 
 setup: $(READY)
 
@@ -68,6 +68,10 @@ bench-quality: $(READY) $(PEERS)/.ready
 # tables that scikit-learn does not include.
 bench-peers: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.quality tables $(QUALITY)
+
+# Mines real tables that come inside packages, with ours and other miners. TABLES='--only ours --tables development' selects.
+bench-tables: $(READY) $(PEERS)/.ready
+	$(BIN)/python -m bench.real_tables $(TABLES)
 
 $(PEERS)/.ready: bench/quality/peers.txt
 	$(PYTHON) -m venv $(PEERS)

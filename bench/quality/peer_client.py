@@ -1,13 +1,14 @@
 """The client of `bench.quality.peers`, which it starts with the peers' Python; they exchange files and use pipes."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pandas as pd
@@ -67,9 +68,9 @@ class Peers:
         return PeerMined(**answer)
 
     @contextmanager
-    def processes(self) -> "Iterator[PeerProcesses]":
+    def processes(self, cpu_limit: float | None = None) -> "Iterator[PeerProcesses]":
         """Miners whose processes are kept running, because imports take longer than a small table."""
-        processes = PeerProcesses(self)
+        processes = PeerProcesses(self, cpu_limit)
         try:
             yield processes
         finally:
@@ -115,13 +116,25 @@ class Peers:
 
 
 class PeerProcesses:
-    """Mines like `Peers`, with one running process for each method; one that takes too long is killed and restarted."""
+    """Mines like `Peers`, with one running process for each method; one that takes too long is killed and restarted.
 
-    def __init__(self, peers: Peers) -> None:
-        self._peers, self._processes = peers, {}
+    `cpu_limit` bounds the CPU seconds for one table, whatever else the machine does, instead of the wall time.
+    """
 
-    def mine(self, method: str, frame: pd.DataFrame, labels: np.ndarray, seed: int, jobs: int) -> PeerMined:
-        with table_file(frame, labels) as table:
+    def __init__(self, peers: Peers, cpu_limit: float | None = None) -> None:
+        self._peers, self._processes, self._cpu_limit = peers, {}, cpu_limit
+
+    def mine(
+        self,
+        method: str,
+        frame: pd.DataFrame,
+        labels: np.ndarray,
+        seed: int,
+        jobs: int,
+        wanted: tuple[int, ...] = (0, 1),
+    ) -> PeerMined:
+        """Mine a table; peers that look for one class look for the `wanted` ones."""
+        with table_file(frame, labels, wanted) as table:
             answer = self._answer(method, f"{table} {seed} {jobs}\n")
         if "failed" in answer:
             raise PeerError(answer["failed"])
@@ -134,7 +147,7 @@ class PeerProcesses:
 
     def _answer(self, method: str, request: str) -> dict[str, object]:
         process = self._process(method)
-        watch = Timer(TIMEOUT, process.kill)
+        watch = Timer(TIMEOUT, process.kill) if self._cpu_limit is None else CpuWatch(process, self._cpu_limit)
         watch.start()
         try:
             line = _send_request(process, request)
@@ -144,7 +157,8 @@ class PeerProcesses:
         if line is None:
             del self._processes[method]
             ended = f"it exited with code {process.wait()}"
-            raise PeerTimeoutError(f"took more than {TIMEOUT:.0f} s") if late else PeerError(ended)
+            limit = f"{TIMEOUT:.0f} s" if self._cpu_limit is None else f"{self._cpu_limit:.0f} s of CPU time"
+            raise PeerTimeoutError(f"took more than {limit}") if late else PeerError(ended)
         return json.loads(line)
 
     def _process(self, method: str) -> "subprocess.Popen[str]":
@@ -154,6 +168,30 @@ class PeerProcesses:
                 command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
             )
         return self._processes[method]
+
+
+class CpuWatch(Thread):
+    """Kills a process that uses more CPU time than allowed from now on; for Linux."""
+
+    def __init__(self, process: "subprocess.Popen[str]", seconds: float) -> None:
+        super().__init__(daemon=True)
+        self._process, self._cancelled = process, Event()
+        self._end = _cpu_seconds(process.pid) + seconds
+
+    def run(self) -> None:
+        while not self._cancelled.wait(0.25):
+            if self._process.poll() is None and _cpu_seconds(self._process.pid) > self._end:
+                self._process.kill()
+                return
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _send_request(process: "subprocess.Popen[str]", request: str) -> str | None:
@@ -167,8 +205,8 @@ def _send_request(process: "subprocess.Popen[str]", request: str) -> str | None:
 
 
 @contextmanager
-def table_file(frame: pd.DataFrame, labels: np.ndarray) -> Iterator[Path]:
+def table_file(frame: pd.DataFrame, labels: np.ndarray, wanted: tuple[int, ...] = (0, 1)) -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         table = Path(folder) / "table.npz"
-        np.savez(table, X=frame.to_numpy(np.float64), y=labels.astype(np.int64))
+        np.savez(table, X=frame.to_numpy(np.float64), y=labels.astype(np.int64), wanted=np.array(wanted))
         yield table

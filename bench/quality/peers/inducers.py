@@ -12,6 +12,8 @@ import numpy as np
 
 Condition = tuple[int, str, float]
 Rule = list[Condition]
+Wanted = tuple[int, ...]
+"""Classes to look for, for a peer that looks for one at a time."""
 
 
 def rulekit() -> Callable[..., list[Rule]]:
@@ -21,7 +23,7 @@ def rulekit() -> Callable[..., list[Rule]]:
 
     RuleKit.init()
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (nothing is drawn)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, *_: Wanted) -> list[Rule]:  # noqa: ARG001 (nothing is drawn)
         model = RuleClassifier().fit(_number_columns(X), np.where(y == 1, "one", "zero")).model
         premises = [rule._java_object.getPremise().getSubconditions() for rule in model.rules]  # noqa: SLF001
         return [[each for one in premise for each in interval_conditions(one)] for premise in premises]
@@ -34,7 +36,7 @@ def sirus() -> Callable[..., list[Rule]]:
     from joblib import parallel_config
     from sirus import SirusClassifier
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, *_: Wanted) -> list[Rule]:
         with parallel_config("threading"):  # so that this process measures the CPU time
             model = SirusClassifier(random_state=seed, n_jobs=jobs).fit(X, y)
         return [[convert_strict(one.feature, one.op, one.value) for one in rule.conditions] for rule in model.rules_]
@@ -57,9 +59,9 @@ def irep() -> Callable[..., list[Rule]]:
 def _of_wittgenstein(learner: Callable[..., object]) -> Callable[..., list[Rule]]:
     """A list of rules for one class; it therefore runs once for each. Rules without conditions are dropped."""
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, wanted: Wanted) -> list[Rule]:  # noqa: ARG001 (it takes one core)
         rules = []
-        for label in (0, 1):
+        for label in wanted:
             model = learner(random_state=seed)
             model.fit(_number_columns(X), y=y, pos_class=label)
             rules += [

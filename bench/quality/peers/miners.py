@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from bench.quality.peers.inducers import INDUCERS, equals
+from bench.quality.peers.inducers import INDUCERS, Wanted, equals
 
 Condition = tuple[int, str, float]
 Rule = list[Condition]
@@ -26,7 +26,10 @@ QUANTILES = (0.35, 0.5, 0.65)
 
 
 def mine(method: str, table: Path, seed: int, jobs: int) -> dict[str, object]:
-    """The rules of a table `X` (rows, features) with classes `y` (0 and 1), and the wall and CPU seconds it took."""
+    """The rules of a table `X` (rows, features) with classes `y` (0 and 1), and the wall and CPU seconds it took.
+
+    Peers that look for one class at a time look for the `wanted` classes.
+    """
     return _timed(MINERS[method](), table, seed, jobs)
 
 
@@ -44,9 +47,9 @@ def serve(method: str) -> None:
 
 def _timed(miner: Callable[..., list[Rule]], table: Path, seed: int, jobs: int) -> dict[str, object]:
     with np.load(table, allow_pickle=False) as arrays:
-        X, y = arrays["X"], arrays["y"]
+        X, y, wanted = arrays["X"], arrays["y"], tuple(arrays["wanted"].tolist())
     start, used = perf_counter(), process_time()
-    rules = [tightest_conditions(rule) for rule in miner(X, y, seed, jobs)]
+    rules = [tightest_conditions(rule) for rule in miner(X, y, seed, jobs, wanted)]
     return {"rules": rules, "seconds": perf_counter() - start, "cpu": process_time() - used}
 
 
@@ -54,7 +57,7 @@ def _figs() -> Callable[..., list[Rule]]:
     """Every leaf of every tree of the sum."""
     from imodels import FIGSClassifier
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, *_: Wanted) -> list[Rule]:
         model = FIGSClassifier(random_state=seed, n_jobs=jobs).fit(X, y)
         return [rule for tree in model.trees_ for rule in _leaves(tree, [])]
 
@@ -65,7 +68,7 @@ def _rulefit() -> Callable[..., list[Rule]]:
     """Without linear terms, which are not rules; only rules with a coefficient."""
     from imodels import RuleFitClassifier
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (it takes one core)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, *_: Wanted) -> list[Rule]:  # noqa: ARG001 (it takes one core)
         model = RuleFitClassifier(random_state=seed, include_linear=False).fit(X, y)
         weighed = zip(model.rules_without_feature_names_, model.coef, strict=True)
         return [_conditions(rule) for rule, weight in weighed if weight != 0]
@@ -78,9 +81,9 @@ def _skope() -> Callable[..., list[Rule]]:
     from imodels import SkopeRulesClassifier
     from joblib import parallel_config
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, wanted: Wanted) -> list[Rule]:
         with parallel_config("threading"):  # trees grow without the GIL, and this process measures the CPU time
-            models = [SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in (0, 1)]
+            models = [SkopeRulesClassifier(random_state=seed, n_jobs=jobs).fit(X, y == label) for label in wanted]
         return [_conditions(rule) for model in models for rule in model.rules_without_feature_names_]
 
     return mine_rules
@@ -95,12 +98,12 @@ def _pysubgroup(own_bins: bool) -> Callable[..., list[Rule]]:
     import pandas as pd
     import pysubgroup as ps
 
-    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
+    def mine_rules(X: np.ndarray, y: np.ndarray, seed: int, jobs: int, wanted: Wanted) -> list[Rule]:  # noqa: ARG001 (one core, nothing drawn)
         frame = pd.DataFrame(X, columns=[str(index) for index in range(X.shape[1])]).assign(y=y)
         cut = ps.create_numeric_selectors_for_attribute if own_bins else partial(_selectors, ps)
         selectors = [selector for name in frame.columns[:-1] for selector in cut(frame, name)]
         rules = []
-        for label in (0, 1):
+        for label in wanted:
             target = ps.BinaryTarget("y", label)
             task = ps.SubgroupDiscoveryTask(
                 frame, target, selectors, result_set_size=10, depth=3, qf=ps.StandardQF(0.5)
