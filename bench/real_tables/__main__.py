@@ -19,7 +19,7 @@ from bench.real_tables.peers import FIT_LIMIT, PEERS, mine_with_peer
 from bench.real_tables.records import Store
 from bench.real_tables.registry import RealTable, select_tables
 from bench.real_tables.scoring import Record, score_rules
-from bench.real_tables.summary import OURS, Comparison, print_summary
+from bench.real_tables.summary import OURS, Comparison, print_list, print_summary
 
 SPLITS = 5
 
@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console.width = 132
     tables, methods = select_tables(options.tables), _select_methods(options.only)
     store, version = Store(), options.version or ours.source_version()
+    if options.list:
+        download_packages()
+        print_list(tables)
+        return
     if not options.summary:
         download_packages()
         with _processes(methods) as processes:
@@ -47,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--splits", type=int, default=SPLITS, metavar="N", help=f"random splits (default: {SPLITS})")
     parser.add_argument("--nulls", type=int, default=0, metavar="N", help="also N runs on shuffled labels")
     parser.add_argument("--summary", action="store_true", help="run nothing, print the summary of what there is")
+    parser.add_argument("--list", action="store_true", help="print the tables with their sizes and notes")
     parser.add_argument("--version", metavar="HASH", help="the version of ours to summarise (default: this source)")
     return parser
 

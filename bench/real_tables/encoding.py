@@ -63,7 +63,7 @@ def _date_columns(name: str) -> list[NumberColumn]:
     return [
         column("days", lambda dates: (dates - epoch).dt.days),
         column("month", lambda dates: dates.dt.month),
-        column("weekday", lambda dates: dates.dt.weekday),
+        column("weekday", lambda dates: dates.dt.day_of_week),
     ]
 
 

@@ -79,11 +79,19 @@ _REPORT = (
         ("bwght", "lbwght", "vlbw"),
         note="minority 2 %, gaps",
     ),
-    RealTable("ACTG175", "lifelines", "ACTG175.csv", "cens", "report", ("days",), note="id, row number, gaps"),
+    RealTable(
+        "ACTG175", "lifelines", "ACTG175.csv", "cens", "report", ("days", "offtrt", "r", "cd496"), note="id, row number"
+    ),
     RealTable("Chile", "pydataset", _pydataset("car/Chile.csv"), "vote", "report", note="4 classes, gaps, row number"),
     RealTable("Wage", "ISLP", "data/Wage.csv", "wage", "report", ("logwage",), numeric=True, note="text"),
     RealTable(
-        "dd", "lifelines", "datasets/dd.csv", "regime", "report", ("democracy",), note="6 classes, countries repeat"
+        "dd",
+        "lifelines",
+        "datasets/dd.csv",
+        "regime",
+        "report",
+        ("democracy", "leaderspellreg"),
+        note="6 classes, countries repeat",
     ),
     RealTable(
         "loanapp",
@@ -100,8 +108,8 @@ _REPORT = (
         "nhefs/nhefs.dta",
         "death",
         "report",
-        ("yrdth", "modth", "dadth", "wt82", "wt82_71"),
-        note="60 columns, gaps, id",
+        ("yrdth", "modth", "dadth", "sbp", "dbp", "wt82", "wt82_71", "smkintensity82_71"),
+        note="58 columns, gaps, id; left out is what was measured years later",
     ),
     RealTable("digits", "sklearn", "digits", "target", "report", note="10 classes, 64 columns"),
     RealTable(

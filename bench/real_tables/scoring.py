@@ -1,8 +1,8 @@
 """The scorer: the same figures for the rules of every method, from rows that the method did not see.
 
-A rule is a class and the rows that satisfy its conditions. It *holds* if the lower end of the 95 % Wilson interval of its
-precision on unseen rows is above the share of its class among them. The correction for several rules of a set is Holm's
-or that of Benjamini and Hochberg, on the one-sided hypergeometric test; both at 5 %.
+A rule is a class and the rows that satisfy its conditions. It *holds* if the lower end of the 95 % Wilson interval of
+its precision on unseen rows is above the share of its class among them. The correction for several rules of a set is
+Holm's or that of Benjamini and Hochberg, on the one-sided hypergeometric test; both at 5 %.
 """
 
 import base64

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+from pandas.api.types import is_numeric_dtype
 
 from bench.printing import Goal, console, format_verdict, print_table
 from bench.quality.experiment import Check
+from bench.real_tables.draws import draw_rows
 from bench.real_tables.nulls import METHOD as NULLS
 from bench.real_tables.nulls import NULL_TABLES
 from bench.real_tables.peers import PEERS
@@ -116,6 +118,20 @@ def print_summary(comparison: Comparison, store: Store) -> None:
         for check in checks
     ]
     print_table("Criteria", ["", "figure", "goal", ""], rows, _remarks(comparison))
+
+
+def print_list(tables: Sequence[RealTable]) -> None:
+    """Print the tables: size, classes, share of the smallest class, columns with text and with gaps."""
+    columns = ["", "purpose", "rows", "columns", "classes", "smallest %", "text", "gaps", "target", "note"]
+    rows = []
+    for table in tables:
+        draw = draw_rows(table, 0)
+        cells, counts = draw.cells, np.unique(draw.classes, return_counts=True)[1]
+        text = sum(not is_numeric_dtype(kind) for kind in cells.dtypes)
+        shape = [f"{len(cells):,}", str(cells.shape[1]), "number" if table.numeric else str(len(counts))]
+        shape += [f"{100 * counts.min() / counts.sum():.1f}", str(text), str(int(cells.isna().any().sum()))]
+        rows.append([table.name, table.purpose, *shape, table.target, table.note])
+    print_table("Real tables", columns, rows)
 
 
 def _print_tables(comparison: Comparison) -> None:
@@ -263,10 +279,8 @@ def _at_least(ours: float | None, peer: float | None) -> bool:
 
 def _remarks(comparison: Comparison) -> list[str]:
     """Why figures are as they are: refusals of ours, splits that miss a criterion, failures of peers."""
-    remarks = []
-    for table in comparison.tables:
-        if failures := comparison.figures[table.name, OURS].failures:
-            remarks.append(f"{table.name}: {failures[0]}")
+    ours = {table.name: comparison.figures[table.name, OURS].failures for table in comparison.tables}
+    remarks = [f"{table}: {failures[0]}" for table, failures in ours.items() if failures]
     for what, where in (("empty", _empty_splits(comparison)), ("class missing", _missing_classes(comparison))):
         if where:
             remarks.append(f"{what}: {', '.join(where)}")
