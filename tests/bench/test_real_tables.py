@@ -57,7 +57,8 @@ def test_the_scorer_counts_on_unseen_rows_only():
     assert first["lift"] == pytest.approx(1.8)
     assert (second["n"], second["hits"]) == (2, 1)
     assert (record["rules"], record["holding"], record["holm"], record["bh"]) == (2, 1, 1, 1)
-    assert record["classes"] == ["a", "b"] and record["holm_classes"] == ["a"]
+    assert record["classes"] == ["a", "b"]
+    assert record["holm_classes"] == ["a"]
     assert record["covered"] == pytest.approx(11 / 20)
     assert record["lift"] == pytest.approx((1.8 + 1.0) / 2)
 
@@ -83,7 +84,8 @@ def test_corrections():
     p_values = np.array([0.04, 0.001, 0.02, 0.5])
     assert holm_passes(p_values).tolist() == [False, True, False, False]
     assert benjamini_hochberg_passes(p_values).tolist() == [False, True, True, False]
-    assert not holm_passes(np.array([])).any() and not benjamini_hochberg_passes(np.array([])).any()
+    assert not holm_passes(np.array([])).any()
+    assert not benjamini_hochberg_passes(np.array([])).any()
 
 
 def test_wilson_interval_of_no_event():
@@ -114,7 +116,8 @@ def test_draws_are_stratified_and_numeric_targets_are_cut_at_the_training_median
     frame = pd.DataFrame({"x": np.arange(200), "y": np.repeat([0, 1], [180, 20])})
     monkeypatch.setattr("bench.real_tables.draws.load_table", lambda table: frame)
     draw = draw_rows(TABLE, 3)
-    assert len(draw.train) == 150 and not set(draw.train) & set(draw.unseen)
+    assert len(draw.train) == 150
+    assert not set(draw.train) & set(draw.unseen)
     assert (draw.classes[draw.unseen] == "1").sum() == 5
     numbers = frame.assign(y=np.arange(200.0))
     monkeypatch.setattr("bench.real_tables.draws.load_table", lambda table: numbers)
@@ -142,7 +145,9 @@ def test_peers_get_numbers_only():
     ]
     matrix = encode(frame, columns)
     assert matrix.notna().all().all()
-    assert matrix["gap"].iloc[0] == 49.0 and matrix["two = m"].sum() == 70 and matrix["date (month)"].iloc[40] == 2
+    assert matrix["gap"].iloc[0] == 49.0
+    assert matrix["two = m"].sum() == 70
+    assert matrix["date (month)"].iloc[40] == 2
 
 
 def test_the_rows_of_our_rules_come_from_the_pandas_export():
@@ -160,11 +165,14 @@ def test_ours_is_the_plain_command_and_its_refusals_are_recorded():
     frame["y"] = np.where((frame["a"] > 0) & (frame["b"] > 0), "yes", "no")
     draw = Draw(TABLE, frame, np.arange(300), np.arange(300, 400), frame["y"].to_numpy(str), 0)
     outcome = ours.mine_with_ours(draw)
-    assert not outcome.failure and outcome.rules
+    assert not outcome.failure
+    assert outcome.rules
     record = score_rules(outcome.rules, draw)
-    assert record["holding"] and set(record["classes"]) <= {"yes", "no"}
+    assert record["holding"]
+    assert set(record["classes"]) <= {"yes", "no"}
     refused = ours.mine_with_ours(Draw(TABLE, frame.assign(y="one"), draw.train, draw.unseen, draw.classes, 0))
-    assert refused.failure == "refused" and "1 class" in refused.message
+    assert refused.failure == "refused"
+    assert "1 class" in refused.message
 
 
 class OneRule:
@@ -186,7 +194,8 @@ def test_peers_look_for_one_class_at_a_time_where_there_are_more_than_two():
     draw = Draw(TABLE, frame, np.arange(30), np.arange(30, 60), frame["y"].to_numpy(str), 0)
     peer = OneRule()
     outcome = mine_with_peer("FIGS", draw, peer)
-    assert peer.wanted == [(1,)] * 3 and outcome.cpu == 0.75
+    assert peer.wanted == [(1,)] * 3
+    assert outcome.cpu == 0.75
     assert [rule.label for rule in outcome.rules] == ["high"]
     assert (outcome.rules[0].mask == (x > 9.5)).all()
 
@@ -205,7 +214,8 @@ def test_records_survive_and_a_damaged_line_is_ignored(tmp_path):
     with (tmp_path / "ours.jsonl").open("a") as file:
         file.write('{"method": "ours", "tab')
     store = Store(tmp_path)
-    assert store.has("ours", TABLE.name, 0, "v") and not store.has("ours", TABLE.name, 1, "v")
+    assert store.has("ours", TABLE.name, 0, "v")
+    assert not store.has("ours", TABLE.name, 1, "v")
     assert store.find("ours", TABLE.name, "v")[0]["rules"] == 1
 
 
@@ -216,16 +226,20 @@ def test_the_summary_shows_where_ours_is_empty_and_a_peer_is_not(tmp_path, capsy
     comparison = Comparison([TABLE], store, "v", 5)
     print_summary(comparison, store)
     printed = capsys.readouterr().out
-    assert "empty: small/0" in printed and "class missing: small/0 (a)" in printed
+    assert "empty: small/0" in printed
+    assert "class missing: small/0 (a)" in printed
 
 
 def test_a_failed_run_covers_nothing():
     failed = {"failure": "refused", "message": "no", "split": 1, "cpu": 0.1}
     figures = TableFigures.of([scored([rule_on("a", range(20, 30))]), failed])
-    assert figures.covered == 0.25 and figures.failures == ("refused: no",) and figures.holding == 1.0
+    assert figures.covered == 0.25
+    assert figures.failures == ("refused: no",)
+    assert figures.holding == 1.0
 
 
 def test_every_peer_is_known():
     from bench.quality.peers.miners import MINERS
 
-    assert len(PEERS) == 8 and set(PEERS.values()) <= set(MINERS)
+    assert len(PEERS) == 8
+    assert set(PEERS.values()) <= set(MINERS)
