@@ -46,7 +46,7 @@ def _columns_of(name: str, cells: pd.Series) -> list[NumberColumn]:
 
 def _is_date(cells: pd.Series) -> bool:
     known = cells.dropna()
-    if known.nunique() <= MAX_LEVELS or not known.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all():
+    if known.nunique() <= MAX_LEVELS or not known.astype(str).str.match(r"\d{4}[-/]\d{2}[-/]\d{2}").all():
         return False
     return bool(pd.to_datetime(known, errors="coerce", utc=True).notna().all())
 

@@ -28,6 +28,7 @@ from maabo_dist.cli import maabo
 from maabo_dist.console import run_command
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.report.exports import to_pandas
+from maabo_dist.warm import warm, warm_for_large_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def mine_frame(
 
 def warm_up() -> None:
     """Import and compile everything before the first measured run."""
+    warm()
+    warm_for_large_tables()
     _run_maabo(["mine", "--dataset", "diabetes", "--format", "json", "--jobs", "1"])
 
 
