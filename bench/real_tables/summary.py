@@ -10,8 +10,7 @@ from pandas.api.types import is_numeric_dtype
 from bench.printing import Goal, console, format_verdict, print_table
 from bench.quality.experiment import Check
 from bench.real_tables.draws import draw_rows
-from bench.real_tables.nulls import METHOD as NULLS
-from bench.real_tables.nulls import NULL_TABLES
+from bench.real_tables.nulls import NULL_TABLES, Variant
 from bench.real_tables.peers import PEERS
 from bench.real_tables.records import Store
 from bench.real_tables.registry import RealTable
@@ -115,7 +114,8 @@ class Comparison:
 
 def print_summary(comparison: Comparison, store: Store) -> None:
     if not comparison.tables:
-        console.print(f"There are no records of version {comparison.version}.")
+        known = ", ".join(store.versions(OURS)) or "none"
+        console.print(f"There are no records of version {comparison.version}. Versions with records: {known}.")
         return
     _print_tables(comparison)
     _print_methods(comparison)
@@ -244,12 +244,18 @@ def _checks(comparison: Comparison) -> Iterable[Check]:
 
 
 def _null_checks(store: Store, version: str) -> Iterable[Check]:
-    runs = [record for name in NULL_TABLES for record in store.find(NULLS, name, version)]
+    for variant in Variant:
+        runs = [record for name in NULL_TABLES for record in store.find(variant, name, version)]
+        yield from _null_check(runs, variant)
+
+
+def _null_check(runs: Sequence[Record], variant: Variant) -> Iterable[Check]:
     done = [record for record in runs if record["rules"] is not None]
     if done:
         published = sum(bool(record["rules"]) for record in done)
         low, high = wilson_interval(published, len(done))
-        what = f"shuffled labels, {len(done)} runs: publish anything ({100 * low:.1f} to {100 * high:.1f} %)"
+        shuffled = "labels" if variant is Variant.ROWS else "labels of groups"
+        what = f"shuffled {shuffled}, {len(done)} runs: publish anything ({100 * low:.1f} to {100 * high:.1f} %)"
         yield Check(what, 100 * published / len(done), Goal(maximum=5), " %")
         if refused := len(runs) - len(done):
             yield Check(f"… and refused, of {len(runs)}", refused, Goal(maximum=0))

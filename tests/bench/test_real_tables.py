@@ -8,6 +8,7 @@ from scipy.stats import hypergeom
 from bench.real_tables import ours
 from bench.real_tables.draws import ABOVE, AT_MOST, Draw, class_name, draw_rows
 from bench.real_tables.encoding import encode, fit_columns
+from bench.real_tables.nulls import repeat_rows, shuffle_labels
 from bench.real_tables.peers import PEERS, mine_with_peer
 from bench.real_tables.records import Store
 from bench.real_tables.registry import TABLES, RealTable, select_tables
@@ -243,3 +244,13 @@ def test_every_peer_is_known():
 
     assert len(PEERS) == 8
     assert set(PEERS.values()) <= set(MINERS)
+
+
+def test_null_tables_keep_their_labels_and_groups_share_one():
+    frame = pd.DataFrame({"x": np.arange(50), "y": np.repeat([0, 1], [40, 10])})
+    shuffled = shuffle_labels(TABLE, frame, 1)
+    assert sorted(shuffled["y"]) == sorted(frame["y"])
+    assert not shuffled["y"].equals(frame["y"])
+    grouped = repeat_rows(shuffled)
+    assert grouped.groupby("person")["y"].nunique().eq(1).all()
+    assert len(grouped) == 4 * len(frame)
