@@ -61,7 +61,10 @@ def mine_with_ours(draw: Draw, options: Sequence[str] = ()) -> Outcome:
         rules = _found_rules(document, draw)
     except Exception as error:  # noqa: BLE001 (a rule that cannot be applied is a result)
         return Outcome(failure="crashed", message=f"its pandas export: {type(error).__name__}: {error}")
-    return Outcome(rules, outcome.seconds, outcome.cpu, details=outcome.details)
+    stated = [sum(support.n for support in rule.supports.values()) for rule in document.rules]
+    differing = sum(rule.mask[draw.train].sum() != n for rule, n in zip(rules, stated, strict=True))
+    details = {**outcome.details, "differing_exports": int(differing)}
+    return Outcome(rules, outcome.seconds, outcome.cpu, details=details)
 
 
 def mine_frame(

@@ -229,6 +229,8 @@ def _checks(comparison: Comparison) -> Iterable[Check]:
     others = [_mean(comparison.values(name, lambda f: f.returning)) or 0 for name in PEERS if name != "SIRUS"]
     if compared:
         yield Check("… beyond the best peer but SIRUS", returning - 100 * max(others), Goal(minimum=0), " points")
+    differing = [r.get("differing_exports", 0) for t in comparison.tables for r in comparison.records[t.name, OURS]]
+    yield Check("rules whose pandas export covers other rows than stated", sum(differing), Goal(maximum=0))
     times = [
         record["cpu"] for table in comparison.tables for record in comparison.records[table.name, OURS] if record["cpu"]
     ]
