@@ -15,11 +15,12 @@ from bench.quality.peers.miners import PACKAGES
 from bench.real_tables import nulls, ours
 from bench.real_tables.archives import download_packages
 from bench.real_tables.draws import draw_rows
+from bench.real_tables.figures import OURS, Comparison
 from bench.real_tables.peers import FIT_LIMIT, PEERS, mine_with_peer
 from bench.real_tables.records import Store
 from bench.real_tables.registry import RealTable, select_tables
 from bench.real_tables.scoring import Record, score_rules
-from bench.real_tables.summary import OURS, Comparison, print_list, print_summary
+from bench.real_tables.summary import print_list, print_summary
 
 SPLITS = 5
 

@@ -8,6 +8,7 @@ from scipy.stats import hypergeom
 from bench.real_tables import ours
 from bench.real_tables.draws import ABOVE, AT_MOST, Draw, class_name, draw_rows
 from bench.real_tables.encoding import encode, fit_columns
+from bench.real_tables.figures import Comparison, TableFigures, certain_classes
 from bench.real_tables.nulls import repeat_rows, shuffle_labels
 from bench.real_tables.peers import PEERS, mine_with_peer
 from bench.real_tables.records import Store
@@ -22,7 +23,7 @@ from bench.real_tables.scoring import (
     unpack_mask,
     wilson_interval,
 )
-from bench.real_tables.summary import Comparison, TableFigures, print_summary
+from bench.real_tables.summary import print_summary
 
 TABLE = RealTable("small", "none", "none.csv", "y", "development")
 NUMERIC = RealTable("small", "none", "none.csv", "y", "development", numeric=True)
@@ -227,8 +228,8 @@ def test_the_summary_shows_where_ours_is_empty_and_a_peer_is_not(tmp_path, capsy
     comparison = Comparison([TABLE], store, "v", 5)
     print_summary(comparison, store)
     printed = capsys.readouterr().out
-    assert "empty: small/0" in printed
-    assert "class missing: small/0 (a)" in printed
+    assert "empty: small 1×" in printed
+    assert "class missing: small (a) 1×" in printed
 
 
 def test_a_failed_run_covers_nothing():
@@ -254,3 +255,15 @@ def test_null_tables_keep_their_labels_and_groups_share_one():
     grouped = repeat_rows(shuffled)
     assert grouped.groupby("person")["y"].nunique().eq(1).all()
     assert len(grouped) == 4 * len(frame)
+
+
+def test_rules_of_all_peers_are_corrected_together():
+    peers = [
+        {"holm_classes": ["a"], "evidence": [{"class": "a", "p": 0.02}]},
+        {"holm_classes": ["b"], "evidence": [{"class": "b", "p": 0.001}, {"class": "b", "p": 0.9}]},
+    ]
+    assert certain_classes(peers, together=False) == {"a", "b"}
+    assert certain_classes(peers, together=True) == {"a", "b"}
+    peers.append({"holm_classes": [], "evidence": [{"class": "a", "p": 0.5}, {"class": "a", "p": 0.6}]})
+    assert certain_classes(peers, together=True) == {"b"}
+    assert certain_classes([], together=True) == set()
