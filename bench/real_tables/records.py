@@ -33,7 +33,8 @@ class Store:
         self._of(record["method"])[_key(record)] = record
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._path(record["method"]).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            # The line break comes first too, to end a line that an interruption cut off.
+            file.write("\n" + json.dumps(record, ensure_ascii=False) + "\n")
 
     def versions(self, method: str) -> list[str]:
         """The versions of a method that have records, in the order of their first record."""

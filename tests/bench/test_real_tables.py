@@ -215,7 +215,9 @@ def test_records_survive_and_a_damaged_line_is_ignored(tmp_path):
     Store(tmp_path).add(scored([rule_on("a", range(20, 30))]))
     with (tmp_path / "ours.jsonl").open("a") as file:
         file.write('{"method": "ours", "tab')
+    Store(tmp_path).add(scored([], split=2))
     store = Store(tmp_path)
+    assert [record["split"] for record in store.find("ours", TABLE.name, "v")] == [0, 2]
     assert store.has("ours", TABLE.name, 0, "v")
     assert not store.has("ours", TABLE.name, 1, "v")
     assert store.find("ours", TABLE.name, "v")[0]["rules"] == 1
