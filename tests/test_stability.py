@@ -69,7 +69,7 @@ def consensus_of(document):
 
 
 def test_a_repeat_searches_half_of_the_rows_and_requires_half_as_many_in_a_rule():
-    repeats = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3)
+    repeats = repeat_settings(MiningSettings(min_samples=51, min_samples_leaf=4), 3, rows=569)
 
     splits = [split_for(breast_cancer(), settings) for settings in repeats]
     assert {len(split.train) + len(split.validation) for split in splits} == {284}
@@ -78,20 +78,31 @@ def test_a_repeat_searches_half_of_the_rows_and_requires_half_as_many_in_a_rule(
 
 
 def test_with_rows_held_out_a_repeat_searches_half_of_the_others():
-    (settings,) = repeat_settings(MiningSettings(holdout=0.2), 1)
+    (settings,) = repeat_settings(MiningSettings(holdout=0.2), 1, rows=569)
 
     assert settings.holdout == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize(("preset", "rows", "holdout"), [("auto", 999, 0.5), ("auto", 1000, 0.6), ("paper", 1000, 0.5)])
+def test_a_repeat_halves_what_the_preset_does_not_hold_out(preset, rows, holdout):
+    (settings,) = repeat_settings(MiningSettings(preset=preset), 1, rows)
+
+    assert settings.holdout == pytest.approx(holdout)
+
+
+def test_repeats_are_certified_by_the_bound_alone():
+    assert [each.certify for each in repeat_settings(MiningSettings(certify=100), 2, rows=569)] == ["off", "off"]
+
+
 def test_draws_depend_only_on_the_split_seed_and_more_repeats_start_with_the_same():
-    few, many = (repeat_settings(MiningSettings(seed=4), count) for count in (3, 7))
+    few, many = (repeat_settings(MiningSettings(seed=4), count, rows=569) for count in (3, 7))
 
     assert many[:3] == few
-    assert [each.split_seed for each in repeat_settings(MiningSettings(seed=9, split_seed=4), 3)] == [
+    assert [each.split_seed for each in repeat_settings(MiningSettings(seed=9, split_seed=4), 3, rows=569)] == [
         each.split_seed for each in few
     ]
     assert not {each.split_seed for each in many} & {
-        each.split_seed for each in repeat_settings(MiningSettings(seed=5), 7)
+        each.split_seed for each in repeat_settings(MiningSettings(seed=5), 7, rows=569)
     }
 
 
@@ -99,7 +110,7 @@ def test_a_table_too_small_for_repeats_is_refused_before_anything_is_mined():
     columns = factories.columns_of(np.arange(36.0).reshape(3, 12), np.array([1] + [0] * 11, np.int32))
 
     with pytest.raises(DatasetError, match=r"^--repeats: half of the rows are too few\. .*training rows are of"):
-        check_repeats(columns, repeat_settings(MiningSettings(), 10))
+        check_repeats(columns, repeat_settings(MiningSettings(), 10, rows=12))
 
 
 def test_rules_are_equal_if_class_columns_signs_and_levels_agree_at_any_thresholds():
@@ -252,16 +263,17 @@ def test_shares_and_consensus_equal_a_comparison_of_all_rules_of_all_repeats(own
     }
 
 
-def test_the_document_follows_the_schema_and_has_the_digest_of_the_table_itself():
-    settings = QUICK.model_copy(update={"preset": "auto", "holdout": 0.2})
+@pytest.mark.parametrize(("holdout", "ids"), [(None, [None]), (0.2, ["R2"])])
+def test_the_document_follows_the_schema_and_has_the_digest_of_the_table_itself(holdout, ids):
+    columns = prepare(*load_bundled("wine")).columns
+    settings = MiningSettings(trees=50, holdout=holdout)
 
-    result, document = mine_with_repeats(breast_cancer(), settings, RepeatSettings(repeats=3))
+    result, document = mine_with_repeats(columns, settings, RepeatSettings(repeats=3))
 
     Draft202012Validator(load_schema()).validate(json.loads(document.to_text()))
-    assert document.digest == result.digest == mine(breast_cancer(), settings).digest
+    assert document.digest == result.digest == mine(columns, settings).digest
     assert document.repeats.done == 3
-    assert document.repeats.consensus
-    assert any(entry.rule is None for entry in document.repeats.consensus)
+    assert [entry.rule for entry in document.repeats.consensus] == ids
 
 
 def test_the_number_of_threads_changes_nothing():
@@ -275,7 +287,7 @@ def test_the_number_of_threads_changes_nothing():
 
 
 def test_a_stopped_repeat_does_not_count_and_ends_them():
-    repeats = repeat_settings(QUICK, 4)
+    repeats = repeat_settings(QUICK, 4, rows=569)
 
     def stop_in_the_third(run, progress):
         return run == 3 and progress.trees > 10

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
+from maabo_dist.contract.rules import Verdict
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import dump_figures, figures_of
@@ -57,7 +58,7 @@ class Structure(HTMLParser):
         (self.scripts if self.open and self.open[-1] in {"script", "style"} else self.texts).append(text)
 
 
-def document_of(feature="age", level="C", name="yes", target="survived", table="table.csv", note="note"):
+def document_of(feature="age", level="C", name="yes", target="survived", table="table.csv", note="note", **settings):
     conditions = (Condition(feature, Op.ABOVE, 3.5), Condition(feature, Op.IS, level))
     return make_document(
         make_rule(*conditions, holdout=make_held_out(), displaced=(make_displaced(*conditions),)),
@@ -67,6 +68,7 @@ def document_of(feature="age", level="C", name="yes", target="survived", table="
         name=table,
         notes=(note,),
         holdout=100,
+        **settings,
     )
 
 
@@ -165,9 +167,47 @@ def test_header_and_rules_can_be_read_without_the_script():
 
 
 def test_a_rule_that_chance_explains_stands_out():
-    page = report_page(document_of())
+    page = report_page(document_of(preset="paper"))
 
     assert page.count('class="weak"') == 1
+
+
+def test_a_finding_has_its_verdict_and_its_adjusted_p():
+    text = " ".join(" ".join(Structure(report_page(document_of())).texts).split())
+
+    assert "Certified: adjusted p ≤ 0.05 by a bound on the number of possible rules." in text
+    assert "Verdict unseen rows" in text
+    assert "held up on 10 rows" in text
+    assert "1.75 0.001 3 R2" in text  # lift, adjusted p, unique rows
+
+
+def test_the_papers_rules_have_no_certificate():
+    text = " ".join(" ".join(Structure(report_page(document_of(preset="paper"))).texts).split())
+
+    assert not any(word in text for word in ("Verdict", "Certified", "adjusted"))
+    assert "44 pure enough" in text
+    assert "q held out" in text
+
+
+def test_rules_that_failed_come_last_under_a_heading():
+    verdicts = [Verdict.FAILED, Verdict.HELD_UP, Verdict.WEAKER]
+    rules = [make_rule(AGE, number=n, holdout=make_held_out(), verdict=each) for n, each in enumerate(verdicts, 1)]
+
+    page, paper = (report_page(make_document(*rules, holdout=20, preset=preset)) for preset in ("auto", "paper"))
+
+    kept, failed = page.split("Did not hold up on unseen rows")
+    assert re.findall(r'<tbody id="(R\d)"', kept) == ["R2", "R3"]
+    assert re.findall(r'<tbody id="(R\d)"', failed) == ["R1"]
+    assert page.count('class="weak"') == 2
+    assert "Did not hold up" not in paper
+    assert "Did not hold up" not in report_page(make_document(*rules[1:], holdout=20))
+
+
+def test_without_held_out_rows_the_page_says_what_that_means():
+    findings, paper = (report_page(make_document(make_rule(AGE), preset=preset)) for preset in ("auto", "paper"))
+
+    assert "The adjusted p-values need none" in findings
+    assert "Mine with --holdout before you rely on a rule." in paper
 
 
 def test_without_figures_only_rule_data_is_drawn():

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import HoldoutRecord, RuleRecord, SupportRecord
+from maabo_dist.contract.rules import HoldoutRecord, RuleRecord, SupportRecord, Verdict
 from maabo_dist.contract.wording import ALWAYS, condition_texts, predicted_text
 from maabo_dist.report.html.markup import (
     Html,
@@ -16,7 +17,7 @@ from maabo_dist.report.html.markup import (
     precision_strip,
     swatch,
 )
-from maabo_dist.report.summary import no_rules_reason, returns_text, two_decimals
+from maabo_dist.report.summary import FAILED_HEADING, adjusted_p_text, no_rules_reason, returns_text, two_decimals
 from maabo_dist.rules.statistics import wilson
 
 NOTHING = "–"
@@ -39,19 +40,15 @@ def rules_section(document: ResultDocument) -> Html:
     content = [element("p", element("b", "No rules."), " ", no_rules_reason(document), class_="empty")]
     if document.rules:
         hint = (
-            "In the order of selection: the purest first, each dissimilar to those before it. ",
+            _order_text(document),
             element("span", "Select a rule to see its evidence. ", class_="scripted"),
             _lines_key(document),
         )
-        # A table body for each rule, so that its details stay with it when rules are sorted.
+        failed = [rule for rule in document.rules if document.lists_findings and rule.verdict is Verdict.FAILED]
         bodies = [
-            element(
-                "tbody",
-                element("tr", *_cells(rule, document), role="row", class_="rule"),
-                id=rule.id,
-                role="rowgroup",
-            )
-            for rule in document.rules
+            *(_body(rule, document) for rule in document.rules if rule not in failed),
+            *([_failed_heading(document)] if failed else []),
+            *(_body(rule, document) for rule in failed),
         ]
         content = [
             element("p", *hint, class_="hint"),
@@ -62,22 +59,42 @@ def rules_section(document: ResultDocument) -> Html:
     return element("section", heading, *content, id="rules", aria_labelledby="rules-heading")
 
 
+def _order_text(document: ResultDocument) -> str:
+    if document.lists_findings:
+        return "The strongest first; each explains rows that those before it do not. "
+    return "In the order of selection: the purest first, each dissimilar to those before it. "
+
+
+def _body(rule: RuleRecord, document: ResultDocument) -> Html:
+    """A table body for each rule, so that its details stay with it when rules are sorted."""
+    row = element("tr", *_cells(rule, document), role="row", class_="rule")
+    return element("tbody", row, id=rule.id, role="rowgroup")
+
+
+def _failed_heading(document: ResultDocument) -> Html:
+    """A table body between the findings and those that failed on held-out rows."""
+    heading = element("th", FAILED_HEADING, scope="rowgroup", role="rowheader", colspan=len(columns(document)))
+    return element("tbody", element("tr", heading, role="row"), class_="heading", role="rowgroup")
+
+
 def columns(document: ResultDocument) -> list[Column]:
     """Return the columns for which this document has values."""
-    tested, repeated = _tested(document), document.repeats is not None
+    tested, repeated, findings = _tested(document), document.repeats is not None, document.lists_findings
     last = "held out" if tested else "validation"
     return [
         Column("order", "Rule", number=False),
         Column("text", "If … then", number=False),
+        *([Column("verdict", "Verdict", "unseen rows", number=False)] if findings else []),
         Column("purity", "Classes", "training", number=False),
         Column("n", "n", "training"),
-        Column("gini", "Gini"),
+        *([] if findings else [Column("gini", "Gini")]),
         Column("train", "Precision", "training"),
         Column("validation", "Precision", "validation"),
         *([Column("holdout", "Precision", "held out")] if tested else []),
         Column("strip", "0 – 1", number=False),
         Column("lift", "Lift", last),
-        *([Column("q", "q", "held out")] if tested else []),
+        *([Column("q", "q", "held out")] if tested and not findings else []),
+        *([Column("p", "p", "adjusted")] if findings else []),
         Column("unique", "Unique", "rows"),
         *([Column("stability", "Comes back")] if repeated else []),
     ]
@@ -135,6 +152,7 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
     return {
         "order": rule.id,
         "text": sentence(rule, document.dataset),
+        "verdict": _verdict(rule),
         "purity": joined([bar, element("span", counts_text(rule.counts), class_="tally")]),
         "n": f"{rule.n:,}",
         "gini": f"{rule.gini:.3f}",
@@ -144,6 +162,7 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
         "strip": precision_strip(rule, document.dataset.base_rates[rule.label] or 0.0),
         "lift": two_decimals(rule.best_evidence.lift),
         "q": _q(holdout),
+        "p": adjusted_p_text(rule),
         "unique": f"{rule.unique:,}",
         "stability": returns_text(rule.stability),
     }
@@ -168,6 +187,14 @@ def _precision(support: SupportRecord, label: str, *, with_interval: bool = True
     if not with_interval or low is None or high is None:
         return value
     return joined([value, element("small", f"{low:.2f}–{high:.2f}")], " ")
+
+
+def _verdict(rule: RuleRecord) -> Html:
+    weak = rule.verdict in {Verdict.WEAKER, Verdict.FAILED}
+    verdict = element("span", rule.verdict.value, class_="weak" if weak else None)
+    if not rule.holdout or not rule.holdout.n:
+        return verdict
+    return joined([verdict, element("small", f"on {format_count(rule.holdout.n, 'row')}")], " ")
 
 
 def _q(holdout: HoldoutRecord | None) -> Html:

@@ -33,7 +33,7 @@ def header(document: ResultDocument) -> Html:
             ),
             element(
                 "section",
-                element("h2", "From leaves to rules"),
+                element("h2", "From leaves to findings" if document.lists_findings else "From leaves to rules"),
                 element("p", "Leaves that passed each filter, on a logarithmic scale.", class_="hint"),
                 funnel(document),
             ),
@@ -78,7 +78,11 @@ def _list(lines: Sequence[str], class_: str | None = None) -> Html:
 def _outcome(document: ResultDocument) -> Iterator[str]:
     for name, text in summary.outcome_texts(document).items():
         yield f"{name.capitalize()}: {text}."
-    if not document.dataset.parts.holdout:
+    if not document.dataset.parts.holdout and document.lists_findings:
+        yield (
+            "No rows were held out. The adjusted p-values need none, but expect a somewhat lower precision on new rows."
+        )
+    elif not document.dataset.parts.holdout:
         yield (
             "No rows were held out. Training rows made the rules and validation rows chose the trees, so both "
             "overstate how good the rules are. Mine with --holdout before you rely on a rule."

@@ -88,11 +88,13 @@ function makeEvidence(rule) {
       "p",
       { class: "hint" },
       `Gini ${json.gini.toFixed(3)}. ${count(json.unique)} training rows are covered by no other rule.`,
-      q === null ? null : ` Held-out test: p ${pValueText(json.holdout.p)}, q ${pValueText(q)}.`,
+      json.certificate && ` P-value ${pValueText(json.certificate.p)}, adjusted for the whole search by ${METHODS[json.certificate.method]}.`,
+      json.certificate || q === null ? null : ` Held-out test: p ${pValueText(json.holdout.p)}, q ${pValueText(q)}.`,
       json.stability && json.stability.repeats ? ` Came back in ${json.stability.returns} of ${json.stability.repeats} repeats.` : null,
     ),
   );
 }
+const METHODS = { bound: "a bound on the number of possible rules", shuffles: "searches on shuffled labels" };
 const pValueText = (value) => (value < 0.001 ? "< 0.001" : `= ${value.toFixed(3)}`);
 
 function makeDropped(rule) {
@@ -111,7 +113,10 @@ function makeDisplaced(rule) {
     el("li", {}, entry.text, " → ", rule.displaced[place], " ", el("small", {}, `n ${count(entry.n)}, Gini ${entry.gini.toFixed(3)}, similarity ${twoDecimals(entry.similarity)}`)),
   );
   const more = total > displaced.length ? `The purest of ${count(total)}.` : "";
-  return makeSection("Near-equivalents", el("p", { class: "hint" }, `Reliable leaves that this rule made redundant. ${more}`), el("ul", {}, items));
+  const [title, hint] = rule.json.certificate
+    ? ["Also seen as", "Certified rules that cover nearly the same rows."]
+    : ["Near-equivalents", "Reliable leaves that this rule made redundant."];
+  return makeSection(title, el("p", { class: "hint" }, `${hint} ${more}`), el("ul", {}, items));
 }
 
 function makeSimilar(rule) {

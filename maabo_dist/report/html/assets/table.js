@@ -10,7 +10,9 @@ export const rules = data.rules.map((rule, place) => ({
   body: document.getElementById(rule.json.id),
   search: `${rule.json.id} ${rule.json.text}`.toLowerCase(),
   keys: sortKeys(rule, place),
+  failed: Boolean(rule.json.certificate) && rule.json.verdict === "failed",
 }));
+const failedHeading = document.querySelector("table.rules > tbody.heading");
 export const byId = new Map(rules.map((rule) => [rule.id, rule]));
 
 function sortKeys(rule, place) {
@@ -28,12 +30,14 @@ function sortKeys(rule, place) {
     strip: tested.precision,
     lift: tested.lift,
     q: json.holdout && json.holdout.q,
+    p: json.certificate && json.certificate.p,
+    verdict: ["held up", "weaker", "not tested", "failed"].indexOf(json.verdict),
     unique: json.unique,
     stability: json.stability && json.stability.share,
   };
 }
 
-const ASCENDING = new Set(["order", "text", "gini", "q"]);
+const ASCENDING = new Set(["order", "text", "gini", "q", "p", "verdict"]);
 let sorted = { key: "order", down: false };
 
 function sortBy(key, down) {
@@ -41,11 +45,13 @@ function sortBy(key, down) {
   const side = down ? -1 : 1;
   const missing = (value) => value === null || value === undefined;
   const order = [...rules].sort((a, b) => {
+    if (a.failed !== b.failed) return a.failed - b.failed;
     const [x, y] = [a.keys[key], b.keys[key]];
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a.place - b.place;
     return (x < y ? -side : x > y ? side : 0) || a.place - b.place;
   });
-  table.append(...order.map((rule) => rule.body));
+  const bodies = (failed) => order.filter((rule) => rule.failed === failed).map((rule) => rule.body);
+  table.append(...bodies(false), ...(failedHeading ? [failedHeading] : []), ...bodies(true));
   for (const head of table.querySelectorAll("thead th")) {
     if (head.dataset.key === key) head.setAttribute("aria-sort", down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
@@ -100,6 +106,7 @@ export function filter(ofClass, column, text) {
     rule.body.hidden = !fits;
     matching += fits;
   }
+  if (failedHeading) failedHeading.hidden = rules.every((rule) => !rule.failed || rule.body.hidden);
   const some = ofClass !== "" || column !== "" || words.length;
   document.getElementById("filter-status").textContent = some ? `${matching} of ${rules.length} rules` : "";
 }
