@@ -56,6 +56,13 @@ def make_planted(rng, rows=90, features=4, classes=2, kinds=("continuous", "roun
     return columns_of(matrix, labels, classes)
 
 
+def make_clear(rng, rows=60, features=8, classes=2):
+    """Return a table with so clear a pattern, in its first two columns, that small searches have certified rules."""
+    matrix = rng.normal(size=(features, rows))
+    ranks = np.argsort(np.argsort(2 * matrix[0] + matrix[1]))
+    return columns_of(matrix, ranks * classes // rows, classes)
+
+
 def columns_of(matrix, labels, classes=2):
     """Return columns from a feature-major matrix of numbers and its labels."""
     features = tuple(Feature(f"x{index}", f"x{index}", FeatureKind.NUMBER) for index in range(len(matrix)))

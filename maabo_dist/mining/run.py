@@ -17,6 +17,8 @@ import numpy as np
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
+from maabo_dist.findings.findings import Evidence, choose
+from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import leaves_without_probes
 from maabo_dist.rules.publishing import TreePool, max_score, select_leaves
 from maabo_dist.screens.pairs import Screen
@@ -45,7 +47,7 @@ class SearchRun:
         # Trees observed.
         self.trees = 0
         self.best_score: float | None = None
-        self._known_rules: set[bytes] = set()
+        self._known_rules: set[tuple[int, ...]] = set()
         self._last_new_rule = 0
         self._reason: StopReason | None = None
 
@@ -98,14 +100,22 @@ class SearchRun:
 
     def _check_patience(self, patience: int, *, new_leaves: bool) -> None:
         if new_leaves and self.pool is not None:
-            leaves = leaves_without_probes(self.pool.leaves.distinct(), self._study.probe_mask)
-            chosen = select_leaves(leaves, self._study).chosen
-            rules = {row.tobytes() for row in leaves.logic[chosen]}
+            rules = _logic_of_rules(self.pool.leaves.distinct(), self._study)
             if not rules <= self._known_rules:
                 self._known_rules |= rules
                 self._last_new_rule = self.trees
         if self.trees - self._last_new_rule >= patience:
             self.stop(StopReason.PATIENCE)
+
+
+def _logic_of_rules(leaves: Leaves, study: Study) -> set[tuple[int, ...]]:
+    """The logic of the rules that would be published now, without searches on shuffled labels."""
+    if study.settings.publishes_findings:
+        evidence = Evidence.collect(leaves, study)
+        logic = evidence.logic
+        return {logic[group.head] for group in choose(evidence, [], study).groups}
+    leaves = leaves_without_probes(leaves, study.probe_mask)
+    return {tuple(row.tolist()) for row in leaves.logic[select_leaves(leaves, study).chosen]}
 
 
 def drive(

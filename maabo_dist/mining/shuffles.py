@@ -1,5 +1,7 @@
 """Searches on shuffled labels, which certify what the bound leaves undecided."""
 
+from dataclasses import replace
+
 from maabo_dist.contract.result import StopReason
 from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.findings.findings import Evidence
@@ -26,8 +28,13 @@ def run_shuffles(study: Study, evidence: Evidence) -> list[ShuffledSearch]:
 
 
 def search_shuffled(study: Study, number: int) -> ShuffledSearch:
-    """Run the whole search again on labels in another order, and return its strongest rules."""
+    """Run the whole search again on labels in another order, and return its strongest rules.
+
+    It grows all trees of the plan: with patience it would end long before a search that finds rules, and give chance
+    fewer opportunities.
+    """
     shuffled = study.with_shuffled_labels(number)
+    shuffled = replace(shuffled, settings=shuffled.settings.model_copy(update={"patience": None}))
     pool = TreePool(shuffled)
     screen = None
     if shuffled.plan.screened:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow  # it starts whole clusters
 
 @pytest.fixture(scope="module")
 def columns():
-    return factories.make_columns(np.random.default_rng(5), 60, 8)
+    return factories.make_clear(np.random.default_rng(5), 60, 8)
 
 
 @pytest.fixture(scope="module")

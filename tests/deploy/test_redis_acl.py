@@ -28,7 +28,7 @@ PREFIX = "t:"
 
 @pytest.fixture(scope="module")
 def columns():
-    return factories.make_columns(np.random.default_rng(5), 60, 8)
+    return factories.make_clear(np.random.default_rng(5), 60, 8)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from tests.ledgers import opened
 
 @pytest.fixture
 def columns():
-    return factories.make_columns(np.random.default_rng(2), 200, 8, 2)
+    return factories.make_clear(np.random.default_rng(2), 200, 8)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def guarded(directory):
 
 @pytest.fixture
 def columns():
-    return factories.make_columns(np.random.default_rng(5), 60, 8)
+    return factories.make_clear(np.random.default_rng(5), 60, 8)
 
 
 def run(program, settings, *arguments, **variables):

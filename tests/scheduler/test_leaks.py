@@ -45,7 +45,7 @@ class Cluster:
     def __init__(self, settings, directory, **processes):
         self.settings, self.processes = settings, processes
         self.redis, self.ledger = open_redis(settings), Ledger(settings.ledger_url)
-        self.columns = factories.make_columns(np.random.default_rng(5), 60, 8)
+        self.columns = factories.make_clear(np.random.default_rng(5), 60, 8)
         store_table(settings, directory, self.columns)
 
     def close(self):

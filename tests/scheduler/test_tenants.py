@@ -36,7 +36,7 @@ def cluster(redis_url, tmp_path):
 
 @pytest.fixture(scope="module")
 def columns():
-    return factories.make_columns(np.random.default_rng(5), 60, 8)
+    return factories.make_clear(np.random.default_rng(5), 60, 8)
 
 
 @pytest.fixture(autouse=True)

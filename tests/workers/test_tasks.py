@@ -81,7 +81,7 @@ class Cluster:
 @pytest.fixture(scope="module", params=["prefork", pytest.param("threads", marks=pytest.mark.soak)])
 def cluster(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("cluster")
-    columns = factories.make_columns(np.random.default_rng(1), 80, 6, 2)
+    columns = factories.make_clear(np.random.default_rng(1), 80, 6)
     with servers.redis_server(directory) as url:
         settings = ClusterSettings(
             redis_url=url,
@@ -172,7 +172,7 @@ def test_a_block_that_cannot_be_screened_is_reported(cluster, changes, kind, rea
 
 def mine_message(cluster, trees=12, **changes):
     """Store the trees of a search as a scheduler would, and return the message that requests their rules."""
-    mining = MiningSettings(trees=trees, subset_size=2, max_depth=4, min_samples=5, seed=1)
+    mining = MiningSettings(trees=trees, subset_size=2, max_depth=4, min_samples=5, seed=1, certify=24)
     result = mine(cluster.columns, mining, keep_trees=True)
     half = len(result.forest) // 2
     digests = []
@@ -192,6 +192,10 @@ def mine_message(cluster, trees=12, **changes):
     return result, message | changes
 
 
+# The parts of a document that contain durations.
+UNTIMED = {"search": None, "certificate": None}
+
+
 def test_rules_from_the_store_are_those_of_one_process(cluster):
     result, message = mine_message(cluster)
 
@@ -202,7 +206,9 @@ def test_rules_from_the_store_are_those_of_one_process(cluster):
     expected = result_document(replace(result, notes=("A note.",)), {"name": "made up"})
     assert (answer.kind, answer.attempt, answer.final) == ("done", 3, True)
     assert (answer.digest, answer.rules, answer.trees) == (result.digest, len(result.rules), 12)
-    assert document | {"search": None} == expected.to_json() | {"search": None}
+    assert document["rules"]
+    assert document["certificate"].pop("shuffles") == 24
+    assert document | UNTIMED == expected.to_json() | UNTIMED
 
 
 def test_preliminary_rules_state_that_the_search_is_running(cluster):
@@ -215,6 +221,7 @@ def test_preliminary_rules_state_that_the_search_is_running(cluster):
     document = json.loads(fields[BODY])
     assert (document["search"]["stopped"], document["search"]["trees"]) == ("running", 6)
     assert "The search is running" in document["notes"][-1]
+    assert document["certificate"]["shuffles"] == 0
 
 
 def test_a_subset_without_a_tree_is_named(cluster):
