@@ -1,6 +1,6 @@
 """`RuleMiner`: the method as a scikit-learn estimator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Self, TypeVar
@@ -33,7 +33,7 @@ def _document_settings() -> str:
 
 
 class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
-    """Mine reliable, dissimilar if–then rules, and classify by them.
+    """Mine certified if–then rules on different rows, and classify by them.
 
     DataFrames keep their column names, and may hold text, booleans, categories and missing values. The parameters are
     those of `MiningSettings`, `TableSettings` and `RepeatSettings`, under the same names; only `class_weight` is called
@@ -72,7 +72,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
     >>> print(miner.rules_[0].text)
-    IF flavanoids ≤ 1.575 AND color_intensity > 3.825 THEN class = 2
+    IF flavanoids > 2.3 AND proline > 755 THEN class = 0
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -87,8 +87,15 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         b: float = 0.5,
         top_features: int | str | None = None,
         candidates: int | str | None = None,
-        min_samples: int = 50,
-        gini: float = 0.3,
+        min_samples: int | None = None,
+        gini: float | None = None,
+        min_precision: float = 0.0,
+        min_lift: float = 1.0,
+        for_class: Sequence[Any] = (),
+        prefer: str = "balanced",
+        max_rules: int | None = None,
+        all: bool = False,  # noqa: A002 - the setting's name
+        certify: int | str = "auto",
         similarity: float = 0.7,
         similarity_by: str = "logic",
         preset: str = "auto",
@@ -106,7 +113,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         seed: int = 0,
         split_seed: int | None = None,
         test_size: float = 0.3,
-        holdout: float = 0.0,
+        holdout: float | None = None,
         stratify: bool = False,
         class_weighting: str = "balanced",
         min_samples_leaf: int = 1,
@@ -123,6 +130,8 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         self.alpha, self.h, self.b = alpha, h, b
         self.top_features, self.candidates = top_features, candidates
         self.min_samples, self.gini = min_samples, gini
+        self.min_precision, self.min_lift, self.for_class = min_precision, min_lift, for_class
+        self.prefer, self.max_rules, self.all, self.certify = prefer, max_rules, all, certify
         self.similarity, self.similarity_by = similarity, similarity_by
         self.preset, self.seeded, self.neighbours, self.completions = preset, seeded, neighbours, completions
         self.literals, self.significance, self.probes = literals, significance, probes
@@ -157,9 +166,12 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> from sklearn.datasets import load_wine
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
         >>> len(RuleMiner(trees=50, min_samples=20).fit(X, y).rules_)
-        27
+        4
         """
-        settings = self._settings(MiningSettings, class_weight=self.class_weighting)
+        for_class = [self.for_class] if isinstance(self.for_class, str) else self.for_class
+        settings = self._settings(
+            MiningSettings, class_weight=self.class_weighting, for_class=tuple(str(name) for name in for_class)
+        )
         repeats = self._settings(RepeatSettings)
         frame = self._frame(X, reset=True)
         self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
@@ -255,7 +267,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
         >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
         >>> miner.predict_proba(X.head(1)).round(2)
-        array([[0.93, 0.07, 0.  ]])
+        array([[0.97, 0.03, 0.  ]])
         """
         covered = self._covered(X)
         counts = np.array([rule.counts for rule in self.rules_]).reshape(-1, len(self.classes_))

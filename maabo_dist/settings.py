@@ -291,7 +291,12 @@ class MiningSettings(SettingsModel):
         None, ge=1, le=100_000, description="Subsets proposed together; by default 1 for each 50 trees, at most 256."
     )
     in_flight: int = Field(1, ge=1, le=10_000, description="Maximum number of batches in progress at the same time.")
-    patience: int | None = Field(None, ge=1, description="Stop after this many trees in a row without a new rule.")
+    patience: int | None = Field(
+        None,
+        ge=1,
+        description="Stop after this many trees in a row without a new rule: one on other features or directions "
+        "that would be published, as far as the analytic bound certifies it.",
+    )
     time_limit: float | None = Field(
         None, gt=0, description="Stop after this many seconds; the result then depends on the speed of the machine."
     )

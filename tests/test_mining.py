@@ -196,7 +196,7 @@ def test_held_out_labels_change_no_rule():
     assert before.rules
     assert before.digest == after.digest
     for one, other in zip(before.rules, after.rules, strict=True):
-        assert replace(one, holdout=None) == replace(other, holdout=None)
+        assert replace(one, holdout=None, verdict=None) == replace(other, holdout=None, verdict=None)
         assert [*one.holdout.counts.values()] == [*other.holdout.counts.values()][::-1]
 
 

@@ -71,7 +71,7 @@ def mine_with_repeats(
     >>> columns = prepare(*load_bundled("wine")).columns
     >>> settings = MiningSettings(trees=50, min_samples=20)
     >>> result, document = mine_with_repeats(columns, settings, RepeatSettings(repeats=4))
-    >>> document.repeats.done, document.rules[0].stability.share
+    >>> document.repeats.done, document.rules[1].stability.share
     (4, 0.25)
     """
     settings_of_repeats = repeat_settings(settings, repeats.repeats, columns.rows)

@@ -80,8 +80,8 @@ class Rule:
     >>> from maabo_dist.data.preparation import prepare
     >>> result = mine(prepare(*load_bundled("wine")).columns, MiningSettings(trees=50, min_samples=20))
     >>> rule = result.rules[0]
-    >>> rule.id, result.classes[rule.label], rule.train.n, rule.train.precision
-    ('R1', 'class_2', 35, 1.0)
+    >>> rule.id, result.classes[rule.label], rule.train.n, round(rule.train.precision, 2)
+    ('R1', 'class_0', 39, 0.97)
     """
 
     id: str

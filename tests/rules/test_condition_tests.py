@@ -25,7 +25,7 @@ def a_table(seed=1, rows=600, features=8):
 
 
 def mined(columns, **settings):
-    given_ = {"literals": "supported", "min_samples": 30, "gini": 0.5, **settings}
+    given_ = {"preset": "paper", "literals": "supported", "min_samples": 30, "gini": 0.5, **settings}
     return mine(columns, MiningSettings(**given_))
 
 

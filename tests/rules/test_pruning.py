@@ -19,7 +19,8 @@ from tests.reference import pruning as slow
 def leaves_of(columns, subset_size=3, min_samples=4, max_gini=0.4, level=0.01, seed=0):
     split = split_for(columns, MiningSettings(seed=seed))
     gini = max_gini / (1 - 1 / len(columns.classes))
-    study = factories.make_study(columns, split, min_samples=min_samples, gini=gini, significance=level)
+    limits = {"min_samples": min_samples, "gini": gini, "significance": level}
+    study = factories.make_study(columns, split, preset="paper", literals="supported", **limits)
     forest = depth_search(study.table, factories.every_subset(columns.count, subset_size), 4)
     return reliable_leaves(forest, LeafFilter.of(study)), study
 
@@ -41,7 +42,8 @@ def planted(seed, noise=6, rows=600):
 def test_the_remaining_conditions_equal_the_reference(seed, classes, level, class_weight):
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.95), factories.make_split(rng, 150)
-    study = factories.make_study(columns, split, class_weight=class_weight, min_samples=4, gini=0.9, significance=level)
+    former = {"preset": "paper", "literals": "supported", "min_samples": 4, "gini": 0.9}
+    study = factories.make_study(columns, split, class_weight=class_weight, significance=level, **former)
     table, limits = study.table, LeafFilter.of(study)
     leaves = factories.make_rules(rng, columns, split, 10, weights=table.weights)
 
