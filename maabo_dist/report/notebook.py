@@ -133,7 +133,8 @@ class ResultViews:
         -------
         DataFrame
             Columns `id`, `rule`, `class`, `n` and `gini`, then precision, recall and lift on the training rows, the
-            performance on validation and held-out rows, the stability if there were repeats, and the source.
+            performance on validation and held-out rows, the verdict of the latter, `adjusted_p` (the p-value of the
+            rule, adjusted for the whole search), the stability if there were repeats, and the source.
 
         Examples
         --------
@@ -232,6 +233,9 @@ class ResultViews:
         }
         if rule.holdout is not None:
             row |= {f"holdout_{name}": getattr(rule.holdout, name) for name in ("n", "precision", "p", "q")}
+            row["verdict"] = rule.verdict.value
+        if rule.certificate is not None:
+            row["adjusted_p"] = rule.certificate.p
         if (stability := self.stability_[number]) is not None:
             row["stability"] = stability.share
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
@@ -271,6 +275,8 @@ def _row(rule: MinedRule) -> Html:
     lift = (rule.holdout or rule.validation).lift
     supports = [rule.train, rule.validation, *([rule.holdout] if rule.holdout else [])]
     precision = " → ".join(two_decimals(support.precision) for support in supports)
+    if rule.holdout:
+        precision += f", {rule.verdict.value}"
     return element(
         "tr",
         element("th", rule.id, scope="row", style=f"{_CELL};{_LINE};font-weight:normal;{_SOFT}"),

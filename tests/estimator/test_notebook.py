@@ -69,7 +69,7 @@ def test_after_fitting_it_shows_the_rules_with_their_evidence(miner):
     assert sentence.lower() == rule.text.lower()
     assert numbers == [
         f"{rule.n:,}",
-        " → ".join(f"{part.precision:.2f}" for part in parts),
+        " → ".join(f"{part.precision:.2f}" for part in parts) + ", held up",
         f"{rule.holdout.lift:.2f}",
     ]
     assert miner._repr_mimebundle_()["text/html"] == miner._repr_html_()
@@ -112,10 +112,26 @@ def test_long_rule_lists_show_the_first_rules_and_count_the_others(miner):
     assert "3 more" in html.text
 
 
-def test_a_result_without_rules_is_printed_with_the_reason():
-    miner = RuleMiner(subset_size=2, min_samples=10_000).fit(*a_table())
+@pytest.mark.parametrize(
+    ("preset", "reason"),
+    [
+        ("paper", "No leaf has 10,000 training rows"),
+        ("auto", "certified rules were left out by --min-samples 10000."),
+    ],
+)
+def test_a_result_without_rules_is_printed_with_the_reason(preset, reason):
+    miner = RuleMiner(subset_size=2, min_samples=10_000, preset=preset).fit(*a_table())
 
-    assert "No leaf has 10,000 training rows" in Parts(miner._repr_html_()).text
+    assert reason in Parts(miner._repr_html_()).text
+
+
+def test_rules_have_their_adjusted_p_value_and_the_verdict_of_held_out_rows(miner):
+    rules = miner.get_rules()
+
+    assert rules["verdict"].tolist() == [rule.verdict.value for rule in miner.rules_]
+    assert rules["adjusted_p"].tolist() == [rule.certificate.p for rule in miner.rules_]
+    assert rules["adjusted_p"].max() <= 0.05
+    assert "verdict" not in RuleMiner(subset_size=2).fit(*a_table()).get_rules()
 
 
 def test_a_fitted_miner_has_the_data_of_a_report(miner):
