@@ -18,6 +18,9 @@ from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 
+# Rules selected as in the paper, after pruning.
+_GS_MRM = {"preset": "paper", "literals": "supported"}
+
 
 def warm() -> None:
     """Mine small tables in ways that compile every kernel for its usual argument types.
@@ -32,8 +35,11 @@ def warm() -> None:
     with TemporaryDirectory(prefix="maabo-warm-") as directory:
         columns.save(Path(directory) / "columns")
         # A mapped table, as workers have it.
-        mine(Columns.load(Path(directory) / "columns"), _settings(subset_size="1-3"))
-    mine(_table(features=60), _settings(preset="auto", batch=4))
+        mapped = Columns.load(Path(directory) / "columns")
+        mine(mapped, _settings(subset_size="1-3", certify=1))
+        mine(mapped, _settings(**_GS_MRM))
+    mine(columns, _settings(**_GS_MRM))
+    mine(_table(features=60), _settings(batch=4, certify=1))
 
 
 def _settings(**changes: Any) -> MiningSettings:
