@@ -34,6 +34,7 @@ def rule_json(*conditions, **fields):
         "stability": None,
         "verdict": "not tested",
         "certificate": None,
+        "stand_ins": [],
     } | fields
 
 
@@ -82,6 +83,7 @@ def document_json(*rules, search=None, settings=None, **fields):
         "dropping": None,
         "noise": None,
         "certificate": None,
+        "nearest": None,
         "repeats": None,
         "notes": [],
         "rules": list(rules),
