@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from maabo_dist._util.text import format_count
+from maabo_dist._util.text import format_count, printable
 from maabo_dist.contract.document import SettingValue
 from maabo_dist.contract.result import (
     CertificateInfo,
@@ -15,7 +15,7 @@ from maabo_dist.contract.result import (
     SearchInfo,
     SpaceInfo,
 )
-from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.rules import NearestRecord, RepeatsRecord, RuleRecord, StabilityRecord
 from maabo_dist.contract.wording import large_number
 from maabo_dist.settings import PAPER_LIMITS
 
@@ -263,9 +263,20 @@ def _no_findings_reason(document: ResultDocument, certified: int) -> str:
         "The supported rule is not" if funnel.supported == 1 else f"None of the {funnel.supported:,} supported rules is"
     )
     reason = f"{rules} certified: chance explains the best of so many possible rules."
+    if document.nearest:
+        reason += f" {_nearest_text(document.nearest)}"
     if document.certificate and not document.certificate.shuffles:
         reason += " Searches on shuffled labels (--certify N) may certify more than the bound that was used."
     return reason
+
+
+def _nearest_text(nearest: NearestRecord) -> str:
+    """The rule that came nearest, and an estimate of the rows that it would need."""
+    p = f"{'' if nearest.p < 0.001 else '= '}{p_value_text(nearest.p)}"
+    return (
+        f"The nearest is {printable(nearest.text)} (precision {nearest.precision:.2f} on {nearest.n:,} rows, "
+        f"adjusted p {p}); about {nearest.rows_needed:,} mined rows like these would certify it."
+    )
 
 
 def _finding_limits(settings: Mapping[str, SettingValue]) -> list[str]:

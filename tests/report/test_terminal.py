@@ -8,7 +8,7 @@ from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
-from maabo_dist.contract.rules import Verdict
+from maabo_dist.contract.rules import NearestRecord, Verdict
 from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
 
@@ -202,6 +202,19 @@ def test_more_shuffled_searches_are_proposed_only_where_none_were_run():
 
     assert "--certify N" in by_bound
     assert "--certify" not in by_shuffles
+
+
+def test_without_findings_the_nearest_rule_and_the_rows_it_would_need_are_named():
+    nearest = make_record(NearestRecord, "IF age ≤ 27.5 THEN survived = 1", "1", 31, 0.75, 0.1234, 1800)
+    document = make_document(funnel=make_record(FunnelCounts, 400, 120, 120, 31, 9, 0, 0))
+
+    text = " ".join(printed(document.model_copy(update={"nearest": nearest})).split())
+
+    assert (
+        "The nearest is IF age ≤ 27.5 THEN survived = 1 (precision 0.75 on 31 rows, adjusted p = 0.123); "
+        "about 1,800 mined rows like these would certify it."
+    ) in text
+    assert "nearest" not in printed(document)
 
 
 def test_limits_that_leave_out_every_certified_rule_are_named():
