@@ -29,6 +29,8 @@ OURS = {
     "random": {"preset": "paper", "strategy": "random"},
 }
 """Settings of our methods; `random` draws the paper's trees at random."""
+PRUNED = {"preset": "paper", "literals": "supported"}
+"""Rules without unsupported conditions, selected by GS-MRM: the default before findings."""
 PEERS = {"FIGS": "figs", "RuleFit": "rulefit", "SkopeRules": "skope", "pysubgroup": "pysubgroup"}
 PEERS |= {
     "subgroups": "pysubgroup-own-bins",
@@ -88,10 +90,10 @@ def _peers(peers: Peers, name: str, table: Table) -> Mined:
 
 
 def _by_tpe(peers: Peers, table: Table) -> Mined:
-    """Optuna proposes subsets, our depth search scores them, GS-MRM chooses among their leaves as in `auto`."""
+    """Optuna proposes subsets, our depth search scores them, and GS-MRM chooses among their pruned leaves."""
     start, used = perf_counter(), _cpu_seconds()
     columns = prepare(table.frame, TableSettings(target=table.target)).columns
-    settings = MiningSettings(seed=table.seed, trees=TPE_TREES, **OURS["auto"])
+    settings = MiningSettings(seed=table.seed, trees=TPE_TREES, **PRUNED)
     with peers.searcher("optuna", columns.count, settings.subset_size, table.seed) as searcher:
         result = search_with_peer(columns, settings, searcher)
     return Mined(mined_rules(result), perf_counter() - start, _cpu_seconds() - used)
