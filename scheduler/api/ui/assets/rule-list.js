@@ -37,7 +37,21 @@ function ruleCard(rule, document) {
     { class: "rule" },
     el("p", { class: "sentence" }, ...sentence(rule, document.dataset, colour)),
     el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
+    el("p", { class: "muted verdict" }, verdictText(rule)),
   );
+}
+
+/** What the held-out rows say, and how likely chance is. */
+function verdictText(rule) {
+  const rows = rule.holdout ? plural(rule.holdout.n, "row") : "";
+  const verdict = {
+    "held up": `Held up on ${rows} the search never saw`,
+    weaker: `Weaker on ${rows} the search never saw`,
+    failed: `Failed on ${rows} the search never saw`,
+  }[rule.verdict] ?? "Not tested on rows the search never saw";
+  if (!rule.certificate) return `${verdict}.`;
+  const p = rule.certificate.p < 0.0001 ? "less than 0.0001" : String(Number(rule.certificate.p.toPrecision(2)));
+  return `${verdict}. The probability that chance gives so strong a rule in the whole search is ${p}.`;
 }
 
 /** IF … AND … THEN …, with the keywords set apart from the data. */
@@ -82,13 +96,13 @@ function copyButton(rule) {
 
 const FUNNEL_STEPS = [
   ["leaves", "leaves of all trees"], ["large", "with enough rows"], ["pure", "pure enough"],
-  ["distinct", "distinct"], ["supported", "supported by the data"], ["rules", "dissimilar: the rules"],
+  ["distinct", "distinct"], ["supported", "supported by the data"], ["certified", "certified"], ["rules", "different: the rules"],
 ];
 
 /** The number of leaves after each selection step, with bars on a logarithmic scale. */
 export function funnel(counts) {
   const length = (number) => Math.log10(1 + number) / Math.log10(1 + Math.max(1, counts.leaves));
-  return el("ol", { class: "funnel" }, ...FUNNEL_STEPS.filter(([key]) => counts[key] !== undefined).map(([key, label]) => {
+  return el("ol", { class: "funnel" }, ...FUNNEL_STEPS.filter(([key]) => counts[key] != null).map(([key, label]) => {
     const bar = el("span", { class: "bar" });
     bar.style.width = `${100 * length(counts[key])}%`;
     return el("li", { "data-step": key }, el("span", { class: "number" }, count(counts[key])), el("span", { class: "track" }, bar), el("span", { class: "muted" }, label));
