@@ -183,7 +183,7 @@ def adjusted_p_text(rule: RuleRecord) -> str:
 
 
 def evidence_text(rule: RuleRecord) -> str:
-    """`held-out rows: 47, precision 0.957; held up; adjusted p < 0.001`."""
+    """`held-out rows: 47, precision 0.957, held up, adjusted p < 0.001`."""
     rows, n, precision = "mined rows", rule.mined_n, rule.mined_precision
     if rule.holdout:
         rows, n, precision = "held-out rows", rule.holdout.n, rule.holdout.precision
@@ -191,7 +191,7 @@ def evidence_text(rule: RuleRecord) -> str:
     if rule.certificate:
         p = rule.certificate.p
         texts.append(f"adjusted p {'' if p < 0.001 else '= '}{p_value_text(p)}")
-    return "; ".join(texts)
+    return ", ".join(texts)  # no semicolon: people split SQL there
 
 
 def funnel_texts(funnel: FunnelCounts) -> list[str]:

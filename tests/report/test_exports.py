@@ -147,7 +147,7 @@ def test_a_comment_stays_on_its_line_whatever_the_class_is_called():
     for script in (to_sql(document), to_pandas(document)):
         caption = script.splitlines()[0]
         assert caption.endswith(
-            "y\\r\\nz = b\\n; DROP TABLE data (mined rows: 20, precision 0.800; not tested; adjusted p = 0.001)"
+            "y\\r\\nz = b\\n; DROP TABLE data (mined rows: 20, precision 0.800, not tested, adjusted p = 0.001)"
         )
 
 
@@ -156,8 +156,8 @@ def test_comments_contain_the_figures_of_held_out_rows_where_there_are_any():
     findings, paper = (make_document(rule, holdout=10), make_document(make_rule(AGE), preset="paper"))
 
     for script in (to_sql(findings), to_pandas(findings)):
-        assert "R1: survived = 1 (held-out rows: 10, precision 0.900; weaker; adjusted p < 0.001)\n" in script
-    assert "R1: survived = 1 (mined rows: 20, precision 0.800; not tested)\n" in to_sql(paper)
+        assert "R1: survived = 1 (held-out rows: 10, precision 0.900, weaker, adjusted p < 0.001)\n" in script
+    assert "R1: survived = 1 (mined rows: 20, precision 0.800, not tested)\n" in to_sql(paper)
 
 
 def test_a_rule_that_covers_no_row_has_no_precision_in_its_comment():
