@@ -163,7 +163,7 @@ def test_comments_contain_the_figures_of_held_out_rows_where_there_are_any():
 def test_a_rule_that_covers_no_row_has_no_precision_in_its_comment():
     document = make_document(make_rule(AGE, holdout=make_held_out(counts=(0, 0)), verdict=Verdict.NOT_TESTED))
 
-    assert "(held-out rows: 0; not tested; adjusted p = 0.001)" in to_sql(document)
+    assert "(held-out rows: 0, not tested, adjusted p = 0.001)" in to_sql(document)
 
 
 def test_csv_contains_verdict_adjusted_p_and_the_figures_of_held_out_rows():
