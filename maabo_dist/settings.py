@@ -89,7 +89,7 @@ def _parse_whole(value: Any) -> int:
 
 
 def _parse_shuffles(value: object) -> object:
-    if value in {"auto", "off"}:
+    if value == "auto" or value == "off":  # noqa: PLR1714 - a value of a document may have no hash
         return value
     if not _is_count(value) or int(value) > MAX_SHUFFLES:
         raise ValueError(f"is neither a number of searches (1 to {MAX_SHUFFLES:,}) nor auto or off")
