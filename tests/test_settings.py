@@ -296,5 +296,5 @@ def test_a_plan_is_the_same_after_the_settings_went_through_a_document(options, 
 
 @pytest.mark.parametrize("value", [[], {}, None, 0, 10_001, "some", True])
 def test_a_number_of_shuffles_that_is_none_is_refused(value):
-    with pytest.raises(SettingsError, match="--certify .*nor auto or off"):
+    with pytest.raises(SettingsError, match=r"--certify .*nor auto or off"):
         MiningSettings.parse({"certify": value})
