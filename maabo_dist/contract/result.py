@@ -188,8 +188,8 @@ class FunnelCounts(Record):
     supported : int
         Of these, those still distinct and reliable without the conditions that the rows do not support.
     certified : int or None
-        Of these, those that chance does not explain, given everything that the search tried; null with `--preset
-        paper`.
+        Of these, those that chance does not explain, given everything that the search tried, with a margin; null with
+        `--preset paper`.
     rules : int
         Of these, dissimilar ones (δ) without a probe: the rules.
     """

@@ -259,10 +259,9 @@ def _no_findings_reason(document: ResultDocument, certified: int) -> str:
         )
     if document.noise and document.noise.with_probe:
         return "Every certified rule uses a probe: these settings find nothing but chance in this table."
-    rules = (
-        "The supported rule is not" if funnel.supported == 1 else f"None of the {funnel.supported:,} supported rules is"
-    )
-    reason = f"{rules} certified: chance explains the best of so many possible rules."
+    one = "The supported rule has too little evidence"
+    reason = one if funnel.supported == 1 else f"None of the {funnel.supported:,} supported rules has enough evidence"
+    reason += ", given how many rules are possible."
     if document.nearest:
         reason += f" {_nearest_text(document.nearest)}"
     if document.certificate and not document.certificate.shuffles:
@@ -275,7 +274,7 @@ def _nearest_text(nearest: NearestRecord) -> str:
     p = f"{'' if nearest.p < 0.001 else '= '}{p_value_text(nearest.p)}"
     return (
         f"The nearest is {printable(nearest.text)} (precision {nearest.precision:.2f} on {nearest.n:,} rows, "
-        f"adjusted p {p}); about {nearest.rows_needed:,} mined rows like these would certify it."
+        f"adjusted p {p}); about {nearest.rows_needed:,} mined rows like these would be enough."
     )
 
 

@@ -184,8 +184,8 @@ def test_an_empty_result_names_the_filter_to_relax(funnel, hint):
         ((400, 0, 0, 0, 0, 0), "No leaf has enough training rows to be certified."),
         ((400, 120, 0, 0, 0, 0), "No leaf favours a class."),
         ((400, 120, 120, 31, 0, 0), "the rows support no condition at --significance 0.05."),
-        ((400, 120, 120, 31, 9, 0), "None of the 9 supported rules is certified:"),
-        ((400, 120, 120, 31, 1, 0), "The supported rule is not certified:"),
+        ((400, 120, 120, 31, 9, 0), "None of the 9 supported rules has enough evidence"),
+        ((400, 120, 120, 31, 1, 0), "The supported rule has too little evidence"),
     ],
 )
 def test_without_findings_the_reason_is_given(funnel, reason):
@@ -212,7 +212,7 @@ def test_without_findings_the_nearest_rule_and_the_rows_it_would_need_are_named(
 
     assert (
         "The nearest is IF age ≤ 27.5 THEN survived = 1 (precision 0.75 on 31 rows, adjusted p = 0.123); "
-        "about 1,800 mined rows like these would certify it."
+        "about 1,800 mined rows like these would be enough."
     ) in text
     assert "nearest" not in printed(document)
 
