@@ -182,33 +182,6 @@ class StandInRecord(Record):
     correlation: Annotated[float, Field(strict=True, ge=-1, le=1)]
 
 
-class NearestRecord(Record):
-    """The rule that came nearest to being published, where none was.
-
-    Attributes
-    ----------
-    text : str
-        The rule as a sentence, for people only.
-    label : str
-        The class it predicts.
-    n : int
-        Mined rows that it covers.
-    precision : float
-        Share of these that has the class.
-    p : float
-        Its adjusted p-value.
-    rows_needed : int
-        Rows of a table from which on a rule of this kind would be published.
-    """
-
-    text: str
-    label: ClassName
-    n: Count
-    precision: Share
-    p: Share
-    rows_needed: Count
-
-
 class Verdict(StrEnum):
     """The result of testing a rule on rows that the search never saw.
 

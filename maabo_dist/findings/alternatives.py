@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from maabo_dist.contract.rules import NearestRecord, StandInRecord
+from maabo_dist.contract.rules import StandInRecord
+from maabo_dist.contract.selection import NearestRecord
 from maabo_dist.contract.wording import class_text, statement_text
 from maabo_dist.findings.evidence import NO_CONDITION
 from maabo_dist.findings.findings import Evidence, Findings

@@ -6,15 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from maabo_dist.contract.result import (
-    CertificateInfo,
-    DroppingInfo,
-    FunnelCounts,
-    NoiseInfo,
-    SearchInfo,
-    StopReason,
-)
-from maabo_dist.contract.rules import CertificateRecord, NearestRecord, Verdict
+from maabo_dist.contract.result import SearchInfo, StopReason
+from maabo_dist.contract.rules import CertificateRecord, Verdict
+from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
 from maabo_dist.findings.alternatives import nearest, stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves

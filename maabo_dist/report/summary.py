@@ -5,17 +5,9 @@ from typing import NamedTuple
 
 from maabo_dist._util.text import format_count, printable
 from maabo_dist.contract.document import SettingValue
-from maabo_dist.contract.result import (
-    CertificateInfo,
-    DatasetInfo,
-    DroppingInfo,
-    FunnelCounts,
-    NoiseInfo,
-    ResultDocument,
-    SearchInfo,
-    SpaceInfo,
-)
-from maabo_dist.contract.rules import NearestRecord, RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.result import DatasetInfo, ResultDocument, SearchInfo, SpaceInfo
+from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
 from maabo_dist.contract.wording import large_number
 from maabo_dist.settings import PAPER_LIMITS
 

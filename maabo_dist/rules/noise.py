@@ -25,7 +25,7 @@ from math import ceil, floor
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.contract.result import NoiseInfo
+from maabo_dist.contract.selection import NoiseInfo
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.rule import NO_LITERAL
 

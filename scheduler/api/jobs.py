@@ -28,7 +28,7 @@ from maabo_dist.contract.job import (
     dump_with_secrets,
 )
 from maabo_dist.contract.messages import Request as SchedulerRequest
-from maabo_dist.contract.result import FunnelCounts
+from maabo_dist.contract.selection import FunnelCounts
 from maabo_dist.contract.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, explain_plan, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from maabo_dist.contract.conditions import Condition, ConditionRecord, Op, condition_records
-from maabo_dist.contract.result import CertificateInfo, FunnelCounts, SearchInfo, StopReason
+from maabo_dist.contract.result import SearchInfo, StopReason
 from maabo_dist.contract.rules import (
     CertificateRecord,
     ConsensusRecord,
@@ -15,6 +15,7 @@ from maabo_dist.contract.rules import (
     SupportRecord,
     Verdict,
 )
+from maabo_dist.contract.selection import CertificateInfo, FunnelCounts
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document

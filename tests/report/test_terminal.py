@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
-from maabo_dist.contract.result import DroppingInfo, FunnelCounts, NoiseInfo
-from maabo_dist.contract.rules import NearestRecord, Verdict
+from maabo_dist.contract.rules import Verdict
+from maabo_dist.contract.selection import DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
 from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
 
