@@ -6,12 +6,13 @@ from math import comb, isnan, nan
 import numpy as np
 import pytest
 
+from maabo_dist._util.setting_types import MAX_SUBSET_SIZE
 from maabo_dist.errors import SearchError
 from maabo_dist.search import tally
 from maabo_dist.search.maa import mismatch_values
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
-from maabo_dist.settings import MAX_SUBSET_SIZE, MiningSettings
+from maabo_dist.settings import MiningSettings
 from tests.reference import maabo
 
 
