@@ -3,7 +3,7 @@
 A user is a list of grants: commands on keys. For Redis 7 each grant is a selector. Redis 6.2 has no selectors: there, a
 user may use all of its commands on all of its keys.
 
-    scheduler   everything that a scheduler does, including housekeeping
+    scheduler   everything that a scheduler does, including maintenance
     worker      takes tasks and answers them; cannot read job records or rules
     api         `python -m scheduler serve`
     client      `maabo submit` and other commands: sends requests, reads records and rules

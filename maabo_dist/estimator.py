@@ -222,31 +222,6 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         return self._covered(X).T.astype(np.float64)
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
-        """Return the ids of the rules, which are the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Accepted for compatibility with scikit-learn.
-
-        Returns
-        -------
-        ndarray of str
-            R1, R2, …
-
-        Examples
-        --------
-        >>> from maabo_dist import RuleMiner
-        >>> from sklearn.datasets import load_wine
-        >>> X, y = load_wine(return_X_y=True, as_frame=True)
-        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
-        >>> miner.get_feature_names_out()[:2]
-        array(['R1', 'R2'], dtype=object)
-        """
-        check_is_fitted(self)
-        return np.array([rule.id for rule in self.rules_], dtype=object)
-
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Estimate class probabilities: the mean class shares of the rules that cover a row.
 

@@ -4,6 +4,7 @@ The table has its styles in attributes, for light and dark pages: text and lines
 (`currentColor`). Names from data are escaped, and there is no script.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -60,7 +61,7 @@ class MinedRule(Rule):
         return rules_table([self])
 
 
-class ResultViews:
+class ResultViews(ABC):
     """The result of a fitted miner as a document, as figure data, as DataFrames and as HTML."""
 
     classes_: npt.NDArray[Any]
@@ -209,9 +210,34 @@ class ResultViews:
         records = [{"row": int(row), **summaries[number]} for row, number in pairs]
         return pd.DataFrame(records, columns=["row", "id", "rule", "class", "precision", "n"])
 
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
+        """Return the ids of the rules, which are the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Accepted for compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+            R1, R2, …
+
+        Examples
+        --------
+        >>> from maabo_dist import RuleMiner
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
+        >>> miner.get_feature_names_out()[:2]
+        array(['R1', 'R2'], dtype=object)
+        """
+        check_is_fitted(self)
+        return np.array([rule.id for rule in self.rules_], dtype=object)
+
+    @abstractmethod
     def _covered(self, X: Any) -> npt.NDArray[np.bool_]:
         """(rules, rows): True where a rule covers a row."""
-        raise NotImplementedError
 
     def _rules_html(self) -> str:
         title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"

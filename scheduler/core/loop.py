@@ -24,8 +24,8 @@ from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import RulesHandler, ScreenHandler, SearchHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
-from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.maintenance import Maintenance
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
@@ -66,7 +66,7 @@ class Scheduler:
         }
         self._intake = Intake(resources, self._status, self._publisher)
         self._slots = JobSlots(resources, owner)
-        self._housekeeping = Housekeeping(resources, self._status, self._publisher)
+        self._maintenance = Maintenance(resources, self._status, self._publisher)
         self.jobs = HeldJobs(resources, self._status)
         self._preparations = Preparations(
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
@@ -84,7 +84,7 @@ class Scheduler:
                 if self._outage and not self._broker_failed:
                     logger.info("outage over")
                     self._outage = ""
-                    self._housekeeping.run_purge_next()
+                    self._maintenance.run_purge_next()
             except OUTAGES as error:
                 self._note_outage(error)
                 self._publish_metrics(self._resources.clock())
@@ -118,7 +118,7 @@ class Scheduler:
         return [*(job.lease for job in self.jobs), *self._preparations.leases]
 
     def _renew_leases(self, now: float) -> None:
-        """Renew leases, apply commands, take free jobs, and do the housekeeping."""
+        """Renew leases, apply commands, take free jobs, and run the maintenance."""
         lease_seconds = self._settings.lease_seconds
         self._next_renewal = now + lease_seconds / 5
         commands = self._ledger.leases.renew(self._leases, now, lease_seconds)
@@ -135,7 +135,7 @@ class Scheduler:
         self._open_prepared()
         self._status.publish_cluster(lease_seconds)
         with self._tolerate_broker():
-            self._housekeeping.run(now, {lease.job for lease in self._leases})
+            self._maintenance.run(now, {lease.job for lease in self._leases})
 
     def _renew_while_opening(self, lease: Lease) -> None:
         """Renew all leases while a long job is being opened."""
@@ -153,7 +153,7 @@ class Scheduler:
         self._ledger.leases.release(leases, now)
         self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
-        self._housekeeping.close()
+        self._maintenance.close()
         logger.info("jobs released", jobs=jobs)
         self.jobs.close()
         self.jobs.measure(self._settings.task_seconds)

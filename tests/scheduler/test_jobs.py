@@ -26,8 +26,8 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from scheduler.core import dispatch, loop
-from scheduler.core.housekeeping import Housekeeping
 from scheduler.core.job import SearchingJob
+from scheduler.core.maintenance import Maintenance
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.resources import BrokerError, Resources
 from tests import servers
@@ -625,7 +625,7 @@ def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining
         row = ended(ledger, submit(cluster, tmp_path, columns, document=callback, **mining))
         servers.wait_for(lambda: server.llen(cluster.key(queue)), what="a callback")
         ended(ledger, submit(cluster, tmp_path, columns, **QUICK))
-        time.sleep(1)  # two or three rounds of housekeeping
+        time.sleep(1)  # two or three rounds of maintenance
         calls = [json.loads(message) for message in server.lrange(cluster.key(queue), 0, -1)]
 
     assert [call["headers"]["task"] for call in calls] == ["orders.mined"]
@@ -685,5 +685,5 @@ def test_data_of_a_running_job_is_kept_beyond_the_retention_time(cluster, column
 def collect(settings, now):
     """Remove unused artifacts, as a scheduler does once an hour."""
     resources = Resources.connect(settings)
-    Housekeeping(resources, StatusPublisher(resources), TaskPublisher(resources)).run(now, set())
+    Maintenance(resources, StatusPublisher(resources), TaskPublisher(resources)).run(now, set())
     resources.close()

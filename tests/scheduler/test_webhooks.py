@@ -105,7 +105,7 @@ def test_a_receiver_that_fails_five_times_is_called_until_it_accepts(redis_url, 
         ledger_with_ended_job(tmp_path, {"url": f"{address}/hook?x=1", "secret": SECRET})
         with a_scheduler(quick_settings(redis_url, tmp_path)) as ledger:
             servers.wait_for(lambda: ledger.jobs.get(JOB).called_back, what="a delivery")
-            time.sleep(0.5)  # two rounds of housekeeping
+            time.sleep(0.5)  # two rounds of maintenance
             row = ledger.jobs.get(JOB)
 
     assert (len(requests), row.callback_attempts, row.called_back > 2.0) == (6, 6, True)

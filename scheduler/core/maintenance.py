@@ -1,4 +1,4 @@
-"""`Housekeeping`: sends callbacks and removes expired data."""
+"""`Maintenance`: sends callbacks and removes expired data."""
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import collect_garbage
@@ -9,14 +9,14 @@ from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
 from scheduler.messaging.webhooks import Webhooks
 from scheduler.resources import BrokerError, Resources
 
-logger = StructuredLogger("maabo.scheduler.housekeeping")
+logger = StructuredLogger("maabo.scheduler.maintenance")
 
 PURGE_SECONDS, COLLECT_SECONDS = 60.0, 3600.0
 # Added to the time that a webhook may take: how long no other scheduler calls back for a job.
 CLAIM_SECONDS = 30.0
 
 
-class Housekeeping:
+class Maintenance:
     """Runs between other work; what fails is done the next time."""
 
     def __init__(self, resources: Resources, status: StatusPublisher, publisher: TaskPublisher) -> None:
