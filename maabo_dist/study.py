@@ -89,9 +89,9 @@ def fewest_certifiable_rows(totals: Sequence[int], choices: int) -> int:
     of one class by chance, times the choices, must be at most 1 %. All of it is in whole numbers.
     """
     rows, fewest = sum(totals), sum(totals)
-    for total in totals:
-        enough = (n for n in range(1, total + 1) if 100 * choices * comb(total, n) <= comb(rows, n))
-        fewest = min(fewest, next(enough, rows))
+    for total in sorted(totals):  # a rare class needs few rows, and then the frequent ones need not be tried
+        enough = (n for n in range(1, min(total + 1, fewest)) if 100 * choices * comb(total, n) <= comb(rows, n))
+        fewest = next(enough, fewest)
     return fewest
 
 

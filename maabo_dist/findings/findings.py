@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ MAX_FINDINGS = 15
 MARGIN = 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """The supported rules of a search, and how strong each is."""
 
@@ -45,7 +46,7 @@ class Evidence:
         lengths, classes = rules.conditions.shape[1], len(study.columns.classes)
         return cls(rules, table, statistics, certificate.log_bounds(statistics, lengths, classes))
 
-    @property
+    @cached_property
     def logic(self) -> list[tuple[int, ...]]:
         """The literals of each rule, ascending, without thresholds."""
         rules = self.rules.conditions
