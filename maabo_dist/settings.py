@@ -104,7 +104,9 @@ class TableSettings(SettingsModel):
     missing_indicator: bool = Field(
         False, description="Add a feature 'COLUMN is missing' for columns with missing values."
     )
-    max_levels: int = Field(50, ge=2, le=10_000, description="Maximum number of distinct values in a text column.")
+    max_levels: int = Field(
+        50, ge=2, le=10_000, description="Levels of a text column to keep; the others are one level."
+    )
     na_values: tuple[str, ...] = Field((), description="More texts that stand for a missing value, such as '?'.")
 
     @model_validator(mode="after")

@@ -165,6 +165,7 @@ MAX_NAME_LENGTH = 200
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = {".parquet", ".pq"}
 _FEATHER = {".feather", ".arrow"}
+_READ_HERE = {".jsonl", ".ndjson", ".json", ".xlsx", ".xlsm"}
 
 
 def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Request:
@@ -189,10 +190,15 @@ def _convert(path: Path, folder: Path) -> tuple[str, Path]:
         return PARQUET, path
     if kind in _FEATHER:
         return PARQUET, _feather_to_parquet(path, folder / "table.parquet")
+    if kind in _READ_HERE:
+        from maabo_dist.data.readers import read_table  # noqa: PLC0415 - 0.3 s, most uploads do not need it
+
+        _write_frame(read_table(path), folder / "table.parquet")
+        return PARQUET, folder / "table.parquet"
     if kind not in _TEXT:
         raise DatasetError(
             f"{path} has no known extension. "
-            "Use .csv or .tsv (also with .gz), .parquet or .feather; rename or convert it."
+            "Use .csv or .tsv (also with .gz), .parquet, .feather, .jsonl or .xlsx; rename or convert it."
         )
     if compressed:
         path = _decompress(path, folder / "decompressed.csv")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from typing import Literal as TextOf
 
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -18,8 +19,26 @@ class Op(StrEnum):
     ABOVE = ">"
     IS = "="
     IS_NOT = "!="
+    IN = "in"
+    NOT_IN = "not in"
     IS_MISSING = "is missing"
     IS_PRESENT = "is not missing"
+
+
+# The layout of columns of dates, and of texts such as 2024-12-31.
+ISO_LAYOUT = "ISO8601"
+
+
+@dataclass(frozen=True, slots=True)
+class DatePart:
+    """A number that is taken from a date."""
+
+    # Mondays are 1.
+    part: TextOf["year", "month", "weekday", "hour", "days"]
+    # How texts in the column are written, as in strftime; ISO8601 for 2024-12-31, and for columns of dates.
+    layout: str
+    # The date that days are counted from.
+    first: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +48,26 @@ class Condition:
     # The table's column.
     feature: str
     op: Op
-    # A number for <= and >, a level for = and !=, None for missing and not missing.
-    value: float | str | None
+    # A number for <= and >, a level for = and !=, levels for in and not in, None for missing and not missing.
+    value: float | str | tuple[str, ...] | None
     # True if rows where the column is missing satisfy it too (the value filled in does).
     or_missing: bool = False
+    # The part of a date that is compared; None if the column does not hold dates.
+    part: DatePart | None = None
+
+    @property
+    def name(self) -> str:
+        """The column, with the part of its dates that is compared: `joined: weekday`."""
+        return self.feature if self.part is None else f"{self.feature}: {self.part.part}"
 
     @property
     def literal(self) -> "Literal":
         """The condition without its threshold."""
-        return self.feature, self.op, self.value if isinstance(self.value, str) else None
+        return self.name, self.op, self.value if isinstance(self.value, str | tuple) else None
 
 
-# Column, comparison and, for a level, its text. Neither the threshold nor `or_missing` is part of it.
-Literal = tuple[str, Op, str | None]
+# Column, comparison and, for levels, their text. Neither the threshold nor `or_missing` is part of it.
+Literal = tuple[str, Op, str | tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +111,7 @@ class ConditionTest(Record):
 _VALUES_OF_OPS = [
     {"properties": {"op": {"enum": [Op.AT_MOST, Op.ABOVE]}, "value": {"type": "number"}}},
     {"properties": {"op": {"enum": [Op.IS, Op.IS_NOT]}, "value": {"type": "string"}}},
+    {"properties": {"op": {"enum": [Op.IN, Op.NOT_IN]}, "value": {"type": "array", "items": {"type": "string"}}}},
     {"properties": {"op": {"enum": [Op.IS_MISSING, Op.IS_PRESENT]}, "value": {"type": "null"}}},
 ]
 
@@ -98,10 +125,12 @@ class ConditionRecord(Record):
         The table's column.
     op : Op
         The comparison.
-    value : float or str or None
-        A number for <= and >, a level for = and !=, null for missing and not missing.
+    value : float or str or tuple of str or None
+        A number for <= and >, a level for = and !=, levels for in and not in, null for missing and not missing.
     or_missing : bool
         Rows where the column is missing satisfy the condition too. Left out where they do not.
+    part : DatePart or None
+        The part of a date that is compared, such as its weekday. Left out if the column does not hold dates.
     test : ConditionTest or None
     """
 
@@ -109,14 +138,15 @@ class ConditionRecord(Record):
 
     feature: str
     op: Op
-    value: float | str | None
+    value: float | str | tuple[str, ...] | None
     or_missing: bool = Field(False, strict=True, exclude_if=is_false, json_schema_extra={"const": True})
+    part: DatePart | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
     test: ConditionTest | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
     @property
     def condition(self) -> Condition:
         """The condition without its test."""
-        return Condition(self.feature, self.op, self.value, self.or_missing)
+        return Condition(self.feature, self.op, self.value, self.or_missing, self.part)
 
 
 def condition_records(

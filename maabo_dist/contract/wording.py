@@ -3,11 +3,14 @@
 Numbers are rounded for reading, unless an exact text is requested, which selects exactly the rows of the rule.
 """
 
+import calendar
 from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
 from decimal import Decimal
+from math import floor
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
+from maabo_dist.contract.conditions import Condition, ConditionRecord, DatePart, Op
 from maabo_dist.contract.result import DatasetInfo
 from maabo_dist.contract.rules import ConsensusRecord, DisplacedRecord, RuleRecord
 
@@ -16,6 +19,8 @@ ALWAYS = "always"
 # Counts above this are written as powers of ten.
 LARGEST_PLAIN = 10**9
 
+# Of more levels than the first number, only the second is listed.
+_MAX_LEVELS, _FEW_LEVELS = 6, 3
 _DIGITS = 6
 _MAX_DIGITS = 17  # enough to distinguish any two doubles
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -48,7 +53,7 @@ def condition_texts(conditions: Iterable[Condition], *, exact: bool = False) -> 
     """The conditions in their order, those that bound the same column merged into one: `3 < x ≤ 7`."""
     groups: dict[object, list[Condition]] = {}
     for condition in conditions:
-        key = condition.feature if condition.op in _BOUNDS else condition
+        key = condition.name if condition.op in _BOUNDS else condition
         groups.setdefault(key, []).append(condition)
     return [_group_text(group, exact=exact) for group in groups.values()]
 
@@ -102,16 +107,55 @@ def _group_text(group: Sequence[Condition], *, exact: bool = False) -> str:
 
 def _level_text(condition: Condition) -> str:
     feature = printable(condition.feature)
+    if isinstance(condition.value, tuple):
+        return f"{feature} {'is' if condition.op is Op.IN else 'is other than'} {_levels_text(condition.value)}"
     if condition.op in _SIGNS:
         return f"{feature} {_SIGNS[condition.op]} {printable(str(condition.value))}"
     return f"{feature} {condition.op.value}"
 
 
+def _levels_text(levels: Sequence[str]) -> str:
+    """`C or Q`; of many levels the first ones: `Berlin, Paris, Rome … (47 more)`."""
+    shown = [printable(level) for level in levels]
+    if len(shown) > _MAX_LEVELS:
+        return f"{', '.join(shown[:_FEW_LEVELS])} … ({len(shown) - _FEW_LEVELS} more)"
+    return " or ".join([*([", ".join(shown[:-1])] if len(shown) > 1 else []), *shown[-1:]])
+
+
+def _date_text(column: str, part: DatePart, low: float | None, high: float | None) -> str:
+    """Bounds on a part of a date, in whole numbers: `joined: weekday ≥ Saturday`, `joined ≤ 2024-06-30`."""
+    least, most = None if low is None else floor(low) + 1, None if high is None else floor(high)
+    name = printable(column if part.part == "days" else f"{column}: {part.part}")
+    if least is not None and least == most:
+        return f"{name} = {_part_text(part, least)}"
+    if most is None:
+        return f"{name} ≥ {_part_text(part, least or 0)}"
+    before = "" if least is None else f"{_part_text(part, least)} ≤ "
+    return f"{before}{name} ≤ {_part_text(part, most)}"
+
+
+def _part_text(part: DatePart, value: int) -> str:
+    names: list[str] = {"month": [*calendar.month_name], "weekday": ["", *calendar.day_name]}.get(part.part, [])
+    if 0 < value < len(names):
+        return names[value]
+    return day_text(part, value) if part.part == "days" else str(value)
+
+
+def day_text(part: DatePart, days: int) -> str:
+    """The date so many days after the first one of the table: `2024-06-30`."""
+    try:
+        return (date.fromisoformat(part.first) + timedelta(days=days)).isoformat()
+    except (OverflowError, ValueError):
+        return f"{part.first} + {days} days"
+
+
 def _interval_text(group: Sequence[Condition], *, exact: bool) -> str:
     """The tightest of the bounds on a number column."""
-    feature = printable(group[0].feature)
+    feature = printable(group[0].name)
     low = max(_bounds(group, Op.ABOVE), default=None)
     high = min(_bounds(group, Op.AT_MOST), default=None)
+    if group[0].part is not None:
+        return _date_text(group[0].feature, group[0].part, low, high)
     below, above = _bound_texts([low, high], exact=exact)
     if low is not None and high is not None:
         return f"{below} < {feature} ≤ {above}"

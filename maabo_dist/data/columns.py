@@ -19,6 +19,8 @@ class FeatureKind(StrEnum):
     NUMBER = "number"  # the value itself
     PAIR = "pair"  # a column of two levels: 0 is the first level, 1 the second
     LEVEL = "level"  # one level of several: 1 where the column has it
+    OTHER = "other"  # 1 where the column has a level, and none of these
+    DATE = "date"  # a part of a date: the weekday, for example
     MISSING = "missing"  # 1 where the column is missing
     PROBE = "probe"  # a permuted copy of another feature, never shown
 
@@ -27,12 +29,13 @@ class FeatureKind(StrEnum):
 class Feature:
     """One feature of the search."""
 
-    # Unique, as displayed: `age`, `embarked = C`, `age is missing`.
+    # Unique, as displayed: `age`, `embarked = C`, `age is missing`, `joined: weekday`.
     name: str
     # The table column it was made from.
     column: str
     kind: FeatureKind
-    # PAIR: the two levels in code order. LEVEL: the one level.
+    # PAIR: the two levels in code order. LEVEL: the one level. OTHER: the levels that have features of their own.
+    # DATE: the part, the layout of the column's texts, and the date that days are counted from.
     levels: tuple[str, ...] = ()
     # The encoded value of missing cells; None if none may be missing.
     fill: float | None = None

@@ -1,18 +1,21 @@
 """Make features of table columns, and encode tables as feature values.
 
-    numbers                          one NUMBER feature
+    numbers                          one NUMBER feature; texts that are numbers too
+    dates and times                  a DATE feature for each part that varies
     two levels, none missing         one PAIR feature
-    levels otherwise                 one LEVEL feature for each
+    levels otherwise                 one LEVEL feature for each frequent one, an OTHER feature for the rest
     any of them with missing cells   also a MISSING feature, if requested
 
-Columns that would only harm the search are rejected: all cells missing, texts that identify rows, more levels than
-allowed.
+No column is refused. Those that would only harm the search are left out, with the reason: no cells, cells that are not
+numbers, text or dates, values that identify rows.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,95 +24,187 @@ import pandas as pd
 from maabo_dist._util.text import format_count, format_names, suggestion
 from maabo_dist.data.cells import Levels, finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Feature, FeatureKind
+from maabo_dist.data.dates import ISO, Dates, date_features, date_note, part_values, read_dates, to_times
+from maabo_dist.data.identifiers import Identity, identity_of_levels, identity_of_numbers
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
-# A column with at least this many values, all different, is considered an identifier.
-IDENTIFIER_ROWS = 10
-# A text column of which this share of the texts read as numbers is taken for a damaged numeric column.
-NUMERIC_SHARE = 0.8
+# A text column of which this share of the distinct texts are numbers, at least so many, is read as numbers.
+NUMERIC_SHARE, MIN_NUMERIC_TEXTS = 0.8, 10
+
+Values = npt.NDArray[np.float64]
 
 
-def features_of(cells: pd.Series, settings: TableSettings) -> list[Feature]:
+class Reason(StrEnum):
+    """Why a column is left out."""
+
+    EMPTY = "there is no value"
+    UNSUPPORTED = "the cells are not numbers, text or dates"
+    CONSTANT_DATE = "all dates are the same"
+    IDENTIFIER = "the values identify rows"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReading:
+    """The features of one column, and what users should know about it."""
+
+    name: str
+    features: tuple[Feature, ...] = ()
+    # Set if the column is left out, with a detail for the message.
+    reason: Reason | None = None
+    detail: str = ""
+    # Sentences on this column alone.
+    notes: tuple[str, ...] = ()
+    identity: Identity | None = None
+    # Numbers that are infinite, and count as missing.
+    infinite: int = 0
+
+
+def read_column(cells: pd.Series, settings: TableSettings) -> ColumnReading:
     """Return the features of one column, in order; `fill` and `missing` are taken from its cells."""
     name = str(cells.name)
-    remedy = f"Convert the column to numbers or text, or leave it out with --exclude {name!r}."
-    if holds_numbers(cells, remedy=remedy):
-        features = [_number_feature(name, cells, settings)]
+    dates = read_dates(cells)
+    if dates is not None:
+        reading = _read_dates(name, dates, settings)
     else:
-        features = _level_features(name, levels(cells), settings)
-    missing = features[0].missing
+        try:
+            is_number = holds_numbers(cells, remedy="")
+        except DatasetError:
+            if not cells.isna().all():
+                kind = type(cells.dropna().iloc[0]).__name__ if cells.dtype == object else str(cells.dtype)
+                return ColumnReading(name, reason=Reason.UNSUPPORTED, detail=kind)
+            is_number = True
+        reading = _read_numbers(name, cells, settings) if is_number else _read_levels(name, cells, settings)
+    missing = reading.features[0].missing if reading.features else 0
     if settings.missing_indicator and missing:
-        features.append(Feature(f"{name} is missing", name, FeatureKind.MISSING, fill=1.0, missing=missing))
-    return features
+        indicator = Feature(f"{name} is missing", name, FeatureKind.MISSING, fill=1.0, missing=missing)
+        return replace(reading, features=(*reading.features, indicator))
+    return reading
 
 
-def _number_feature(name: str, cells: pd.Series, settings: TableSettings) -> Feature:
-    remedy = f"Replace them by numbers or by missing cells, or leave the column out with --exclude {name!r}."
-    values = np.sort(finite_numbers(cells, remedy=remedy))  # missing ones last
-    present = values[: len(values) - np.count_nonzero(np.isnan(values))]
+def _read_dates(name: str, dates: Dates, settings: TableSettings) -> ColumnReading:
+    features = tuple(date_features(name, dates, mean=settings.impute == "mean"))
+    if not features:
+        empty = bool(dates.times.isna().all())
+        return ColumnReading(name, reason=Reason.EMPTY if empty else Reason.CONSTANT_DATE)
+    notes = list(date_note(name, dates, features))
+    if dates.exceptions:
+        notes.append(f"Texts of {name!r} that are not dates count as missing: {format_names(dates.exceptions)}.")
+    return ColumnReading(name, features, notes=tuple(notes))
+
+
+def _read_numbers(name: str, cells: pd.Series, settings: TableSettings) -> ColumnReading:
+    values, infinite = _numbers(cells)
+    ordered = np.sort(values)  # missing ones last
+    present = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
     if not len(present):
-        raise _all_missing_error(name)
+        return ColumnReading(name, reason=Reason.EMPTY)
     # Rows with missing cells may be dropped here but occur in new tables: there is always a fill.
     fill = np.mean(present) if settings.impute == "mean" else _median_of_sorted(present)
-    return Feature(name, name, FeatureKind.NUMBER, fill=float(fill), missing=len(values) - len(present))
+    feature = Feature(name, name, FeatureKind.NUMBER, fill=float(fill), missing=len(values) - len(present))
+    identity = identity_of_numbers(name, values, present)
+    return _identified(ColumnReading(name, (feature,), identity=identity, infinite=infinite), "number")
 
 
-def _median_of_sorted(values: npt.NDArray[np.float64]) -> float:
+def _identified(reading: ColumnReading, noun: str) -> ColumnReading:
+    """Add the reason for leaving a column out that identifies rows."""
+    if reading.identity is None or not reading.identity.identifies:
+        return reading
+    return replace(
+        reading, reason=Reason.IDENTIFIER, detail=format_count(reading.identity.distinct, f"distinct {noun}")
+    )
+
+
+def _numbers(cells: pd.Series) -> tuple[Values, int]:
+    """Return a new array with NaN for missing and infinite cells, and the number of the latter."""
+    try:
+        return finite_numbers(cells, remedy=""), 0
+    except DatasetError:
+        values = np.array([_to_float(cell) for cell in cells.astype(object)]) + 0.0
+    infinite = ~np.isfinite(values) & cells.notna().to_numpy()
+    values[infinite] = np.nan
+    return values, int(np.count_nonzero(infinite))
+
+
+def _to_float(cell: Any) -> float:
+    try:
+        return np.nan if pd.isna(cell) else float(cell)
+    except OverflowError:  # a Python integer beyond float64
+        return np.inf
+
+
+def _median_of_sorted(values: Values) -> float:
     """`np.median`, five times as fast on sorted values."""
     middle = len(values) // 2
     return float(values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2)
 
 
-def _level_features(name: str, coded: Levels, settings: TableSettings) -> list[Feature]:
-    _check_levels(name, coded, settings.max_levels)
+def _read_levels(name: str, cells: pd.Series, settings: TableSettings) -> ColumnReading:
+    coded = levels(cells)
+    if not coded.texts:
+        return ColumnReading(name, reason=Reason.EMPTY)
+    numeric = None if isinstance(cells.dtype, pd.CategoricalDtype) else _numeric_texts(coded)
+    if numeric is not None:
+        reading = _read_numbers(name, pd.Series(numeric[coded.codes], name=name), settings)
+        others = [text for text, value in zip(coded.texts, numeric, strict=False) if np.isnan(value)]
+        return replace(reading, notes=(_numeric_note(name, others),))
+    identity = identity_of_levels(name, coded.codes, len(coded.texts))
+    features = tuple(_level_features(name, coded, settings.max_levels))
+    notes = _other_note(name, coded, settings.max_levels)
+    return _identified(ColumnReading(name, features, notes=notes, identity=identity), "text")
+
+
+def _numeric_texts(coded: Levels) -> Values | None:
+    """Return the numbers of the texts, NaN for others and for missing cells; None unless nearly all are numbers."""
+    if len(coded.texts) < MIN_NUMERIC_TEXTS:
+        return None
+    texts = pd.Series(coded.texts, dtype=object).str.strip()
+    values = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, copy=True)
+    values[~np.isfinite(values)] = np.nan
+    readable = ~np.isnan(values)
+    # Numbers do not begin with 0 as codes of places and articles do.
+    is_code = texts.str.fullmatch(r"0\d+").to_numpy(dtype=bool)
+    if readable.sum() < max(MIN_NUMERIC_TEXTS, NUMERIC_SHARE * len(texts)) or is_code.any():
+        return None
+    return np.append(values, np.nan)  # for a missing cell's code, −1
+
+
+def _numeric_note(name: str, others: list[str]) -> str:
+    exceptions = f"; {format_names(others)} count as missing" if others else ""
+    return f"Column {name!r} holds texts that are numbers and is read as such{exceptions}."
+
+
+def _level_features(name: str, coded: Levels, max_levels: int) -> Iterable[Feature]:
     missing = coded.missing
     if len(coded.texts) == 2 and not missing:
         return [Feature(name, name, FeatureKind.PAIR, coded.texts)]
-    constant = len(coded.texts) == 1 and not missing  # left out later, under the column's own name
-    return [
-        Feature(name if constant else f"{name} = {text}", name, FeatureKind.LEVEL, (text,), fill=0.0, missing=missing)
-        for text in coded.texts
+    if len(coded.texts) == 1 and not missing:  # left out later, under the column's own name
+        return [Feature(name, name, FeatureKind.LEVEL, coded.texts, fill=0.0)]
+    kept = _frequent(coded, max_levels)
+    features = [
+        Feature(f"{name} = {text}", name, FeatureKind.LEVEL, (text,), fill=0.0, missing=missing) for text in kept
     ]
+    if len(kept) < len(coded.texts):
+        features.append(Feature(f"{name} is another", name, FeatureKind.OTHER, kept, fill=0.0, missing=missing))
+    return features
 
 
-def _check_levels(name: str, coded: Levels, max_levels: int) -> None:
-    count, present, examples = len(coded.texts), coded.present, format_names(coded.texts[:3])
-    if not count:
-        raise _all_missing_error(name)
-    if count > max_levels:
-        _check_not_numeric(name, coded.texts)
-    if count == present >= IDENTIFIER_ROWS:
-        raise DatasetError(
-            f"Column {name!r} has {format_count(count, 'value')}, all different, such as {examples}. "
-            f"It looks like an identifier; leave it out with --exclude {name!r}."
-        )
-    if count > max_levels:
-        raise DatasetError(
-            f"Column {name!r} has {format_count(count, 'distinct value')}, such as {examples}; at most "
-            f"{max_levels} are allowed. Leave it out with --exclude {name!r}, or allow more with --max-levels {count}."
-        )
+def _frequent(coded: Levels, count: int) -> tuple[str, ...]:
+    """Return the most frequent levels in their order; among equally frequent ones, the first."""
+    if len(coded.texts) <= count:
+        return coded.texts
+    frequency = np.bincount(coded.codes[coded.codes >= 0], minlength=len(coded.texts))
+    kept = np.sort(np.argsort(-frequency, kind="stable")[:count])
+    return tuple(coded.texts[position] for position in kept.tolist())
 
 
-def _check_not_numeric(name: str, texts: tuple[str, ...]) -> None:
-    readable = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").notna().to_numpy()
-    if readable.mean() < NUMERIC_SHARE:
-        return
-    others = [text for text, reads in zip(texts, readable, strict=True) if not reads]
-    if not others:
-        raise DatasetError(f"Column {name!r} holds numbers as text, such as {format_names(texts[:3])}. Convert them.")
-    raise DatasetError(
-        f"Column {name!r} looks numeric, but {len(others):,} of its {len(texts):,} distinct values are not "
-        f"numbers: {format_names(others)}. If they stand for a missing value, use --na-values {others[0]!r}; "
-        f"else correct them, or leave the column out with --exclude {name!r}."
+def _other_note(name: str, coded: Levels, max_levels: int) -> tuple[str, ...]:
+    if len(coded.texts) <= max_levels or (len(coded.texts) == 2 and not coded.missing):
+        return ()
+    kept = (
+        f"Kept the {max_levels:,} most frequent of {len(coded.texts):,} levels of {name!r}; the others are one level."
     )
-
-
-def _all_missing_error(name: str) -> DatasetError:
-    return DatasetError(f"Column {name!r} is missing in every row. Leave it out with --exclude {name!r}.")
-
-
-Values = npt.NDArray[np.float64]
+    return (f"{kept} --max-levels {min(len(coded.texts), 10_000)} keeps more.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +220,11 @@ class TableEncoder:
         return tuple(dict.fromkeys(feature.column for feature in self.features))
 
     def encode(self, frame: pd.DataFrame) -> Values:
-        """Return feature values (D, n) without NaN.
+        """Return feature values (D, n).
 
-        A level that no feature stands for is 0 in every LEVEL feature of its column. A missing cell becomes the
-        feature's `fill`.
+        A level that no feature stands for is 0 in every LEVEL feature of its column, and 1 in its OTHER feature. A
+        missing cell becomes the feature's `fill`. NaN satisfies no condition: a level that a PAIR feature does not
+        have, or a missing cell of a column that had none.
         """
         frame = with_text_names(frame)
         absent = [column for column in self.columns if column not in frame.columns]
@@ -172,6 +268,8 @@ def check_unique(names: pd.Index, *, among: Iterable[str]) -> None:
 def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
     """Return one array for each of the features, all of which are made from this column."""
     kinds = {feature.kind for feature in features}
+    if FeatureKind.DATE in kinds:
+        return _encode_dates(cells, features)
     if FeatureKind.NUMBER in kinds:
         values = _check_numbers(cells)
         missing = np.isnan(values)
@@ -182,12 +280,39 @@ def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[
     return [_encode_levels(coded, feature) for feature in features]
 
 
+def _encode_dates(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
+    layout = next(feature.levels[1] for feature in features if feature.kind is FeatureKind.DATE)
+    times = to_times(cells, layout)
+    if times.isna().all() and cells.notna().sum() > 1:
+        written = "dates such as 2024-12-31" if layout == ISO else f"dates written as {layout}"
+        example = cells.dropna().iloc[0]
+        raise DatasetError(
+            f"Column '{cells.name}' holds {example!r} where {written} are expected. Write them so, or give another "
+            "column this name."
+        )
+    missing = times.isna().to_numpy()
+    for feature in features:
+        is_date = feature.kind is FeatureKind.DATE
+        values = part_values(times, feature.levels[0], feature.levels[2]) if is_date else missing.astype(np.float64)
+        yield _encode_number(values, missing, feature)
+
+
 def _check_numbers(cells: pd.Series) -> Values:
+    """Return numbers; texts are read as numbers, and those that are none count as missing."""
     remedy = f"Convert column '{cells.name}' to numbers."
     if holds_numbers(cells, remedy=remedy):
-        return finite_numbers(cells, remedy="Replace them by numbers or by missing cells.")
-    examples = format_names(levels(cells).texts)
-    raise DatasetError(f"Column '{cells.name}' holds text ({examples}) where numbers are expected. {remedy}")
+        return _numbers(cells)[0]
+    texts = cells.astype(object).where(cells.notna(), None)
+    values = pd.to_numeric(texts.map(_stripped), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+    values[np.isinf(values)] = np.nan
+    if np.isnan(values).all() and cells.notna().sum() > 1:
+        examples = format_names(levels(cells).texts)
+        raise DatasetError(f"Column '{cells.name}' holds text ({examples}) where numbers are expected. {remedy}")
+    return values
+
+
+def _stripped(cell: object) -> object:
+    return cell.strip() if isinstance(cell, str) else cell
 
 
 def _encode_number(values: Values, missing: npt.NDArray[np.bool_], feature: Feature) -> Values:
@@ -201,25 +326,19 @@ def _encode_number(values: Values, missing: npt.NDArray[np.bool_], feature: Feat
 def _encode_levels(coded: Levels, feature: Feature) -> Values:
     """Look each code up; a missing cell's code, −1, selects the last entry."""
     by_level = [_level_value(text, feature) for text in coded.texts]
-    for_missing = _fill(feature) if coded.missing else 0.0
-    return np.array([*by_level, for_missing])[coded.codes]
+    return np.array([*by_level, _fill(feature)])[coded.codes]
 
 
 def _level_value(text: str, feature: Feature) -> float:
-    if feature.kind is not FeatureKind.PAIR:
-        return float(feature.levels == (text,))  # 0 for every level of a MISSING feature, which has none
-    if text in feature.levels:
-        return float(feature.levels.index(text))
-    raise DatasetError(
-        f"Column '{feature.column}' holds {text!r}, which is neither {feature.levels[0]!r} nor {feature.levels[1]!r}. "
-        "Correct the value or leave its rows out."
-    )
+    match feature.kind:
+        case FeatureKind.PAIR:
+            return float(feature.levels.index(text)) if text in feature.levels else np.nan
+        case FeatureKind.OTHER:
+            return float(text not in feature.levels)
+        case _:
+            return float(feature.levels == (text,))  # 0 for every level of a MISSING feature, which has none
 
 
 def _fill(feature: Feature) -> float:
-    if feature.fill is not None:
-        return feature.fill
-    raise DatasetError(
-        f"Column '{feature.column}' has missing cells, and had none in the table that its features were made from. "
-        "Fill them in or leave their rows out."
-    )
+    """Return the value of missing cells; NaN if the table that the feature was made from had none."""
+    return np.nan if feature.fill is None else feature.fill

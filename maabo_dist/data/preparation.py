@@ -1,8 +1,9 @@
 """`prepare`: choose the columns of a DataFrame, convert them to features and classes of the target.
 
-    frame ──► chosen columns, complete rows ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
+    frame ──► chosen columns, rows with a target ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
 
-The features are made first, and the matrix by the encoder that later reads new rows, so that both are encoded the same.
+Tables are taken as they come: a note says what was left out or read in a particular way. The features are made first,
+and the matrix by the encoder that later reads new rows, so that both are encoded the same.
 """
 
 from collections.abc import Sequence
@@ -18,11 +19,14 @@ import pandas as pd
 from maabo_dist._util.text import format_count, format_list, format_names, suggestion
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.encoder import TableEncoder, check_unique, features_of, with_text_names
+from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
+from maabo_dist.data.remarks import group_notes, leak_notes
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 MIN_ROWS = 10
+# The attribute of a frame that holds notes on how it was read.
+NOTES = "maabo_notes"
 
 Matrix = npt.NDArray[np.float64]
 
@@ -62,28 +66,35 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"age": range(20), "sex": ["f", "m"] * 10, "ill": ["no"] * 12 + ["yes"] * 8})
+    >>> frame = pd.DataFrame({"age": [30, 50] * 10, "sex": list("fmmf") * 5, "ill": ["no"] * 12 + ["yes"] * 8})
     >>> prepared = prepare(frame, TableSettings(target="ill"))
     >>> [feature.name for feature in prepared.columns.features], prepared.columns.classes
     (['age', 'sex'], ('no', 'yes'))
     >>> prepared.notes
-    ("'age' looks like a row number. If it is, use --exclude 'age'.",)
+    ()
     """
+    file_notes = tuple(frame.attrs.get(NOTES, ()))
     frame = with_text_names(frame)
     target_name, names = _choose_columns(list(frame.columns), settings)
     check_unique(frame.columns, among=[target_name, *names])
-    rows_kept = _choose_rows(frame, [target_name, *names], settings)
+    rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
     used_frame = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
     target = encode_target(used_frame[target_name], settings)
     # Each column is taken out once: in a wide table, that is half of the work.
     table = {name: used_frame[name] for name in names}
-    all_features = tuple(feature for cells in table.values() for feature in features_of(cells, settings))
-    features, matrix, left_out = _prune(all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)))
-    notes = [*_imputation_notes(all_features, settings), *left_out, *_row_number_notes(features, matrix, rows_kept)]
-    if len(used_frame) < len(frame):
-        notes.insert(0, f"Dropped {len(frame) - len(used_frame):,} of {len(frame):,} rows because of missing cells.")
+    readings = [read_column(cells, settings) for cells in table.values()]
+    used, column_notes = _choose_readings(readings, settings)
+    all_features = tuple(feature for reading in used for feature in reading.features)
+    features, matrix, left_out = _prune(
+        all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)), column_notes
+    )
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
-    return PreparedTable(columns, TableEncoder(features), tuple(notes), rows_kept)
+    notes = (
+        *(*file_notes, *row_notes, *target.notes, *column_notes),
+        *(*_imputation_notes(all_features, settings), *left_out),
+        *(*leak_notes(columns), *group_notes(readings, len(used_frame))),
+    )
+    return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
 
 
 def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -124,24 +135,81 @@ def _check_known(option: str, requested: Sequence[str], names: list[str]) -> Non
             raise DatasetError(f"{option} {name!r}: the table has no such column. {suggestion(name, names)}")
 
 
-def _choose_rows(frame: pd.DataFrame, used: list[str], settings: TableSettings) -> npt.NDArray[np.int64]:
-    """Return all rows, or with --impute drop the complete ones."""
-    rows = np.arange(len(frame), dtype=np.int64)
+def _choose_rows(
+    frame: pd.DataFrame, target: str, names: list[str], settings: TableSettings
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Return the rows that have a target, with --impute drop the complete ones of these, and notes on the others."""
+    rows = np.flatnonzero(frame[target].notna().to_numpy()).astype(np.int64)
+    notes = []
+    unlabelled = len(frame) - len(rows)
+    if unlabelled:
+        notes.append(f"Left out {format_count(unlabelled, 'row')} of {len(frame):,} without a {target!r}.")
+    labelled = len(rows)
     if settings.impute == "drop":
-        rows = rows[frame[used].notna().to_numpy().all(axis=1)]
+        rows = rows[frame[names].notna().to_numpy()[rows].all(axis=1)]
+        if len(rows) < labelled:
+            notes.append(f"Dropped {labelled - len(rows):,} of {labelled:,} rows because of missing cells.")
     if len(rows) >= MIN_ROWS:
-        return rows
+        return rows, notes
     reason, remedy = "", "Give more rows."
-    if len(rows) < len(frame):
-        reason = f" after --impute drop left out {len(frame) - len(rows):,} with missing cells"
+    if unlabelled:
+        reason, remedy = f" with a {target!r}, of {len(frame):,}", "Fill in the target, or name another --target."
+    if len(rows) < labelled:
+        reason += f" after --impute drop left out {labelled - len(rows):,} with missing cells"
         remedy = "Use --impute median, or leave out the columns with most missing cells."
     raise DatasetError(
         f"The table has {format_count(len(rows), 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
     )
 
 
-def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
-    """Drop constant features, and all but the first of identical ones."""
+def _choose_readings(
+    readings: Sequence[ColumnReading], settings: TableSettings
+) -> tuple[list[ColumnReading], list[str]]:
+    """Return the columns that are used, and notes on what is left out or read in a particular way.
+
+    Identifiers are used if --include names them, or if there is nothing else.
+    """
+    forced = set(settings.include)
+    _check_forced([reading for reading in readings if reading.name in forced])
+    identifiers = [each for each in readings if each.reason is Reason.IDENTIFIER and each.name not in forced]
+    others = [each for each in readings if each.reason is None or each.name in forced]
+    if not others and identifiers:
+        names = format_names([each.name for each in identifiers])
+        remark = f"{names} may identify rows and measure nothing; used, as the table has no other columns."
+        return identifiers, [*_reading_notes(identifiers), remark]
+    left_out = []
+    for reason in Reason:
+        columns = [each for each in readings if each.reason is reason and each.name not in forced]
+        if columns:
+            texts = [f"{each.name!r}{f' ({each.detail})' if each.detail else ''}" for each in columns]
+            remedy = " Name a column with --include to use it." if reason is Reason.IDENTIFIER else ""
+            left_out.append(f"Left out, as {reason}: {format_list(texts)}.{remedy}")
+    return others, [*_reading_notes(others), *left_out]
+
+
+def _check_forced(readings: Sequence[ColumnReading]) -> None:
+    """Raise one error for all columns that --include names and that cannot be used."""
+    problems = [
+        f"--include {each.name!r}: {each.reason}{f' ({each.detail})' if each.detail else ''}."
+        for each in readings
+        if not each.features
+    ]
+    if problems:
+        raise DatasetError("\n".join([*problems, "Convert to numbers, text or dates, or leave out of --include."]))
+
+
+def _reading_notes(readings: Sequence[ColumnReading]) -> list[str]:
+    infinite = [f"{each.infinite:,} of {each.name!r}" for each in readings if each.infinite]
+    return [
+        *(note for each in readings for note in each.notes),
+        *([f"Infinite numbers count as missing: {format_list(infinite)}."] if infinite else []),
+    ]
+
+
+def _prune(
+    features: tuple[Feature, ...], matrix: Matrix, earlier: Sequence[str]
+) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
+    """Drop constant features, and all but the first of identical ones; `earlier` are notes for an error."""
     constant = (matrix == matrix[:, :1]).all(axis=1)
     duplicates = _find_duplicates(matrix, np.flatnonzero(~constant))
     keep = [index for index in range(len(features)) if not constant[index] and index not in duplicates]
@@ -154,7 +222,7 @@ def _prune(features: tuple[Feature, ...], matrix: Matrix) -> tuple[tuple[Feature
         count = format_count(len(equal), "feature")
         notes.append(f"Left out {count} with the same content as another: {format_list(equal)}.")
     if not keep:
-        raise DatasetError(" ".join(["No feature is left.", *notes, "Give a table with columns that vary."]))
+        raise DatasetError(" ".join(["No feature is left.", *earlier, *notes, "Give a table with columns that vary."]))
     remaining = tuple(features[index] for index in keep)
     _check_feature_names(remaining)
     return remaining, (matrix if len(keep) == len(features) else matrix[keep]), notes
@@ -186,6 +254,7 @@ def _check_feature_names(features: tuple[Feature, ...]) -> None:
 def _imputation_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
     numbers = [f for f in features if f.kind is FeatureKind.NUMBER and f.missing]
     texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
+    dates = {f.column: f.missing for f in features if f.kind is FeatureKind.DATE and f.missing}
     notes = []
     if numbers:
         cells = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
@@ -193,28 +262,15 @@ def _imputation_notes(features: tuple[Feature, ...], settings: TableSettings) ->
     if texts:
         cells = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
         notes.append(f"Missing cells of text columns match no level: {cells}.")
+    if dates:
+        cells = format_list([f"{missing:,} of {column!r}" for column, missing in dates.items()])
+        notes.append(f"Missing dates get the {settings.impute} of each of their features: {cells}.")
     return notes
-
-
-def _row_number_notes(features: tuple[Feature, ...], matrix: Matrix, rows: npt.NDArray[np.int64]) -> list[str]:
-    """Name the columns that number the table's rows from 0 or 1, dropped rows included."""
-    steps = rows - rows[0]
-    counting = [
-        feature.name
-        for feature, values in zip(features, matrix, strict=True)
-        # The first comparison decides nearly every column without reading it.
-        if feature.kind is FeatureKind.NUMBER
-        and values[0] - rows[0] in {0.0, 1.0}
-        and np.array_equal(values - values[0], steps)
-    ]
-    return [f"{name!r} looks like a row number. If it is, use --exclude {name!r}." for name in counting]
 
 
 # A numeric target with more distinct values than this is a quantity, not a class.
 MAX_NUMERIC_CLASSES = 20
 MAX_CLASSES = 100
-
-_CUT_REMEDY = "Make classes of it with --target-above mean or --target-quantiles 3."
 
 Numbers = npt.NDArray[np.float64]
 
@@ -227,16 +283,11 @@ class Target(NamedTuple):
     classes: tuple[str, ...]
     # The predicted quantity, as displayed: `survived`, `progression above 152.133`.
     text: str
+    notes: tuple[str, ...] = ()
 
 
 def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
-    """Return the classes that the settings ask for, at least two of which have rows."""
-    missing = int(cells.isna().sum())
-    if missing:
-        raise DatasetError(
-            f"Target column '{cells.name}' is missing in {missing:,} of {format_count(len(cells), 'row')}. "
-            "Fill them in, or drop rows with missing cells (--impute drop)."
-        )
+    """Return the classes that the settings ask for, at least two of which have rows. No cell is missing."""
     if holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target."):
         target = _encode_numbers(cells, settings)
     else:
@@ -267,12 +318,22 @@ def _encode_levels(cells: pd.Series, settings: TableSettings) -> Target:
 
 def _encode_whole_numbers(name: str, values: Numbers) -> Target:
     distinct, labels = np.unique(values, return_inverse=True)
-    if len(distinct) > MAX_NUMERIC_CLASSES or np.any(distinct % 1):
-        raise DatasetError(
-            f"Target column '{name}' is numeric with {format_count(len(distinct), 'distinct value')}; a class is text "
-            f"or at most {MAX_NUMERIC_CLASSES} whole numbers. {_CUT_REMEDY}"
-        )
+    if len(distinct) > 1 and (len(distinct) > MAX_NUMERIC_CLASSES or np.any(distinct % 1)):
+        return _split_by_default(name, values, distinct)
     return Target(labels.astype(np.int32), tuple(str(int(value)) for value in distinct), name)
+
+
+def _split_by_default(name: str, values: Numbers, distinct: Numbers) -> Target:
+    """Split at the median, or below it if no value is above."""
+    median = float(np.median(values))
+    at = median if median < distinct[-1] else float(distinct[-2])
+    cut = "its median" if at == median else f"{at:g}, as no value is above its median"
+    target = _split_above(name, values, at)
+    note = (
+        f"The target {name!r} is a number with {len(distinct):,} distinct values and is cut at {cut}: {target.text}. "
+        "Use --target-above NUMBER or --target-quantiles 3 to cut it elsewhere."
+    )
+    return target._replace(notes=(note,))
 
 
 def _split_above(name: str, values: Numbers, at: str | float) -> Target:

@@ -105,8 +105,13 @@ def _check_axes(ax: Axes | Sequence[Axes], count: int, name: str) -> list[Axes]:
 
 def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: style.Palette) -> None:
     conditions = histogram.conditions
-    low = max((float(each.value or 0) for each in conditions if each.op is Op.ABOVE), default=-inf)
-    high = min((float(each.value or 0) for each in conditions if each.op is Op.AT_MOST), default=inf)
+    low = max(
+        (each.value for each in conditions if each.op is Op.ABOVE and isinstance(each.value, float | int)), default=-inf
+    )
+    high = min(
+        (each.value for each in conditions if each.op is Op.AT_MOST and isinstance(each.value, float | int)),
+        default=inf,
+    )
     counts = np.array(histogram.data["counts"])
     edges, pieces = _bars(histogram.data, counts.shape[1], low, high)
     left, right = float(edges[0].min()), float(edges[1].max())
@@ -171,6 +176,8 @@ def _draw_thresholds(ax: Axes, bounds: Sequence[float], palette: style.Palette) 
 _HOLDS: dict[Op, Callable[[str | None, object], bool]] = {
     Op.IS: lambda level, value: level == value,
     Op.IS_NOT: lambda level, value: level != value,
+    Op.IN: lambda level, value: isinstance(value, tuple) and level in value,
+    Op.NOT_IN: lambda level, value: not isinstance(value, tuple) or level not in value,
     Op.IS_MISSING: lambda level, _: level == "missing",
     Op.IS_PRESENT: lambda level, _: level == "present",
 }

@@ -8,13 +8,14 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from math import floor
 from typing import NamedTuple
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.conditions import Condition, ConditionRecord, Op
+from maabo_dist.contract.conditions import ISO_LAYOUT, Condition, ConditionRecord, DatePart, Op
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import HoldoutRecord, RuleRecord
-from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text
+from maabo_dist.contract.wording import conditions_text, day_text, dropped_texts, predicted_text
 from maabo_dist.errors import SettingsError
 from maabo_dist.report.summary import adjusted_p_text, evidence_text
 
@@ -47,8 +48,8 @@ def to_markdown(document: ResultDocument) -> str:
 
 
 def to_sql(document: ResultDocument, table: str = "data") -> str:
-    """One SELECT per rule, in SQL that every common database reads."""
-    text = ""
+    """One SELECT per rule, in SQL that every common database reads; comments say what to adapt for dates."""
+    text = _sql_remarks(document)
     for rule in document.rules:
         where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
         text += (
@@ -222,10 +223,44 @@ def _sql_condition(condition: Condition) -> str:
     name = _sql_name(condition.feature)
     if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
         return f"{name} IS {'NOT ' if condition.op is Op.IS_PRESENT else ''}NULL"
-    sign = "<>" if condition.op is Op.IS_NOT else condition.op.value
-    value = condition.value
-    text = f"{name} {sign} {_sql_text(value) if isinstance(value, str) else repr(value)}"
+    text = _sql_comparison(name, condition)
     return f"({text} OR {name} IS NULL)" if condition.or_missing else text
+
+
+def _sql_comparison(name: str, condition: Condition) -> str:
+    sign, value = "<>" if condition.op is Op.IS_NOT else condition.op.value, condition.value
+    if isinstance(value, tuple):
+        return f"{name} {sign.upper()} ({', '.join(map(_sql_text, value))})"
+    if condition.part is not None and isinstance(value, float | int):
+        return _sql_date(name, condition.op, condition.part, floor(value))
+    return f"{name} {sign} {_sql_text(value) if isinstance(value, str) else repr(value)}"
+
+
+def _sql_date(name: str, op: Op, part: DatePart, value: int) -> str:
+    """Compare dates and years with a date, which works for columns of dates and of ISO texts alike."""
+    sign = ">=" if op is Op.ABOVE else "<"
+    if part.part == "days":
+        return f"{name} {sign} {_sql_text(day_text(part, value + 1))}"
+    if part.part == "year":
+        return f"{name} {sign} '{value + 1:04d}-01-01'"
+    field = "ISODOW" if part.part == "weekday" else part.part.upper()
+    return f"EXTRACT({field} FROM CAST({name} AS TIMESTAMP)) {op.value} {value}"
+
+
+def _sql_remarks(document: ResultDocument) -> str:
+    """Comments on what differs between databases, or what the dates of the table look like."""
+    conditions = dict.fromkeys(each for rule in document.rules for each in rule.premise if each.part is not None)
+    parts = {each.part.part for each in conditions if each.part is not None}
+    layouts = {each.feature: each.part.layout for each in conditions if each.part and each.part.layout != ISO_LAYOUT}
+    remarks = [
+        printable(f"-- {_sql_name(name)} holds texts such as {layout}: convert it to a date first.")
+        for name, layout in layouts.items()
+    ]
+    if parts & {"month", "weekday", "hour"}:
+        remarks.append("-- EXTRACT is standard SQL; SQLite has strftime and SQL Server DATEPART instead.")
+    if "weekday" in parts:
+        remarks.append("-- ISODOW is the weekday, 1 on Mondays, in PostgreSQL and DuckDB; MySQL has WEEKDAY(…) + 1.")
+    return "".join(f"{remark}\n" for remark in remarks)
 
 
 def _sql_name(name: str) -> str:
@@ -246,18 +281,30 @@ def _pandas_mask(condition: Condition) -> str:
     cells = f"df[{condition.feature!r}]"
     if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
         return f"{cells}.{'isna' if condition.op is Op.IS_MISSING else 'notna'}()"
-    if isinstance(condition.value, str):
+    if isinstance(condition.value, str | tuple):
         return _pandas_level_mask(cells, condition)
+    if condition.part is not None:
+        mask = f"{_pandas_date(cells, condition.part)} {condition.op.value} {condition.value!r}"
+        return f"({mask}) | {cells}.isna()" if condition.or_missing else mask
     mask = f"{cells} {condition.op.value} {condition.value!r}"
     return f"({mask}) | {cells}.isna()" if condition.or_missing else mask
 
 
 def _pandas_level_mask(cells: str, condition: Condition) -> str:
     """`isin` finds levels that a DataFrame holds as booleans or numbers, and never a missing cell."""
-    mask = f"{cells}.isin({_spellings(str(condition.value))!r})"
-    if condition.op is Op.IS:
+    levels = condition.value if isinstance(condition.value, tuple) else (str(condition.value),)
+    mask = f"{cells}.isin({[spelling for level in levels for spelling in _spellings(level)]!r})"
+    if condition.op in {Op.IS, Op.IN}:
         return f"{mask} | {cells}.isna()" if condition.or_missing else mask
     return f"~{mask}" if condition.or_missing else f"~{mask} & {cells}.notna()"
+
+
+def _pandas_date(cells: str, part: DatePart) -> str:
+    layout = "" if part.layout == ISO_LAYOUT else f", format={part.layout!r}"
+    times = f"pd.to_datetime({cells}{layout})"
+    if part.part == "days":
+        return f"({times}.dt.normalize() - pd.Timestamp({part.first!r})).dt.days"
+    return f"{times}.dt.dayofweek + 1" if part.part == "weekday" else f"{times}.dt.{part.part}"
 
 
 def _spellings(level: str) -> list[object]:

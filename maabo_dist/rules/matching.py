@@ -11,6 +11,7 @@ numbers are compared as they are, and levels by their text (`true`, `3`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import isnan
 from numbers import Real
 from typing import Any
@@ -45,8 +46,13 @@ def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bo
 
 
 def covered_values(values: Floats, logic: Logic, bounds: Floats) -> Mask:
-    """(leaves, rows): like `covered_rows`, for encoded values, which are (D, rows)."""
-    return _cover(logic, bounds, values.shape[1], lambda feature, threshold: values[feature] > threshold)
+    """(leaves, rows): like `covered_rows`, for encoded values, which are (D, rows). NaN satisfies no condition."""
+    covered = _cover(logic, bounds, values.shape[1], lambda feature, threshold: values[feature] > threshold)
+    unknown = np.isnan(values)
+    if unknown.any():
+        for leaf, literals in enumerate(logic):
+            covered[leaf] &= ~unknown[literals[literals != NO_LITERAL] // 2].any(axis=0)
+    return covered
 
 
 def logic_arrays(rules: Sequence[Rule]) -> tuple[Logic, Floats]:
@@ -95,9 +101,12 @@ def condition_holds(
         case Op.IS_PRESENT:
             return ~missing
         case Op.AT_MOST | Op.ABOVE:
-            if isinstance(condition.value, str) or condition.value is None:
+            if not isinstance(condition.value, float | int):
                 raise DatasetError(f"The condition on {condition.feature!r} has no number to compare with.")
             holds = (numbers() > condition.value) == (condition.op is Op.ABOVE)
+        case Op.IN | Op.NOT_IN:
+            among = condition.value if isinstance(condition.value, tuple) else ()
+            holds = np.isin(levels(), np.array(among, object)) == (condition.op is Op.IN)
         case _:
             holds = (levels() == condition.value) == (condition.op is Op.IS)
     return np.where(missing, condition.or_missing, holds.astype(np.bool_))
@@ -135,6 +144,12 @@ def _cover(logic: Logic, bounds: Floats, rows: int, above: Callable[[int, float]
 
 def _holds(condition: Condition, cells: Sequence[Cell], missing: frozenset[str]) -> Mask:
     absent = np.array([_is_missing(cell, missing) for cell in cells], np.bool_)
+    if condition.part is not None:
+        from maabo_dist.data.dates import cell_numbers  # noqa: PLC0415 - pandas takes half a second to import
+
+        part, present = condition.part, [None if gone else cell for cell, gone in zip(cells, absent, strict=True)]
+        dates = cell_numbers(present, part.part, part.layout, part.first)
+        return condition_holds(condition, np.isnan(dates), lambda: dates, lambda: dates)
 
     def numbers() -> npt.NDArray[Any]:
         present = (0 if gone else _number(condition, cell) for cell, gone in zip(cells, absent, strict=True))
@@ -153,6 +168,9 @@ def _is_missing(cell: Cell, missing: frozenset[str]) -> bool:
 def _number(condition: Condition, cell: Cell) -> float:
     if isinstance(cell, Real) and not isinstance(cell, bool):
         return cell
+    if isinstance(cell, str):  # a column of texts that are numbers
+        with suppress(ValueError):
+            return float(cell)
     raise DatasetError(
         f"Column {condition.feature!r} holds {repr(cell)[:100]} where rules compare numbers.",
         field="rows",

@@ -186,7 +186,7 @@ def rules_digest(rules: Sequence[Rule], classes: Sequence[str]) -> str:
     """SHA-256 over the conditions, classes and training counts of the rules, in the order of selection."""
     canonical = [
         {
-            "conditions": [[c.feature, c.op.value, c.value, c.or_missing] for c in rule.conditions],
+            "conditions": [[c.name, c.op.value, c.value, c.or_missing] for c in rule.conditions],
             "class": classes[rule.label],
             "counts": rule.counts,
         }

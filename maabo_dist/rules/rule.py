@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from maabo_dist.contract.conditions import Condition, ConditionTest, Op
+from maabo_dist.contract.conditions import Condition, ConditionTest, DatePart, Op
 from maabo_dist.contract.rules import (
     CertificateRecord,
     DisplacedRecord,
@@ -135,5 +135,10 @@ def _condition(feature: Feature, large: bool, bound: float) -> Condition:
             return Condition(feature.column, Op.IS, feature.levels[large], or_missing)
         case FeatureKind.LEVEL:
             return Condition(feature.column, Op.IS if large else Op.IS_NOT, feature.levels[0], or_missing)
+        case FeatureKind.OTHER:
+            return Condition(feature.column, Op.NOT_IN if large else Op.IN, feature.levels, or_missing)
+        case FeatureKind.DATE:
+            op, part = Op.ABOVE if large else Op.AT_MOST, DatePart(*feature.levels)  # type: ignore[arg-type]
+            return Condition(feature.column, op, bound, or_missing, part)
         case FeatureKind.MISSING:
             return Condition(feature.column, Op.IS_MISSING if large else Op.IS_PRESENT, None)

@@ -77,16 +77,26 @@ def test_every_spelling_of_numbers_is_a_number_column(cells):
     assert result.columns.column(0).tolist() == [1.0, 3.0, 5.0] * 4
 
 
-def test_infinite_numbers_are_counted_and_refused():
-    message = refusal(table(x=[1.0, np.inf, -np.inf]))
+def test_infinite_numbers_are_counted_and_missing():
+    result = prepared(table(x=[1.0, np.inf, -np.inf, 3.0], z=VARYING))
 
-    assert "Column 'x' holds 8 infinite values" in message
-    assert "--exclude 'x'" in message
+    assert result.columns.features[0].missing == 6
+    assert result.columns.column(0).tolist() == [1.0, 2.0, 2.0, 3.0] * 3
+    assert result.notes[0] == "Infinite numbers count as missing: 6 of 'x'."
 
 
-@pytest.mark.parametrize("cells", [[None], [np.nan]], ids=["objects", "numbers"])
-def test_a_column_without_any_cell_is_refused(cells):
-    assert "Column 'x' is missing in every row. Leave it out with --exclude 'x'." in refusal(table(x=cells))
+def test_a_number_too_large_for_a_float_is_infinite():
+    result = prepared(table(x=[1, 2, 10**400], z=VARYING))
+
+    assert result.notes[0] == "Infinite numbers count as missing: 4 of 'x'."
+
+
+@pytest.mark.parametrize("cells", [[None], [np.nan], [pd.NaT]], ids=["objects", "numbers", "dates"])
+def test_a_column_without_any_cell_is_left_out(cells):
+    result = prepared(table(x=cells, z=VARYING))
+
+    assert names(result) == ["z"]
+    assert result.notes == ("Left out, as there is no value: 'x'.",)
 
 
 # Levels
@@ -151,46 +161,69 @@ def test_numbers_mixed_with_text_are_text():
     assert result.columns.features[0].levels == ("1", "a")
 
 
-def test_too_many_levels_are_refused_with_examples():
-    message = refusal(table(x=["a", "b", "c", "d"]), max_levels=3)
+def test_of_too_many_levels_the_frequent_ones_are_kept_and_the_others_are_one():
+    result = prepared(table(x=["c", "b", "c", "a", "b", "d"]), max_levels=2)
 
-    assert "Column 'x' has 4 distinct values, such as 'a', 'b', 'c'; at most 3 are allowed" in message
-    assert "--max-levels 4" in message
+    assert names(result) == ["x = b", "x = c", "x is another"]
+    assert result.columns.features[2] == Feature("x is another", "x", FeatureKind.OTHER, ("b", "c"), fill=0.0)
+    assert result.columns.column(2).tolist() == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0] * 2
+    assert result.notes == (
+        "Kept the 2 most frequent of 4 levels of 'x'; the others are one level. --max-levels 4 keeps more.",
+    )
+
+
+def test_among_equally_frequent_levels_the_first_are_kept():
+    assert names(prepared(table(x=["d", "c", "b", "a"]), max_levels=2)) == ["x = a", "x = b", "x is another"]
 
 
 def test_as_many_levels_as_allowed_are_taken():
     assert len(names(prepared(table(x=["a", "b", "c", "d"]), max_levels=4))) == 4
 
 
-def test_texts_that_nearly_all_read_as_numbers_are_shown_with_those_that_do_not():
-    message = refusal(table(x=["1", "2.5", "-3", "4e2", "5", "?"]), max_levels=3)
+def test_texts_that_are_numbers_with_few_exceptions_are_numbers():
+    texts = ["1", "2.5", "-3", "4e2", " 5", "?", "6", "7", "8", "9", "10", "2.5"]
 
-    assert "looks numeric" in message
-    assert "1 of its 6 distinct values are not numbers: '?'" in message
-    assert "--na-values '?'" in message
+    result = prepared(table(x=texts))
 
-
-def test_texts_that_all_differ_look_like_an_identifier():
-    message = refusal(table(x=[f"row {number}" for number in range(ROWS)]))
-
-    assert "looks like an identifier" in message
-    assert "--exclude 'x'" in message
+    assert result.columns.features == (Feature("x", "x", FeatureKind.NUMBER, fill=6.0, missing=1),)
+    assert result.columns.column(0).tolist() == [1, 2.5, -3, 400, 5, 6, 6, 7, 8, 9, 10, 2.5]
+    assert result.notes[0] == "Column 'x' holds texts that are numbers and is read as such; '?' count as missing."
+    assert result.encoder.encode(pd.DataFrame({"x": ["?", "11", None]})).tolist() == [[6.0, 11.0, 6.0]]
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
-        ([dt.date(2020, 1, 1)], "date"),
-        ([[1, 2]], "list"),
-        ([{"a": 1}], "dict"),
-        ([pd.Timestamp(0)], "datetime64"),
-    ],
+    "texts",
+    [["1", "2", "3", "x"], [f"0{number:04d}" for number in range(ROWS)], [*"abcdefghij", "11", "12"]],
+    ids=["few", "codes", "mostly text"],
 )
-def test_cells_that_are_neither_numbers_nor_text_are_refused_by_type(cells, kind):
-    message = refusal(table(x=cells))
+def test_other_texts_stay_levels(texts):
+    kinds = {feature.kind for feature in prepared(table(x=texts, z=VARYING), include=("x", "z")).columns.features}
 
-    assert f"Column 'x' holds {kind}" in message
-    assert "--exclude 'x'" in message
+    assert FeatureKind.LEVEL in kinds
+
+
+def test_texts_that_all_differ_are_left_out_unless_included():
+    frame = table(x=[f"row {number}" for number in range(ROWS)], z=VARYING)
+
+    result = prepared(frame)
+
+    assert names(result) == ["z"]
+    assert result.notes == (
+        "Left out, as the values identify rows: 'x' (12 distinct texts). Name a column with --include to use it.",
+    )
+    assert len(names(prepared(frame, include=("x", "z")))) == 13
+
+
+@pytest.mark.parametrize("cells", [[1, 2], {"a": 1}, b"bytes", 1j, dt.timedelta(1), dt.time(1)])
+def test_cells_that_are_neither_numbers_nor_text_are_left_out_by_type(cells):
+    frame = table(x=[cells], z=VARYING)
+
+    result = prepared(frame)
+
+    assert names(result) == ["z"]
+    assert result.notes[0].startswith("Left out, as the cells are not numbers, text or dates: 'x' (")
+    with pytest.raises(DatasetError, match="--include 'x': the cells are not numbers"):
+        prepared(frame, include=("x",))
 
 
 # Missing cells
@@ -208,14 +241,17 @@ def test_missing_indicators_follow_their_columns():
 def test_rows_with_missing_cells_can_be_dropped_the_targets_too():
     frame = table(x=VARYING, unused=[None])
     frame.loc[3, "x"] = np.nan
-    frame.loc[7, "y"] = None
+    frame.loc[7, "y"] = None  # without a target: never used
 
     result = prepared(frame, impute="drop", exclude=("unused",), missing_indicator=True)
 
     assert result.rows_kept.tolist() == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
     assert result.columns.column(0).tolist() == [VARYING[row] for row in result.rows_kept]
     assert result.columns.labels.tolist() == [row % 2 for row in result.rows_kept]
-    assert result.notes == ("Dropped 2 of 12 rows because of missing cells.",)
+    assert result.notes == (
+        "Left out 1 row of 12 without a 'y'.",
+        "Dropped 1 of 11 rows because of missing cells.",
+    )
     assert names(result) == ["x"]
 
 
@@ -289,20 +325,6 @@ def test_a_table_without_features_is_refused():
     assert "No feature is left. Left out 1 constant feature: 'one'." in refusal(table(one=[1]))
 
 
-@pytest.mark.parametrize("start", [0, 1])
-def test_a_column_of_row_numbers_is_noted_and_kept(start):
-    result = prepared(table(id=list(range(start, ROWS + start)), x=VARYING))
-
-    assert names(result) == ["id", "x"]
-    assert "'id' looks like a row number" in result.notes[0]
-    assert "--exclude 'id'" in result.notes[0]
-
-
-@pytest.mark.parametrize("values", [list(range(2, ROWS + 2)), [0, *range(2, ROWS), 1]])
-def test_a_column_that_counts_something_else_is_not_noted(values):
-    assert prepared(table(x=values)).notes == ()
-
-
 def test_nine_rows_are_too_few_and_ten_are_enough():
     assert len(prepared(table(x=VARYING).head(10)).rows_kept) == 10
 
@@ -362,10 +384,8 @@ def test_new_rows_are_encoded_by_the_features_of_the_old():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"p": ["w", "u"]}, "Column 'p' holds 'w', which is neither 'u' nor 'v'"),
-        ({"p": [None, "u"]}, "Column 'p' has missing cells"),
-        ({"n": [np.inf, 1]}, "Column 'n' holds 1 infinite value"),
-        ({"n": ["x", "1"]}, r"Column 'n' holds text \('1', 'x'\) where numbers are expected"),
+        ({"n": ["x", "z"]}, r"Column 'n' holds text \('x', 'z'\) where numbers are expected"),
+        ({"n": [[1], [2]]}, "Column 'n' holds list values, which cannot be mined. Convert column 'n' to numbers"),
     ],
 )
 def test_new_rows_that_cannot_be_encoded_are_refused(change, message):
@@ -374,6 +394,29 @@ def test_new_rows_that_cannot_be_encoded_are_refused(change, message):
 
     with pytest.raises(DatasetError, match=message):
         encoder.encode(new)
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        ({"p": ["w", "u"]}, [[1.0, 2.0], [np.nan, 0.0]]),
+        ({"p": [None, "u"]}, [[1.0, 2.0], [np.nan, 0.0]]),
+        ({"n": [np.inf, 1]}, [[2.0, 1.0], [0.0, 1.0]]),
+        ({"n": ["x", "1"]}, [[2.0, 1.0], [0.0, 1.0]]),
+    ],
+)
+def test_new_values_are_not_an_error(change, values):
+    encoder = prepared(table(n=[1.0, 2.0, 4.0], p=["u", "v"])).encoder
+
+    matrix = encoder.encode(pd.DataFrame({"n": [1.0, 2.0], "p": ["u", "v"]} | change))
+
+    np.testing.assert_array_equal(matrix, values)
+
+
+def test_an_unseen_level_is_another_level():
+    encoder = prepared(table(x=["c", "b", "c", "a", "b", "d"]), max_levels=2).encoder
+
+    assert encoder.encode(pd.DataFrame({"x": ["new", None, "b"]})).tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
 
 
 def test_a_new_table_that_lacks_columns_is_refused_with_their_names():

@@ -117,6 +117,12 @@ def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
         ),
         (Condition("port", Op.IS_NOT, "7"), "\"port\" <> '7'", "~df['port'].isin(['7', 7]) & df['port'].notna()"),
         (Condition("flag", Op.IS, "true"), "\"flag\" = 'true'", "df['flag'].isin(['true', True])"),
+        (Condition("port", Op.IN, ("C", "Q")), "\"port\" IN ('C', 'Q')", "df['port'].isin(['C', 'Q'])"),
+        (
+            Condition("port", Op.NOT_IN, ("C", "7"), or_missing=True),
+            "(\"port\" NOT IN ('C', '7') OR \"port\" IS NULL)",
+            "~df['port'].isin(['C', '7', 7])",
+        ),
         (Condition("age", Op.IS_MISSING, None), '"age" IS NULL', "df['age'].isna()"),
         (Condition("age", Op.IS_PRESENT, None), '"age" IS NOT NULL', "df['age'].notna()"),
     ],

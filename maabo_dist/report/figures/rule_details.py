@@ -67,7 +67,7 @@ MAX_LEVELS = 24
 TAIL = 0.005
 
 Histogram = dict[str, Any]
-_Key = tuple[str, bool]
+_Key = tuple[str, str]
 
 
 def draw_histograms(
@@ -85,9 +85,10 @@ def draw_histograms(
 
 
 def _key(columns: Columns, feature: int) -> _Key:
-    """A column, and True if the feature is that its value is missing."""
+    """A column, and what of it is drawn by itself: that its value is missing, or a part of its dates."""
     entry = columns.features[feature]
-    return entry.column, entry.kind is FeatureKind.MISSING
+    own = {FeatureKind.MISSING: "missing", FeatureKind.DATE: (*entry.levels, "")[0]}
+    return entry.column, own.get(entry.kind, "")
 
 
 class _Drawer:
@@ -109,8 +110,11 @@ class _Drawer:
                 return histogram | self._levels(self._ranks(indices[0]), list(first.levels), first.missing)
             case FeatureKind.MISSING:
                 return histogram | self._levels(self._ranks(indices[0]), ["present", "missing"], 0)
-            case FeatureKind.LEVEL:
-                return histogram | self._several_levels(indices)
+            case FeatureKind.DATE:
+                return {"column": first.name} | self._number(indices[0], bounds)
+            case FeatureKind.LEVEL | FeatureKind.OTHER:
+                levels = [index for index in indices if self.columns.features[index].kind is FeatureKind.LEVEL]
+                return histogram | self._several_levels(levels)
 
     def _ranks(self, index: int) -> npt.NDArray[np.int64]:
         """(training rows): 0 or 1, the value of a column that has two."""

@@ -103,6 +103,8 @@ function drawLevels(rule, histogram, conditions, width, label) {
     conditions.every(({ op, value }) => {
       if (op === "=") return level === value;
       if (op === "!=") return level !== value;
+      if (op === "in") return value.includes(level);
+      if (op === "not in") return level === null || !value.includes(level);
       return level === (op === "is missing" ? "missing" : "present");
     });
   const parts = labels.flatMap((text, bar) => {

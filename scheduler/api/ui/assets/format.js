@@ -53,19 +53,45 @@ export function conditionTexts(conditions) {
   const groups = new Map();
   conditions.forEach((condition, index) => {
     const bound = condition.op === "<=" || condition.op === ">";
-    const key = bound ? `column ${condition.feature}` : `${index}`;
+    const key = bound ? `column ${condition.feature} ${condition.part?.part}` : `${index}`;
     groups.set(key, [...(groups.get(key) ?? []), condition]);
   });
   return [...groups.values()].map(groupText);
 }
 
 function groupText(group) {
-  const { feature, op, value } = group[0];
+  const { feature, op, value, part } = group[0];
   const signs = { "=": "=", "!=": "≠" };
   let text = `${feature} ${op}`;
   if (op in signs) text = `${feature} ${signs[op]} ${value}`;
-  if (op === "<=" || op === ">") text = interval(feature, bounds(group, ">"), bounds(group, "<="));
+  if (op === "in") text = `${feature} is ${levelsText(value)}`;
+  if (op === "not in") text = `${feature} is other than ${levelsText(value)}`;
+  if ((op === "<=" || op === ">") && part) text = dateText(feature, part, bounds(group, ">"), bounds(group, "<="));
+  else if (op === "<=" || op === ">") text = interval(feature, bounds(group, ">"), bounds(group, "<="));
   return group.every((each) => each.or_missing) ? `(${text} or missing)` : text;
+}
+
+/** `C or Q`; of many levels the first ones. */
+function levelsText(levels) {
+  if (levels.length > 6) return `${levels.slice(0, 3).join(", ")} … (${levels.length - 3} more)`;
+  return [levels.slice(0, -1).join(", "), ...levels.slice(-1)].filter((text) => text).join(" or ");
+}
+
+/** Bounds on a part of a date, in whole numbers: `joined: weekday ≥ Saturday`, `joined ≤ 2024-06-30`. */
+function dateText(feature, part, above, atMost) {
+  const name = part.part === "days" ? feature : `${feature}: ${part.part}`;
+  const least = above.length ? Math.floor(Math.max(...above)) + 1 : null;
+  const most = atMost.length ? Math.floor(Math.min(...atMost)) : null;
+  if (least !== null && least === most) return `${name} = ${partText(part, least)}`;
+  if (most === null) return `${name} ≥ ${partText(part, least)}`;
+  return `${least === null ? "" : `${partText(part, least)} ≤ `}${name} ≤ ${partText(part, most)}`;
+}
+
+function partText({ part, first }, value) {
+  const long = (date, field) => new Intl.DateTimeFormat("en", { [field]: "long", timeZone: "UTC" }).format(date);
+  if (part === "month") return long(Date.UTC(2024, value - 1, 1), "month");
+  if (part === "weekday") return long(Date.UTC(2024, 0, value), "weekday"); // 1 January 2024 was a Monday
+  return part === "days" ? new Date(Date.parse(first) + 86400000 * value).toISOString().slice(0, 10) : String(value);
 }
 
 const bounds = (group, op) => group.filter((each) => each.op === op).map((each) => each.value);
