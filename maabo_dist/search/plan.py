@@ -66,7 +66,7 @@ class SearchPlan:
         """Check the settings against the table and settle the open values."""
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
-        *smaller, size = _check_subset_sizes(settings, features)
+        *smaller, size = _settle_subset_sizes(settings, features)
         space = sum(comb(features, each) for each in (*smaller, size))
         trees, notes = _settle_trees(settings, space)
         # Screens help if a search covers little of the space, and if there are pairs to screen.
@@ -87,9 +87,13 @@ class SearchPlan:
         )
 
 
-def _check_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
+def _settle_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
+    """The sizes that are set; all sizes if the default does not fit a table of few features."""
     if settings.subset_sizes[-1] < features:
         return settings.subset_sizes
+    is_default = settings.subset_size == MiningSettings.model_fields["subset_size"].default
+    if settings.preset == "auto" and is_default and features >= 1:
+        return tuple(range(1, features + 1))
     raise SettingsError(
         f"--subset-size {settings.subset_size} needs a table of more features than that; this one has {features}. "
         + ("Give a smaller --subset-size, or use --strategy single." if features > 1 else "Use --strategy single.")
