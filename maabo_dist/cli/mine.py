@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from maabo_dist.report.figures import FigureData
 
 
-_MINE_HELP = """Mine rules from DATA, a CSV, TSV, Parquet or Feather file.
+_MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or Feather file, or - for standard input.
 
 \b
   maabo mine customers.csv --target churned

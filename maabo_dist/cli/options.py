@@ -189,10 +189,17 @@ class Source:
     @property
     def name(self) -> str:
         """The name of the file or the bundled table."""
+        if self.data == "-":
+            return "standard input"
         return self.dataset or Path(self.data or "").name
 
     def read(self) -> "tuple[Path | pd.DataFrame, TableSettings]":
         """Return the path of the file or the bundled table, and the settings to prepare it with."""
+        if self.data == "-":  # read once: it cannot be read again
+            from maabo_dist.data.readers import read_table  # noqa: PLC0415 - see prepare
+
+            given = TableSettings.parse(self.table)
+            return read_table("-", na_values=given.na_values), given
         if self.dataset is None:
             return Path(self.data or ""), TableSettings.parse(self.table)
         from maabo_dist.data.bundled import load_bundled  # noqa: PLC0415 - see prepare

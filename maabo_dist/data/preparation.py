@@ -20,13 +20,12 @@ from maabo_dist._util.text import format_count, format_list, format_names, sugge
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
+from maabo_dist.data.readers import NOTES
 from maabo_dist.data.remarks import group_notes, leak_notes
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 MIN_ROWS = 10
-# The attribute of a frame that holds notes on how it was read.
-NOTES = "maabo_notes"
 
 Matrix = npt.NDArray[np.float64]
 

@@ -1,13 +1,15 @@
 """The content of table files, and the errors of unreadable ones."""
 
 import gzip
+import io
+import sys
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from maabo_dist.data.readers import read_table
+from maabo_dist.data.readers import NOTES, read_table
 from maabo_dist.errors import DatasetError
 
 TEXT = b"age,sex\n29,female\n31,male\n"
@@ -127,23 +129,79 @@ def test_a_ragged_row_is_named_by_its_line(tmp_path, row, fields):
     assert f"line 5 has {fields}, and the header has 2" in message
 
 
-def test_bytes_that_are_not_utf_8_are_placed(tmp_path):
-    message = refusal(write_file(tmp_path, "t.csv", b"a,b\n1,x\n2,caf\xe9\n"))
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        (b"a,b\n1,x\n2,caf\xe9\n", "byte 13, in line 3, is 0xe9. It was read as Windows-1252."),
+        (b"a,b\n1,\x81\n2,caf\xe9\n", "byte 6, in line 2, is 0x81. It was read as Latin-1."),
+        ("a,b\n1,x\n2,café\n".encode("utf-16"), "byte 0, in line 1, is 0xff. It was read as UTF-16."),
+    ],
+    ids=["Windows-1252", "Latin-1", "UTF-16"],
+)
+def test_other_encodings_are_recognised_and_noted(tmp_path, content, title):
+    frame = read_table(write_file(tmp_path, "t.csv", content))
 
-    assert "byte 13, in line 3, is 0xe9" in message
-    assert "UTF-8" in message
+    assert frame["b"].tolist()[1] == "café"
+    assert frame.attrs[NOTES][0].endswith(f"t.csv is not UTF-8: {title}")
 
 
-def test_a_header_that_is_not_utf_8_is_placed(tmp_path):
-    message = refusal(write_file(tmp_path, "t.csv", b"caf\xe9,b\n1,x\n"))
+def test_bytes_that_are_not_text_are_refused(tmp_path):
+    message = refusal(write_file(tmp_path, "t.csv", b"a,b\n1,\xff\0\n"))
 
-    assert "byte 3, in line 1, is 0xe9" in message
+    assert "is not UTF-8: byte 6, in line 2, is 0xff. Save the file again with the encoding UTF-8." in message
 
 
-def test_the_error_for_a_utf_16_file_recommends_utf_8(tmp_path):
-    message = refusal(write_file(tmp_path, "t.csv", TEXT.decode().encode("utf-16")))
+def test_decimal_commas_are_read_where_a_semicolon_separates(tmp_path):
+    frame = read_table(write_file(tmp_path, "t.csv", b"p;q;s\n1,5;1.234,5;a,b\n2;7;c\n;-3,25;d\n"))
 
-    assert "is not UTF-8: byte 0" in message
+    assert frame["p"].tolist()[:2] == [1.5, 2.0]
+    assert frame["q"].tolist() == [1234.5, 7.0, -3.25]
+    assert frame["s"].tolist() == ["a,b", "c", "d"]
+    assert frame.attrs[NOTES] == ("Read the decimal commas of 'p', 'q'.",)
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson", "t.json"])
+def test_json_lines_are_read(tmp_path, name):
+    frame = read_table(write_file(tmp_path, name, b'{"age": 29, "sex": "female"}\n\n{"age": null, "sex": "NA"}\n'))
+
+    assert frame["age"].tolist()[0] == 29
+    assert frame["sex"].isna().tolist() == [False, True]
+
+
+def test_all_lines_that_are_not_json_objects_are_named(tmp_path):
+    message = refusal(write_file(tmp_path, "t.jsonl", b'{"a": 1}\n{"a": \n[2]\n'))
+
+    assert "line 2 is not JSON" in message
+    assert "line 3 is not an object but [2]" in message
+
+
+def test_an_excel_file_needs_a_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+
+    assert "pip install 'maabo-dist[excel]', or save the sheet as CSV" in refusal(write_file(tmp_path, "t.xlsx"))
+
+
+def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"age": [29, 31], "sex": ["female", "male"]})
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.xlsx"), frame, check_dtype=False)
+
+
+@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT), b'{"age": 29, "sex": "female"}\n{"age": 31}\n'])
+def test_standard_input_is_read_by_its_content(monkeypatch, content):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert read_table("-")["age"].tolist() == [29, 31]
+
+
+def test_all_problems_of_a_file_are_named_at_once(tmp_path):
+    message = refusal(write_file(tmp_path, "t.csv", b"a,,a\n1,2\n1,2,3\n1,2,3,4\n"))
+
+    assert "column 2 of 3 has no name" in message
+    assert "more than one column is called 'a'" in message
+    assert "line 2 has 2 fields, line 4 has 4 fields, and the header has 3" in message
 
 
 def test_a_name_used_twice_is_refused(tmp_path):
@@ -198,7 +256,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     assert "permission denied" in refusal(path)
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "t", "t.gz", "t.parquet.gz"])
+@pytest.mark.parametrize("name", ["t.xls", "t", "t.gz", "t.parquet.gz"])
 def test_an_unknown_extension_is_answered_with_the_known_ones(tmp_path, name):
     message = refusal(write_file(tmp_path, name))
 
