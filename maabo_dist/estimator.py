@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import estimator_html_repr
@@ -176,8 +177,9 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=True)
         self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
         table = prepare(*self._with_target(frame, codes))
-        columns = replace(table.columns, classes=tuple(str(name) for name in self.classes_), target="class")
-        if columns.count <= settings.subset_sizes[-1]:
+        classes = tuple(str(name) for name in self.classes_)
+        columns = replace(table.columns, classes=classes, target=str(getattr(y, "name", None) or "class"))
+        if columns.count <= settings.subset_sizes[-1] and (settings.preset == "paper" or settings.subset_size != 3):
             settings = settings.model_copy(update={"strategy": "single"})
         progress = self.progress
         self.result_, document = mine_with_repeats(
@@ -310,6 +312,8 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         return frame.assign(**{target: labels}), self._settings(TableSettings, target=target)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        if not isinstance(X, pd.DataFrame) and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
+            X = pa.table(X).to_pandas()  # a Polars frame, with its names and texts
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X

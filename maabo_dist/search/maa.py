@@ -23,7 +23,8 @@ def mismatch_values(features: int, size: int, h: float, b: float) -> npt.NDArray
     """k_m for m = 0 … D′: the function's value at m mismatches. Over the whole space it sums to 1."""
     damping = [b ** (m - 1) for m in range(1, size + 1)]
     norm = sum(a * d for a, d in zip(mismatch_counts(features, size)[1:], damping, strict=True))
-    return np.array([1 - h, *(h * d / norm for d in damping)])
+    # A subset of all features has none that mismatch it.
+    return np.array([1 - h, *(h * d / (norm or 1) for d in damping)])
 
 
 def density(overlaps: Overlaps, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
