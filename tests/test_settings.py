@@ -242,7 +242,7 @@ def test_a_wide_but_tiny_top_is_at_least_one_feature():
 @pytest.mark.parametrize(
     ("features", "settings", "words"),
     [
-        (3, {}, ["--subset-size 3", "has 3", "smaller --subset-size", "--strategy single"]),
+        (3, {"preset": "paper"}, ["--subset-size 3", "has 3", "smaller --subset-size", "--strategy single"]),
         (2, {"subset_size": 5}, ["--subset-size 5", "has 2"]),
         (4, {"subset_size": "2-4"}, ["--subset-size 2-4", "has 4", "smaller --subset-size"]),
         (1, {"subset_size": 1}, ["--subset-size 1", "has 1", "Use --strategy single"]),
@@ -298,3 +298,11 @@ def test_a_plan_is_the_same_after_the_settings_went_through_a_document(options, 
 def test_a_number_of_shuffles_that_is_none_is_refused(value):
     with pytest.raises(SettingsError, match=r"--certify .*nor auto or off"):
         MiningSettings.parse({"certify": value})
+
+
+@pytest.mark.parametrize("features", [1, 2, 3])
+def test_a_table_of_few_features_has_subsets_of_all_sizes_by_default(features):
+    plan = SearchPlan.settle(MiningSettings(), features)
+
+    assert plan.sizes == tuple(range(1, features + 1))
+    assert plan.trees == plan.space_size == 2**features - 1

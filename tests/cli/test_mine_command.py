@@ -44,14 +44,10 @@ def bad_tables():
     return {
         "an empty file": (b"", "empty"),
         "one class": (good.assign(y="yes"), "1 class"),
-        "a target with missing values": (good.assign(y=good["y"].where(good.index > 3)), "missing in 4"),
         "duplicate column names": (b"x,x,y\n1,2,a\n2,3,b\n", "'x'"),
-        "an all-missing column": (good.assign(x1=np.nan), "'x1'"),
-        "infinite values": (good.assign(x1=good["x1"].where(good.index > 0, np.inf)), "infinite"),
-        "as many features per tree as there are": (good[["x0", "x1", "x2", "y"]], "--subset-size 3"),
         "too few rows to split": (good[:5], "5 rows"),
         "ragged rows": (b"x,z,y\n1,2,a\n2,b\n3,4,a\n", "line 3"),
-        "bytes that are not UTF-8": ("x,z,y\n1,\xe9,a\n2,e,b\n".encode("latin-1"), "UTF-8"),
+        "bytes that are not text": (b"x,z,y\n1,\xff\0,a\n2,e,b\n", "UTF-8"),
     }
 
 
@@ -309,3 +305,27 @@ def test_ctrl_c_in_a_repeat_keeps_the_rules_and_the_repeats_before(tmp_path):
     assert document["rules"]
     assert document["repeats"]["done"] < 1000
     assert f"Only {document['repeats']['done']:,} of 1,000 repeats were done" in document["notes"][-1]
+
+
+def odd_tables():
+    """Tables as they come: the content, and a part of the note that tells what was done."""
+    good = numbers(60)
+    return {
+        "a target with missing values": (good.assign(y=good["y"].where(good.index > 3)), "Left out 4 rows of 60"),
+        "an all-missing column": (good.assign(x1=np.nan), "there is no value: 'x1'"),
+        "infinite values": (good.assign(x1=good["x1"].where(good.index > 0, np.inf)), "1 of 'x1'"),
+        "row numbers": (good.assign(row=range(60)), "'row' (60 distinct numbers)"),
+        "a numeric target": (good.assign(y=good["x0"] * 2), "cut at its median"),
+        "few columns": (good[["x0", "y"]], ""),
+    }
+
+
+@pytest.mark.parametrize("kind", odd_tables())
+def test_a_table_is_taken_as_it_comes(kind, tmp_path, run):
+    frame, note = odd_tables()[kind]
+    frame.to_csv(tmp_path / "table.csv", index=False)
+
+    code, out, _ = run(tmp_path / "table.csv", "--target", "y", *QUICK, "--json")
+
+    assert code == 0
+    assert note in " ".join(json.loads(out)["notes"])

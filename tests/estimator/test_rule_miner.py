@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -166,3 +167,29 @@ def test_without_repeats_there_are_no_consensus_rules():
 
     assert miner.get_consensus().empty
     assert "stability" not in miner.get_rules()
+
+
+class ArrowFrame:
+    """A frame of another library, such as Polars, which passes its columns on by the Arrow interface."""
+
+    def __init__(self, frame):
+        self.table, self.columns = pa.Table.from_pandas(frame, preserve_index=False), list(frame.columns)
+
+    def __arrow_c_stream__(self, schema=None):
+        return self.table.__arrow_c_stream__(schema)
+
+    def __len__(self):
+        return self.table.num_rows
+
+
+def test_few_columns_of_another_library_unseen_levels_and_the_targets_name():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=300), "s": rng.choice(["u", "v"], 300)})
+    y = pd.Series(np.where((frame["a"] > 0) & (frame["s"] == "u"), "yes", "no"), name="ill")
+
+    miner = RuleMiner().fit(ArrowFrame(frame), y)
+
+    assert {column for rule in miner.rules_ for column in (c.feature for c in rule.conditions)} <= {"a", "s"}
+    assert miner.rules_[0].text.endswith("THEN ill = no")
+    assert miner.transform(pd.DataFrame({"a": [1.0], "s": ["new"]})).sum() == 0
+    assert RuleMiner().fit(frame[["a"]], y).rules_
