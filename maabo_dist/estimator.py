@@ -73,7 +73,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
     >>> print(miner.rules_[0].text)
-    IF flavanoids > 2.3 AND proline > 755 THEN class = 0
+    IF flavanoids > 2.3 AND proline > 755 THEN target = 0
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature

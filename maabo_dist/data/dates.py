@@ -135,7 +135,7 @@ def part_values(times: pd.Series, part: str, first: str) -> Values:
         case "year" | "month" | "hour":
             values = getattr(times.dt, part)
         case "weekday":
-            values = times.dt.dayofweek + 1
+            values = times.dt.day_of_week + 1
         case _:
             values = (times.dt.normalize() - pd.Timestamp(first)).dt.days
     numbers: Values = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)

@@ -304,7 +304,7 @@ def _pandas_date(cells: str, part: DatePart) -> str:
     times = f"pd.to_datetime({cells}{layout})"
     if part.part == "days":
         return f"({times}.dt.normalize() - pd.Timestamp({part.first!r})).dt.days"
-    return f"{times}.dt.dayofweek + 1" if part.part == "weekday" else f"{times}.dt.{part.part}"
+    return f"{times}.dt.day_of_week + 1" if part.part == "weekday" else f"{times}.dt.{part.part}"
 
 
 def _spellings(level: str) -> list[object]:

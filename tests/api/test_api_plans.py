@@ -61,7 +61,7 @@ def _table(plan_request):
 @pytest.mark.parametrize(
     ("change", "status", "kind"),
     [
-        ({"table": {"target": "y", "include": ["x1", "x2"]}}, 422, "invalid-settings"),
+        ({"table": {"target": "y", "include": ["x1", "x2"]}, "settings": {"subset_size": 4}}, 422, "invalid-settings"),
         ({"settings": {"max_depth": 99}}, 422, "invalid-document"),
         ({"table": {"target": "z"}}, 422, "invalid-dataset"),
         ({"dataset": "nowhere"}, 404, "not-found"),

@@ -113,7 +113,11 @@ def test_columns_that_a_row_lacks_are_named():
     assert caught.value.field == "rows.1"
 
 
-@pytest.mark.parametrize("cell", ["abc", "1", True])
+def test_numbers_written_as_text_are_compared_as_numbers():
+    assert match_cells([[Condition("x", Op.ABOVE, 1.0)]], [{"x": "2"}, {"x": "1"}]).tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("cell", ["abc", "1 m", True])
 def test_a_cell_that_is_not_a_number_is_not_compared_with_one(cell):
     with pytest.raises(DatasetError, match="where rules compare numbers"):
         match_cells([[Condition("x", Op.ABOVE, 1.0)]], [{"x": cell}])
