@@ -4,7 +4,6 @@ The machine code is cached on disk, so an installation compiles only once. Worke
 first task.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +17,8 @@ from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 
+# Rows of tables whose packed cells, and whose packed cells and ranks, need wider types than those of small tables.
+LARGE_TABLES = (50_000, 70_000)
 # Rules selected as in the paper, after pruning.
 _GS_MRM = {"preset": "paper", "literals": "supported"}
 
@@ -47,14 +48,18 @@ def _settings(**changes: Any) -> MiningSettings:
 
 
 def warm_for_large_tables() -> None:
-    """Compile the kernels for columns of more than 65,536 values too, whose ranks have another type."""
-    columns = _table()
-    mine(replace(columns, codes=columns.codes.astype(np.uint32)), _settings(batch=4))
+    """Compile the kernels for large tables too.
+
+    The packed cells of a table with more than about 40,000 rows have another type, and from 65,536 distinct values of a
+    column on, so have the ranks.
+    """
+    for rows in LARGE_TABLES:
+        mine(_table(rows=rows), _settings(batch=4, certify=1))
 
 
-def _table(features: int = 12) -> Columns:
+def _table(features: int = 12, rows: int = 200) -> Columns:
     rng = np.random.default_rng(0)
-    matrix = rng.random((features, 200))
+    matrix = rng.random((features, rows))
     matrix[::3] = matrix[::3].round(1)  # tied values
     matrix[::4] = matrix[::4] > 0.5  # few values
     labels = (matrix[:3].sum(axis=0) * 2 / 3).astype(np.int32)

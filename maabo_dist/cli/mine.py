@@ -65,7 +65,8 @@ def mine_command(jobs: int | None, **values: object) -> int:
     output.print_rules(document)
     repeats = document.repeats
     unfinished = repeats is not None and repeats.done < repeats.asked
-    return INTERRUPTED if unfinished or result.search.stopped is StopReason.INTERRUPTED else 0
+    uncertified = result.certificate is not None and result.certificate.stopped
+    return INTERRUPTED if unfinished or uncertified or result.search.stopped is StopReason.INTERRUPTED else 0
 
 
 def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, FigureData | None, MiningResult]":

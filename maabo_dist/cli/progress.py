@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # The time before the first line in a log, and between lines.
 LOG_SECONDS = 10.0
+SHUFFLES = "shuffled searches"
 # A search without a report after this time is assumed to be compiling.
 COMPILE_SECONDS = 1.0
 
@@ -34,16 +35,18 @@ class Snapshot:
     planned: int | None
     seconds: float
     details: str
-    # What is counted: trees, or pairs while pairs are screened.
+    # What is counted: trees, pairs while pairs are screened, or searches on shuffled labels.
     unit: str = "trees"
 
     @property
     def count(self) -> str:
-        """`120/455 trees`; for pairs, of which there are many, `40 % of 12,497,500 pairs`."""
+        """`120/455 trees`, `shuffled search 7 of 24`; for pairs, as there are many, `40 % of 12,497,500 pairs`."""
         if self.planned is None:
             return f"{self.done:,} {self.unit}"
         if self.unit == "trees":
             return f"{self.done:,}/{self.planned:,} trees"
+        if self.unit == SHUFFLES:
+            return f"shuffled search {min(self.done + 1, self.planned):,} of {self.planned:,}"
         return f"{100 * self.done // max(1, self.planned)} % of {self.planned:,} {self.unit}"
 
 
@@ -91,8 +94,11 @@ class Display:
 
     def report(self, progress: "Progress") -> bool:
         """Show the progress; the callback of `mine`. Returns True to stop the search."""
-        details = f"{format_best(progress.best_score)}, {progress.reliable:,} reliable"
         self.seconds = self.seconds_before + progress.seconds
+        if progress.shuffles is not None:
+            self.update(Snapshot(progress.shuffles, progress.planned_shuffles, self.seconds, "", SHUFFLES))
+            return self.stopping
+        details = f"{format_best(progress.best_score)}, {progress.reliable:,} reliable"
         done, planned = progress.planned * self.run + progress.trees, progress.planned * (1 + self.repeats)
         self.update(Snapshot(done, planned, self.seconds, details))
         return self.stopping
@@ -154,6 +160,7 @@ class BarDisplay(Display):
 
     def __init__(self) -> None:
         super().__init__()
+        self.unit = ""
         self.bars = _make_bars(self._current_activity)
         self.task = self.bars.add_task("", total=None, count="", details="", left="")
 
@@ -164,6 +171,7 @@ class BarDisplay(Display):
 
     def show(self, snapshot: Snapshot, time_left: str) -> None:
         """Move the bar."""
+        self.unit = snapshot.unit
         self.bars.update(
             self.task,
             completed=snapshot.done,
@@ -186,6 +194,8 @@ class BarDisplay(Display):
             return "reading the table"
         if self.stopping:
             return "stopping after this batch…"
+        if self.unit == SHUFFLES:
+            return "certifying"
         waiting = not task.completed and (task.elapsed or 0.0) > COMPILE_SECONDS
         return "compiling kernels (first run only)…" if waiting else "searching"
 

@@ -48,13 +48,19 @@ class CertificateInfo(Record):
         Greatest adjusted p-value of a certified rule.
     shuffles : int
         Searches on shuffled labels; 0 where the bound on the number of possible rules was enough or had to be.
+    planned : int
+        Searches that were planned. With `--certify auto` they end as soon as they can certify no further rule.
     seconds : float
-        Time that they took.
+        Time that they took on one core.
+    stopped : bool
+        True if they were stopped, for example by Ctrl-C; then none counts.
     """
 
     level: Share
     shuffles: Count
+    planned: Count
     seconds: Annotated[float, Field(strict=True, ge=0)]
+    stopped: bool
 
 
 class DroppingInfo(Record):

@@ -16,7 +16,7 @@ error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 
 five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -31,6 +31,11 @@ from maabo_dist.rules.statistics import portable_log
 LEVEL = 0.05
 # The share of the level that the bound has; shuffles have the rest.
 BOUND_SHARE = 0.2
+# A finding needs this much more evidence, in ln p, than certification alone. At the limit itself, few rules are
+# confirmed by a sample a third as large.
+MARGIN = 3.0
+# Rules that a search on shuffled labels reports, at most.
+MAX_REPORTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,10 @@ class ShuffledSearch:
     statistics: tuple[float, ...]
     logic: tuple[tuple[int, ...], ...]
 
-    def smallest(self, excluded: frozenset[tuple[int, ...]]) -> float:
-        """The strongest statistic of the rules whose logic is not excluded; infinite if there is none."""
-        rules = zip(self.statistics, self.logic, strict=True)
-        return next((value for value, logic in rules if logic not in excluded), inf)
+    @property
+    def strongest(self) -> float:
+        """The strongest statistic; infinite if there is no rule."""
+        return self.statistics[0] if self.statistics else inf
 
 
 def statistics(rules: CandidateRules, table: ConditionTable) -> Floats:
@@ -102,26 +107,65 @@ def certify(
         return Certification(bound, np.ones(len(values), np.bool_), margins)
     p_values = np.minimum(1.0, _step_down(values, logic, searches) / (1 - BOUND_SHARE))
     shuffled = portable_log(p_values)
-    strongest = min(search.smallest(frozenset()) for search in searches)
-    # Where no shuffled search has a rule at all, the bound's own margin is the only measure of distance.
-    beyond = strongest - values if strongest < inf else margins
+    critical = sorted(search.strongest for search in searches)[max(0, count_tolerated(len(searches)))]
+    # Where too few shuffled searches have a rule at all, the bound's own margin is the only measure of distance.
+    beyond = critical - values if critical < inf else margins
     margins = np.where(p_values <= LEVEL, np.maximum(margins, beyond), margins)
     return Certification(np.minimum(bound, shuffled), bound <= shuffled, margins)
+
+
+def count_tolerated(searches: int) -> int:
+    """Return how many of so many searches may have a rule as strong as a certified one: 0 of 24; −1 if too few."""
+    percent = round(100 * LEVEL * (1 - BOUND_SHARE))
+    return percent * (1 + searches) // 100 - 1
+
+
+def count_needed(strongest: Mapping[int, float], undecided: float | None, planned: int) -> int:
+    """Return how many of the planned searches, from the first on, decide what shuffles can certify.
+
+    `strongest` has the strongest statistic of each search that is known, by its number, and `undecided` that of the
+    rules that the bound leaves undecided: once more searches than tolerated come within the margin of it, no rule can
+    become a finding any more. None asks for all searches. The number depends on the searches alone, not on the order in
+    which they become known; it never grows while more of them do.
+    """
+    if undecided is None:
+        return planned
+    tolerated = count_tolerated(planned)
+    for number in sorted(strongest):
+        if strongest[number] - undecided < MARGIN:
+            tolerated -= 1
+            if tolerated < 0:
+                return number + 1
+    return planned
 
 
 def _step_down(values: Floats, logic: Sequence[tuple[int, ...]], searches: Sequence[ShuffledSearch]) -> Floats:
     """(rules): the share of searches, the table's own among them, with a rule at least as strong."""
     p_values = np.empty(len(values))
-    excluded: frozenset[tuple[int, ...]] = frozenset()
-    smallest = [search.smallest(excluded) for search in searches]
+    smallest = np.array([search.strongest for search in searches])
+    # Searches by the logic of their strongest rule that is not excluded, each with the number of that rule.
+    heads: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for number, search in enumerate(searches):
+        if search.logic:
+            heads.setdefault(search.logic[0], []).append((number, 0))
+    excluded: set[tuple[int, ...]] = set()
     previous = 0.0
     for rule in np.argsort(values, kind="stable").tolist():
-        beaten = sum(best <= values[rule] for best in smallest)
+        beaten = int(np.count_nonzero(smallest <= values[rule]))
         previous = max(previous, (1 + beaten) / (1 + len(searches)))
         p_values[rule] = previous
-        if logic[rule] not in excluded:
-            excluded |= {logic[rule]}
-            smallest = [search.smallest(excluded) for search in searches]
+        excluded.add(logic[rule])
+        for number, place in heads.pop(logic[rule], ()):
+            search = searches[number]
+            rest = range(place + 1, len(search.logic))
+            head = next((index for index in rest if search.logic[index] not in excluded), None)
+            if head is not None:
+                smallest[number] = search.statistics[head]
+                heads.setdefault(search.logic[head], []).append((number, head))
+            elif len(search.logic) < MAX_REPORTED:
+                smallest[number] = inf
+            else:  # weaker rules were not reported; the last one stands for them
+                smallest[number] = search.statistics[-1]
     return p_values
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, ConditionTable, find_candidates, support
-from maabo_dist.findings.certificate import Certification, ShuffledSearch
+from maabo_dist.findings.certificate import MARGIN, MAX_REPORTED, Certification, ShuffledSearch
 from maabo_dist.findings.evidence import NO_CONDITION, Floats, cover
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
@@ -19,12 +19,7 @@ from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
 
-# Rules that a search on shuffled labels reports: more than the certified ones that a step-down may exclude.
-MAX_REPORTED = 100
 MAX_FINDINGS = 15
-# A finding needs this much more evidence, in ln p, than certification alone. At the limit itself, few rules are
-# confirmed by a sample a third as large.
-MARGIN = 3.0
 
 
 @dataclass(frozen=True)
@@ -61,10 +56,16 @@ class Evidence:
         reported = list(best.items())[:MAX_REPORTED]
         return ShuffledSearch(tuple(value for _, value in reported), tuple(literals for literals, _ in reported))
 
-    def is_decided(self) -> bool:
-        """True if every class with supported rules has a finding by the bound alone: shuffles would find no other."""
+    def undecided(self) -> float | None:
+        """The strongest statistic of the rules that the bound leaves undecided.
+
+        None if every class with supported rules has a finding by the bound alone: shuffles would find no other.
+        """
         by_bound = certificate.certify(self.statistics, self.log_bounds, self.logic, [])
-        return set(self.rules.labels.tolist()) == set(self.rules.labels[_is_strong(by_bound)].tolist())
+        labels, strong = self.rules.labels, _is_strong(by_bound)
+        if set(labels.tolist()) == set(labels[strong].tolist()):
+            return None
+        return float(self.statistics[~strong].min())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
-from maabo_dist.mining.result import MiningResult, conclude
+from maabo_dist.mining.result import MiningResult, collect_evidence, conclude
 from maabo_dist.mining.run import SearchRun, drive
+from maabo_dist.mining.shuffles import plan_shuffles, run_shuffles
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.pairs import compute_screen
 from maabo_dist.settings import MiningSettings
@@ -23,7 +24,7 @@ PIECES_PER_THREAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a search after a batch.
+    """The state of a search after a batch, or of the searches on shuffled labels that follow it.
 
     Attributes
     ----------
@@ -37,6 +38,10 @@ class Progress:
         Distinct reliable logic sets so far.
     seconds : float
         Time since the start.
+    shuffles : int or None
+        Searches on shuffled labels that are complete; None before they begin.
+    planned_shuffles : int
+        The most that are needed.
     """
 
     trees: int
@@ -44,6 +49,8 @@ class Progress:
     best_score: float
     reliable: int
     seconds: float
+    shuffles: int | None = None
+    planned_shuffles: int = 0
 
 
 def mine(
@@ -59,7 +66,8 @@ def mine(
     """Mine the rules of a table.
 
     The result is a function of `columns` and `settings` alone, unless a time limit or a caller ends the search early.
-    An interrupt (Ctrl-C) ends the search too; the result then has the rules of the trees grown so far.
+    An interrupt (Ctrl-C) ends the search too; the result then has the rules of the trees grown so far. During the
+    searches on shuffled labels it ends these, and rules are certified without them.
 
     Parameters
     ----------
@@ -70,7 +78,8 @@ def mine(
     jobs : int, default=1
         Threads that grow trees. The rules do not depend on it.
     progress : callable, optional
-        Called with a `Progress` after every batch. The search stops if it returns True.
+        Called with a `Progress` after every batch, and several times a second while labels are shuffled. The search
+        stops if it returns True.
     keep_trees : bool, default=False
         Keep all trees in `MiningResult.forest`.
     keep_records : bool, default=False
@@ -100,12 +109,16 @@ def mine(
     pool = TreePool(study)
     forests = [empty_forest(study.plan.subset_size, settings.max_depth, len(columns.classes))]
 
+    def report(seconds: float, **shuffles: int) -> bool:
+        best = run.best_score or 0.0
+        state = Progress(run.trees, study.plan.trees, best, pool.leaves.logic_sets, seconds, **shuffles)
+        return progress is not None and bool(progress(state))
+
     def after_batch(forest: Forest) -> StopReason | None:
         if keep_trees:
             forests.append(forest)
         seconds = clock() - started
-        report = Progress(run.trees, study.plan.trees, run.best_score or 0.0, pool.leaves.logic_sets, seconds)
-        if progress is not None and progress(report):
+        if report(seconds):
             return StopReason.REQUESTED
         return StopReason.TIME if settings.time_limit is not None and seconds >= settings.time_limit else None
 
@@ -116,7 +129,17 @@ def mine(
             screen = compute_screen(study.columns, study.split, study.table.root_scores, **parallel)
         run = SearchRun(study, pool, screen)
         stopped = drive(run, study, after_batch, **parallel)
-    result = conclude(study, pool, stopped, clock() - started)
+        seconds = clock() - started
+        evidence = collect_evidence(study, pool)
+        plan = plan_shuffles(study, evidence, stopped)
+        shuffled = run_shuffles(
+            study,
+            plan,
+            lambda done: report(clock() - started, shuffles=done, planned_shuffles=plan.count),
+            threads=threads,
+            jobs=jobs,
+        )
+    result = conclude(study, pool, stopped, seconds, evidence=evidence, shuffled=shuffled)
     return replace(
         result,
         forest=Forest.concatenate(forests) if keep_trees else None,

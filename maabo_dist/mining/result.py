@@ -1,7 +1,6 @@
 """`conclude`: from the trees of a search to its `MiningResult`."""
 
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelC
 from maabo_dist.findings.alternatives import nearest, stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
-from maabo_dist.mining.shuffles import run_shuffles
+from maabo_dist.mining.shuffles import ShuffleResult
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
 from maabo_dist.rules.pruning import Multiplicity, condition_tests, prune, with_condition_tests
@@ -102,8 +101,24 @@ class MiningResult:
     nearest: NearestRecord | None = None
 
 
-def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) -> MiningResult:
-    """Select rules (GS-MRM) among the leaves of all trees, and collect the evidence for them."""
+def collect_evidence(study: Study, pool: TreePool) -> Evidence | None:
+    """Collect the evidence for the rules of all trees; None if GS-MRM selects among leaves, as in the paper."""
+    return Evidence.collect(pool.leaves.distinct(), study) if study.settings.publishes_findings else None
+
+
+def conclude(
+    study: Study,
+    pool: TreePool,
+    stopped: StopReason,
+    seconds: float,
+    *,
+    evidence: Evidence | None = None,
+    shuffled: ShuffleResult | None = None,
+) -> MiningResult:
+    """Select rules among the leaves of all trees, and describe them.
+
+    `evidence` is that of `collect_evidence`, if it was collected before, and `shuffled` the searches that certify it.
+    """
     settings, plan, split = study.settings, study.plan, study.split
     leaves, own, records = pool.leaves, study.table_columns, pool.records
     search = SearchInfo(
@@ -122,8 +137,12 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         stopped=stopped,
     )
     distinct = leaves.distinct()
-    publish_rules = _publish_findings if settings.publishes_findings else _publish_by_gs_mrm
-    published = publish_rules(distinct, study, records, stopped)
+    evidence = evidence or collect_evidence(study, pool)
+    shuffled = shuffled or ShuffleResult()
+    if evidence is None:
+        published = _publish_by_gs_mrm(distinct, study, records)
+    else:
+        published = _publish_findings(evidence, shuffled, study, records)
     totals = study.table.totals
     return MiningResult(
         rules=published.rules,
@@ -145,7 +164,7 @@ def conclude(study: Study, pool: TreePool, stopped: StopReason, seconds: float) 
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((totals / totals.sum()).tolist()),
         fingerprint=own.fingerprint,
-        notes=(*plan.notes, *_notes(search, settings.patience)),
+        notes=(*plan.notes, *_notes(search, settings.patience), *_shuffle_notes(shuffled)),
         forest=None,
         records=records,
         pruning=published.pruning,
@@ -167,7 +186,7 @@ class _Published(NamedTuple):
     nearest: NearestRecord | None = None
 
 
-def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords, _stopped: StopReason) -> _Published:
+def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords) -> _Published:
     settings, probes = study.settings, study.probe_mask
     pruned = None
     if settings.prunes:
@@ -187,10 +206,8 @@ def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords, _st
     return _Published(rules, len(supported), pruning=dropping, noise=noise)
 
 
-def _publish_findings(distinct: Leaves, study: Study, records: TreeRecords, stopped: StopReason) -> _Published:
-    started, probes = monotonic(), study.probe_mask
-    evidence = Evidence.collect(distinct, study)
-    searches = [] if stopped is StopReason.RUNNING or stopped.cut_short else run_shuffles(study, evidence)
+def _publish_findings(evidence: Evidence, shuffled: ShuffleResult, study: Study, records: TreeRecords) -> _Published:
+    probes, searches = study.probe_mask, shuffled.searches
     findings = choose(evidence, searches, study)
     leaves, selection, labels = to_leaves(findings, study, records.scores)
     rules = publish(leaves, selection, study, records, labels)
@@ -205,8 +222,13 @@ def _publish_findings(distinct: Leaves, study: Study, records: TreeRecords, stop
     if probes.any():
         with_probes, selected, _ = to_leaves(choose(evidence, searches, study, probes=True), study, records.scores)
         noise = estimate_noise(with_probes.take(selected.chosen), leaves.take(selection.chosen), probes)
-    seconds = round(monotonic() - started, 3) if searches else 0.0
-    info = CertificateInfo(level=LEVEL, shuffles=len(searches), seconds=seconds)
+    info = CertificateInfo(
+        level=LEVEL,
+        shuffles=len(searches),
+        planned=shuffled.planned,
+        seconds=round(shuffled.seconds, 3),
+        stopped=shuffled.stopped,
+    )
     near = None if rules else nearest(evidence, findings, study)
     return _Published(rules, len(evidence.rules), findings.certified, noise=noise, certificate=info, nearest=near)
 
@@ -239,3 +261,9 @@ def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:
             return (f"The search is running, {progress}; these are the rules found so far.",)
         case StopReason.PATIENCE:
             return (f"The search ended {progress}: the last {patience:,} trees gave no new rule (--patience).",)
+
+
+def _shuffle_notes(shuffled: ShuffleResult) -> tuple[str, ...]:
+    if not shuffled.stopped:
+        return ()
+    return ("The searches on shuffled labels were stopped; rules are certified by the bound alone.",)

@@ -108,7 +108,10 @@ def certificate_text(certificate: CertificateInfo) -> str:
     method = "a bound on the number of possible rules"
     if certificate.shuffles:
         searches = f"{certificate.shuffles:,} search{'' if certificate.shuffles == 1 else 'es'}"
-        method = f"{searches} on shuffled labels ({certificate.seconds:.1f} s)"
+        if certificate.shuffles < certificate.planned:
+            method = f"{method}; {searches} on shuffled labels ({certificate.seconds:.1f} s) could add none"
+        else:
+            method = f"{searches} on shuffled labels ({certificate.seconds:.1f} s)"
     return f"adjusted p ≤ {certificate.level:g} by {method}"
 
 

@@ -81,7 +81,7 @@ class LeafPool:
     def __init__(self, width: int, classes: int, *, by_bounds: bool) -> None:
         self._by_bounds = by_bounds
         self._parts = [_no_leaves(width, classes)]
-        self._compact_size = 0
+        self._size = self._compact_size = 0
         self._logics = SubsetIndex(width)
         # Leaves of all trees so far; of these large enough; of these pure enough. Repetitions count.
         self.seen = self.large = self.pure = 0
@@ -95,14 +95,15 @@ class LeafPool:
         """Add the leaves of more trees, and return the number of new logic sets."""
         self._parts.append(leaves)
         self.seen, self.large, self.pure = self.seen + leaves.seen, self.large + leaves.large, self.pure + len(leaves)
-        if sum(map(len, self._parts)) > 2 * self._compact_size + SLACK:
+        self._size += len(leaves)
+        if self._size > 2 * self._compact_size + SLACK:
             self.distinct()
         return len(self._logics.add_new(leaves.logic))
 
     def distinct(self) -> Leaves:
         """The best leaf of each logic set (with its thresholds, if `by_bounds`), in canonical order."""
         compact = distinct_leaves(Leaves.concatenate(self._parts), by_bounds=self._by_bounds)
-        self._parts, self._compact_size = [compact], len(compact)
+        self._parts, self._size, self._compact_size = [compact], len(compact), len(compact)
         return compact
 
 

@@ -1,8 +1,9 @@
 import signal
+from dataclasses import replace
 
 import pytest
 
-from maabo_dist.cli.progress import Display, LogDisplay, RateEstimate, Snapshot, graceful_interrupt
+from maabo_dist.cli.progress import SHUFFLES, Display, LogDisplay, RateEstimate, Snapshot, graceful_interrupt
 from maabo_dist.mining.local import Progress
 
 
@@ -38,6 +39,20 @@ def test_a_log_gets_at_most_one_line_every_ten_seconds():
     ]
 
 
+def test_a_log_shows_the_searches_on_shuffled_labels():
+    lines, now = [], [0.0]
+    display = LogDisplay(lines.append, clock=lambda: now[0])
+    for done in range(3):
+        now[0] = 12.0 * (done + 1)
+        display.report(replace(at(100, now[0]), shuffles=done, planned_shuffles=24))
+
+    assert lines == [
+        "shuffled search 1 of 24",
+        "shuffled search 2 of 24, 5 min left",
+        "shuffled search 3 of 24, 4 min left",
+    ]
+
+
 def test_the_time_left_of_the_search_ignores_the_screening_before_it():
     rate = RateEstimate()
     for done, seconds in [(0, 0.0), (400, 8.0)]:
@@ -54,6 +69,8 @@ def test_the_time_left_of_the_search_ignores_the_screening_before_it():
         (Snapshot(120, 455, 1.0, ""), "120/455 trees"),
         (Snapshot(1200, None, 1.0, ""), "1,200 trees"),
         (Snapshot(5_000_000, 12_497_500, 1.0, "", unit="pairs"), "40 % of 12,497,500 pairs"),
+        (Snapshot(6, 24, 1.0, "", unit=SHUFFLES), "shuffled search 7 of 24"),
+        (Snapshot(24, 24, 1.0, "", unit=SHUFFLES), "shuffled search 24 of 24"),
     ],
 )
 def test_the_count_names_its_unit(snapshot, text):

@@ -71,5 +71,11 @@ def adjusted_p(values, logic, searches):
     return p_values
 
 
+def searches_needed(strongest, undecided, margin):
+    """The number of searches after which one of all 24, in order, has come within the margin of the undecided rule."""
+    near = [number for number, value in enumerate(strongest) if value - undecided < margin]
+    return near[0] + 1 if near else len(strongest)
+
+
 def log_bound(log_p_value, cuts, length, max_length, classes):
     return min(0.0, log_p_value + log(rule_count(cuts, length)) + log(max_length * classes))

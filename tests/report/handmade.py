@@ -113,7 +113,9 @@ def make_result(
     plan = SearchPlan.settle(chosen, features)
     certificate = None
     if chosen.publishes_findings:
-        certificate = CertificateInfo(level=0.05, shuffles=shuffles, seconds=1.25 if shuffles else 0.0)
+        certificate = CertificateInfo(
+            level=0.05, shuffles=shuffles, planned=shuffles, seconds=1.25 if shuffles else 0.0, stopped=False
+        )
         rules = [rule if rule.certificate else make_certified(rule) for rule in rules]
     return MiningResult(
         rules=tuple(with_class_names(rule, classes) for rule in rules),

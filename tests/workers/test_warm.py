@@ -16,7 +16,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.wire import pack_forest, unpack_forest
-from maabo_dist.warm import warm
+from maabo_dist.warm import warm, warm_for_large_tables
 from tests.factories import make_columns
 
 WAYS = {}, {"subset_size": "1-3"}, {"candidates": 8, "top_features": 4}, {"preset": "auto"}
@@ -41,9 +41,23 @@ print(*sorted(name for name, _ in compiled() - before))
 """
 
 
+LARGE = (
+    PROGRAM[: PROGRAM.index("warm()\n")]
+    + """
+warm()
+warm_for_large_tables()
+before = compiled()
+for rows in (45_000, 80_000):
+    mine(make_columns(np.random.default_rng(5), rows, 8, 2), MiningSettings(trees=30, certify=1))
+print(*sorted(name for name, _ in compiled() - before))
+"""
+)
+
+
 @pytest.mark.soak
-def test_a_process_that_is_warm_compiles_nothing_for_its_first_jobs(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "table")]
+@pytest.mark.parametrize("program", [PROGRAM, LARGE], ids=["small tables", "large tables"])
+def test_a_process_that_is_warm_compiles_nothing_for_its_first_jobs(tmp_path, program):
+    command = [sys.executable, "-c", program, str(tmp_path / "table")]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

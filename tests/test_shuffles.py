@@ -1,0 +1,135 @@
+"""Searches on shuffled labels in one process: the same in threads, with progress, and stopped as a whole."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import pytest
+
+from maabo_dist.contract.result import StopReason
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.mining import shuffles
+from maabo_dist.mining.local import mine
+from maabo_dist.mining.result import collect_evidence
+from maabo_dist.mining.run import SearchRun, drive
+from maabo_dist.mining.shuffles import ShufflePlan, plan_shuffles, run_shuffles, search_shuffled
+from maabo_dist.rules.publishing import TreePool
+from maabo_dist.settings import MiningSettings
+from maabo_dist.study import Study
+from tests import factories
+
+CERTIFIED = MiningSettings(trees=60, certify=30)
+LENIENT = {"trees": 56, "significance": 0.9}
+
+
+@cache
+def diabetes():
+    return prepare(*load_bundled("diabetes")).columns
+
+
+@cache
+def noise():
+    """A table in which shuffled searches have rules as strong as its own."""
+    rng = np.random.default_rng(7)
+    return factories.columns_of(rng.integers(0, 4, (8, 200)), rng.normal(size=200) > 0)
+
+
+def outcome(result):
+    return result.digest, [rule.certificate for rule in result.rules], result.certificate.shuffles, result.nearest
+
+
+@pytest.mark.parametrize("certify", [30, "auto"])
+@pytest.mark.parametrize("columns", [diabetes, noise])
+def test_the_certificate_does_not_depend_on_the_number_of_threads(columns, certify):
+    options = MiningSettings(**LENIENT, certify=certify)
+
+    alone = mine(columns(), options)
+    assert outcome(mine(columns(), options, jobs=3)) == outcome(alone)
+
+
+def evidence_of(study):
+    pool = TreePool(study)
+    drive(SearchRun(study, pool), study)
+    return collect_evidence(study, pool)
+
+
+def test_auto_stops_where_shuffles_can_certify_nothing_and_a_number_does_not():
+    auto, all_of_them = (mine(noise(), MiningSettings(**LENIENT, certify=each)) for each in ("auto", 24))
+
+    assert 0 < auto.certificate.shuffles < auto.certificate.planned == 24
+    assert (all_of_them.certificate.shuffles, all_of_them.certificate.planned) == (24, 24)
+    assert auto.digest == all_of_them.digest
+    assert not auto.rules
+
+
+def test_searches_that_are_known_in_another_order_are_the_same(monkeypatch):
+    study = Study.build(noise(), MiningSettings(**LENIENT))
+    plan = plan_shuffles(study, evidence_of(study), StopReason.BUDGET)
+    expected = run_shuffles(study, plan)
+    last_first = [threading.Event() for _ in range(plan.count + 1)]
+    last_first[-1].set()
+
+    def delayed(of_study, number, should_stop):
+        if number < 4:  # the first searches are known only after later ones
+            last_first[number + 1].wait(5)
+        result = search_shuffled(of_study, number, should_stop)
+        last_first[number].set()
+        return result
+
+    monkeypatch.setattr(shuffles, "search_shuffled", delayed)
+    with ThreadPoolExecutor(6) as threads:
+        result = run_shuffles(study, plan, threads=threads, jobs=6)
+
+    assert result.searches == expected.searches
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_progress_counts_the_searches(jobs):
+    reports = []
+    mine(diabetes(), CERTIFIED, jobs=jobs, progress=reports.append)
+
+    counts = [report.shuffles for report in reports if report.shuffles is not None]
+    assert counts == sorted(counts)
+    assert counts[-1] == 30
+    assert {report.planned_shuffles for report in reports if report.shuffles is not None} == {30}
+    assert reports[0].shuffles is None
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_searches_that_are_stopped_count_for_nothing(jobs):
+    stopped = mine(diabetes(), CERTIFIED, jobs=jobs, progress=lambda report: (report.shuffles or 0) >= 5)
+    by_bound = mine(diabetes(), CERTIFIED.model_copy(update={"certify": "off"}))
+
+    assert stopped.digest == by_bound.digest
+    assert [rule.certificate for rule in stopped.rules] == [rule.certificate for rule in by_bound.rules]
+    assert (stopped.certificate.shuffles, stopped.certificate.planned, stopped.certificate.stopped) == (0, 30, True)
+    assert "The searches on shuffled labels were stopped; rules are certified by the bound alone." in stopped.notes
+    assert stopped.search.stopped is StopReason.BUDGET
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_interrupt_during_the_searches_keeps_the_rules_of_the_bound(jobs):
+    def interrupt(report):
+        if (report.shuffles or 0) >= 2:
+            raise KeyboardInterrupt
+
+    stopped = mine(diabetes(), CERTIFIED, jobs=jobs, progress=interrupt)
+
+    assert stopped.certificate.stopped
+    assert stopped.rules
+    assert threading.active_count() <= 2  # no search goes on
+
+
+def test_nothing_is_searched_again_where_there_is_nothing_to_certify():
+    study = Study.build(noise(), MiningSettings(trees=60, significance=1e-9, certify=50))
+
+    assert plan_shuffles(study, evidence_of(study), StopReason.BUDGET) == ShufflePlan()
+
+
+@pytest.mark.parametrize("stopped", [StopReason.RUNNING, StopReason.REQUESTED, StopReason.INTERRUPTED])
+def test_rules_so_far_need_no_searches(stopped):
+    study = Study.build(diabetes(), CERTIFIED)
+
+    assert plan_shuffles(study, evidence_of(study), stopped) == ShufflePlan()
