@@ -97,6 +97,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         max_rules: int | None = None,
         all: bool = False,  # noqa: A002 - the setting's name
         certify: int | str = "auto",
+        max_p: float | None = None,
         similarity: float = 0.7,
         similarity_by: str = "logic",
         preset: str = "auto",
@@ -132,7 +133,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         self.top_features, self.candidates = top_features, candidates
         self.min_samples, self.gini = min_samples, gini
         self.min_precision, self.min_lift, self.for_class = min_precision, min_lift, for_class
-        self.prefer, self.max_rules, self.all, self.certify = prefer, max_rules, all, certify
+        self.prefer, self.max_rules, self.all, self.certify, self.max_p = prefer, max_rules, all, certify, max_p
         self.similarity, self.similarity_by = similarity, similarity_by
         self.preset, self.seeded, self.neighbours, self.completions = preset, seeded, neighbours, completions
         self.literals, self.significance, self.probes = literals, significance, probes

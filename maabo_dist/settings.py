@@ -175,6 +175,13 @@ class MiningSettings(SettingsModel):
         description="Searches on shuffled labels that certify rules; auto runs them if they can decide something in a "
         "few seconds, off relies on an analytic bound.",
     )
+    max_p: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Greatest adjusted p-value of a finding. By default 0.05, and a margin; with a larger value, "
+        "chance may explain what is shown.",
+    )
     similarity: float = Field(
         0.7, gt=0, le=1, description="Of two rules at least this similar, only one is published (δ)."
     )

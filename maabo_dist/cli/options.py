@@ -130,7 +130,7 @@ _MINING_SECTIONS = (
     | dict.fromkeys(
         (
             *("preset", "min_samples", "gini", "min_precision", "min_lift", "for_class", "prefer", "max_rules", "all"),
-            *("certify", "significance"),
+            *("certify", "max_p", "significance"),
         ),
         "Findings",
     )

@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from maabo_dist.contract.document import Count, Record, SettingValue, Sha256, Share, is_none
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
-from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
+from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
 from maabo_dist.errors import FormatError
 
 # Name and version of the document's format.
@@ -200,8 +200,10 @@ class ResultDocument(Record):
         The estimate from probes; null without `--probes`.
     certificate : CertificateInfo or None
         How rules were certified; null with `--preset paper`.
-    nearest : NearestRecord or None
-        The rule that came nearest to being published; null where a rule was, or none is supported.
+    missing_classes : tuple of MissingClassRecord
+        Classes without a finding, and why; with `--for-class`, those of its classes. Empty with `--preset paper`.
+    no_rules_reason : str or None
+        Why there is no rule at all, for people; null where there are rules.
     repeats : RepeatsRecord or None
         What other draws of the rows found again; null without `--repeats`.
     notes : tuple of str
@@ -223,7 +225,8 @@ class ResultDocument(Record):
     dropping: DroppingInfo | None
     noise: NoiseInfo | None
     certificate: CertificateInfo | None
-    nearest: NearestRecord | None
+    missing_classes: tuple[MissingClassRecord, ...]
+    no_rules_reason: str | None
     repeats: RepeatsRecord | None
     notes: tuple[str, ...]
     rules: tuple[RuleRecord, ...]

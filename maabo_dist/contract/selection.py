@@ -1,10 +1,11 @@
 """The selection of rules in a result document: how many leaves passed each filter, and what was tested."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from maabo_dist.contract.document import Count, Record, Share
+from maabo_dist.contract.document import Count, Record, SettingValue, Share
 from maabo_dist.contract.rules import ClassName
 
 
@@ -108,27 +109,79 @@ class NoiseInfo(Record):
 
 
 class NearestRecord(Record):
-    """The rule that came nearest to being published, where none was.
+    """The rule of a class that came nearest to being published, where none was.
 
     Attributes
     ----------
     text : str
         The rule as a sentence, for people only.
-    label : str
-        The class it predicts.
     n : int
         Mined rows that it covers.
     precision : float
         Share of these that has the class.
+    base_rate : float
+        Share of the class among all mined rows.
     p : float
         Its adjusted p-value.
-    rows_needed : int
-        Rows of a table from which on a rule of this kind would be published.
+    lacks_margin : bool
+        True if this p-value is low enough, but not by the margin that makes it likely to hold on other rows.
+    shown_by : dict of str to bool, int or float
+        Settings with which this run publishes the rule. They were tried; empty where none of those tried does.
+    rows_needed : int or None
+        Rows of a table from which on it would be published if it holds at the same rate, an estimate; null where
+        evidence is not what it lacks, or no number of rows up to ten million would do.
     """
 
     text: str
-    label: ClassName
     n: Count
     precision: Share
+    base_rate: Share
     p: Share
-    rows_needed: Count
+    lacks_margin: bool
+    shown_by: dict[str, SettingValue]
+    rows_needed: Count | None
+
+
+class MissingReason(StrEnum):
+    """Why a class has no finding.
+
+    `rare`: it has so few rows that no rule about it could be certified. `unsupported`: the rows support no condition.
+    `uncertified`: no supported rule has enough evidence. `excluded`: options exclude all certified rules. `not chosen`:
+    the number of findings is limited, or the certified rules are hardly more precise than the base rate.
+    """
+
+    RARE = "rare"
+    UNSUPPORTED = "unsupported"
+    UNCERTIFIED = "uncertified"
+    EXCLUDED = "excluded"
+    NOT_CHOSEN = "not chosen"
+
+
+class MissingClassRecord(Record):
+    """A class without a finding.
+
+    Attributes
+    ----------
+    label : str
+        The class.
+    rows : int
+        Its mined rows.
+    reason : MissingReason
+        Why it has none (see `MissingReason`).
+    supported : int
+        Supported rules about it.
+    certified : int
+        Of these, certified ones.
+    nearest : NearestRecord or None
+        The rule that came nearest; null where there is none.
+    text : str
+        All of this in a few sentences, for people only.
+    """
+
+    label: ClassName
+    rows: Count
+    reason: MissingReason
+    supported: Count
+    certified: Count
+    nearest: NearestRecord | None
+    text: str

@@ -1,14 +1,10 @@
-"""What stands beside a finding: other wordings of it, columns that stand in for each other, and what came nearest."""
+"""Columns that stand in for each other in rules on nearly the same rows."""
 
 import numpy as np
 
 from maabo_dist.contract.rules import StandInRecord
-from maabo_dist.contract.selection import NearestRecord
-from maabo_dist.contract.wording import class_text, statement_text
-from maabo_dist.findings.evidence import NO_CONDITION
-from maabo_dist.findings.findings import Evidence, Findings
+from maabo_dist.findings.findings import Findings
 from maabo_dist.findings.selection import Group
-from maabo_dist.rules.rule import conditions_of
 from maabo_dist.study import Study
 
 # Columns whose ranks correlate less than this do not stand in for each other.
@@ -33,33 +29,6 @@ def stand_ins(group: Group, findings: Findings, study: Study) -> tuple[StandInRe
         StandInRecord(column=column, instead_of=instead_of, correlation=round(correlation, 4))
         for (column, instead_of), correlation in ranked[:MAX_STAND_INS]
         if abs(correlation) >= MIN_CORRELATION
-    )
-
-
-def nearest(evidence: Evidence, findings: Findings, study: Study) -> NearestRecord | None:
-    """Return the supported rule that came nearest to being published; None if there is none."""
-    if not len(evidence.rules):
-        return None
-    rule = int(np.argmax(findings.certification.margins))
-    rules, table, columns = evidence.rules, evidence.table, study.columns
-    conditions = rules.conditions[rule]
-    indices = conditions[conditions != NO_CONDITION]
-    order = np.argsort(table.literals[indices])
-    literals, bounds = table.literals[indices][order].tolist(), table.bounds[indices][order].tolist()
-    label = columns.classes[rules.labels[rule]]
-    statement = statement_text(
-        conditions_of(columns.features, literals, bounds), class_text(label, columns.classes, columns.target)
-    )
-    evidence_needed = -rules.log_p[rule] + max(0.0, -findings.certification.margins[rule] + findings.margin)
-    rows = int(rules.rows[rule])
-    return NearestRecord(
-        text=statement,
-        label=label,
-        n=rows,
-        precision=int(rules.hits[rule]) / rows,
-        p=float(np.exp(findings.certification.log_p[rule])),
-        # Evidence grows with the number of rows.
-        rows_needed=int(np.ceil(len(table.mined.rows) * evidence_needed / -rules.log_p[rule])),
     )
 
 

@@ -80,6 +80,11 @@ def log_bounds(values: Floats, lengths: int, classes: int) -> Floats:
     return bounds
 
 
+def needed_statistic(choices: int) -> float:
+    """The statistic at which the bound certifies a rule, given the product of the numbers of lengths and classes."""
+    return _log(LEVEL * BOUND_SHARE / choices)
+
+
 @dataclass(frozen=True, slots=True)
 class Certification:
     """The adjusted p-value of each rule, and how far it is from the limit."""
@@ -94,7 +99,11 @@ class Certification:
     @property
     def certified(self) -> npt.NDArray[np.bool_]:
         """(rules): True if the adjusted p-value is at most the level."""
-        return self.log_p <= _log(LEVEL)
+        return self.at_most(LEVEL)
+
+    def at_most(self, p: float) -> npt.NDArray[np.bool_]:
+        """(rules): True if the adjusted p-value is at most `p`."""
+        return self.log_p <= _log(p)
 
 
 def certify(

@@ -31,15 +31,26 @@ class Evidence:
     # (rules): see `certificate`; the smaller, the stronger.
     statistics: Floats
     log_bounds: Floats
+    # The rules with all their conditions, supported or not.
+    candidates: CandidateRules
 
     @classmethod
     def collect(cls, leaves: Leaves, study: Study) -> "Evidence":
         """Turn the leaves of a search into supported rules."""
-        candidates, table = find_candidates(leaves, study)
-        rules = support(candidates, table, study.settings.significance)
+        return cls.of_candidates(*find_candidates(leaves, study), study)
+
+    @classmethod
+    def of_candidates(cls, candidates: CandidateRules, table: ConditionTable, study: Study) -> "Evidence":
+        """Leave out what the rows do not support of candidates."""
+        evidence = cls.of_rules(support(candidates, table, study.settings.significance), table, study)
+        return replace(evidence, candidates=candidates)
+
+    @classmethod
+    def of_rules(cls, rules: CandidateRules, table: ConditionTable, study: Study) -> "Evidence":
+        """Take rules as they are."""
         statistics = certificate.statistics(rules, table)
         lengths, classes = rules.conditions.shape[1], len(study.columns.classes)
-        return cls(rules, table, statistics, certificate.log_bounds(statistics, lengths, classes))
+        return cls(rules, table, statistics, certificate.log_bounds(statistics, lengths, classes), rules)
 
     @cached_property
     def logic(self) -> list[tuple[int, ...]]:
@@ -56,13 +67,16 @@ class Evidence:
         reported = list(best.items())[:MAX_REPORTED]
         return ShuffledSearch(tuple(value for _, value in reported), tuple(literals for literals, _ in reported))
 
+    def certify(self, searches: Sequence[ShuffledSearch]) -> Certification:
+        """Adjust the p-values of the rules for the whole search."""
+        return certificate.certify(self.statistics, self.log_bounds, self.logic, searches)
+
     def undecided(self) -> float | None:
         """The strongest statistic of the rules that the bound leaves undecided.
 
         None if every class with supported rules has a finding by the bound alone: shuffles would find no other.
         """
-        by_bound = certificate.certify(self.statistics, self.log_bounds, self.logic, [])
-        labels, strong = self.rules.labels, _is_strong(by_bound)
+        labels, strong = self.rules.labels, is_certified(self.certify([]))
         if set(labels.tolist()) == set(labels[strong].tolist()):
             return None
         return float(self.statistics[~strong].min())
@@ -88,12 +102,16 @@ class Findings:
 
 def choose(evidence: Evidence, searches: Sequence[ShuffledSearch], study: Study, *, probes: bool = False) -> Findings:
     """Certify the rules, and choose among those that meet the limits of the settings; rules with probes if asked to."""
+    return choose_certified(evidence, evidence.certify(searches), study, probes=probes)
+
+
+def choose_certified(evidence: Evidence, certification: Certification, study: Study, *, probes: bool) -> Findings:
+    """Choose among certified rules that meet the limits of the settings."""
     settings, rules = study.settings, evidence.rules
-    certification = certificate.certify(evidence.statistics, evidence.log_bounds, evidence.logic, searches)
-    certified = _is_strong(certification)
+    certified = is_certified(certification, settings.max_p)
     if not probes:
-        certified &= ~_uses_probes(evidence, study)
-    eligible = np.flatnonzero(certified & _meets_limits(rules, evidence.table, study))
+        certified &= ~uses_probes(evidence, study)
+    eligible = np.flatnonzero(certified & meets_limits(rules, evidence.table, study))
     limit = None if settings.all else settings.max_rules or MAX_FINDINGS
     if settings.all:
         groups = [Group(index, ()) for index in np.lexsort([eligible, evidence.statistics[eligible]]).tolist()]
@@ -165,7 +183,8 @@ def _literals(rules: CandidateRules, table: ConditionTable) -> tuple[npt.NDArray
     return np.take_along_axis(logic, order, axis=1), np.take_along_axis(bounds, order, axis=1)
 
 
-def _uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
+def uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
+    """(rules): True if one of the conditions is about a probe."""
     conditions, probes = evidence.rules.conditions, study.probe_mask
     used: npt.NDArray[np.bool_] = (probes[evidence.table.literals >> 1][conditions] & (conditions != NO_CONDITION)).any(
         axis=1
@@ -173,7 +192,7 @@ def _uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
     return used
 
 
-def _meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> npt.NDArray[np.bool_]:
+def meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> npt.NDArray[np.bool_]:
     """True for the rules that meet the limits that the user set; none of them affects certification."""
     settings, columns, totals = study.settings, study.columns, table.mined.totals
     precision = rules.hits / np.maximum(rules.rows, 1)
@@ -189,7 +208,9 @@ def _meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) ->
     return met
 
 
-def _is_strong(certification: Certification) -> npt.NDArray[np.bool_]:
-    """(rules): True for certified rules with the margin that findings need."""
+def is_certified(certification: Certification, max_p: float | None = None) -> npt.NDArray[np.bool_]:
+    """(rules): True if the adjusted p-value is at most `max_p`; by default certified with the margin of findings."""
+    if max_p is not None:
+        return certification.at_most(max_p)
     strong: npt.NDArray[np.bool_] = certification.certified & (certification.margins >= MARGIN)
     return strong

@@ -7,10 +7,11 @@ import numpy as np
 
 from maabo_dist.contract.result import SearchInfo, StopReason
 from maabo_dist.contract.rules import CertificateRecord, Verdict
-from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
-from maabo_dist.findings.alternatives import nearest, stand_ins
+from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
+from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
+from maabo_dist.findings.missing import missing_classes
 from maabo_dist.mining.shuffles import ShuffleResult
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
@@ -65,8 +66,8 @@ class MiningResult:
         The share of rules that are due to chance, by the probes; None without probes.
     certificate : CertificateInfo or None
         How rules were certified; None with the paper's preset.
-    nearest : NearestRecord or None
-        The rule that came nearest to being published, where none was.
+    missing_classes : tuple of MissingClassRecord
+        Classes without a finding, why, and which rule came nearest.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class MiningResult:
     pruning: DroppingInfo | None = None
     noise: NoiseInfo | None = None
     certificate: CertificateInfo | None = None
-    nearest: NearestRecord | None = None
+    missing_classes: tuple[MissingClassRecord, ...] = ()
 
 
 def collect_evidence(study: Study, pool: TreePool) -> Evidence | None:
@@ -142,7 +143,9 @@ def conclude(
     if evidence is None:
         published = _publish_by_gs_mrm(distinct, study, records)
     else:
-        published = _publish_findings(evidence, shuffled, study, records)
+        ended = stopped in {StopReason.BUDGET, StopReason.EXHAUSTED} and settings.patience is None
+        repeatable = ended and not shuffled.stopped
+        published = _publish_findings(evidence, shuffled, study, records, repeatable=repeatable)
     totals = study.table.totals
     return MiningResult(
         rules=published.rules,
@@ -170,7 +173,7 @@ def conclude(
         pruning=published.pruning,
         noise=published.noise,
         certificate=published.certificate,
-        nearest=published.nearest,
+        missing_classes=published.missing_classes,
     )
 
 
@@ -183,7 +186,7 @@ class _Published(NamedTuple):
     pruning: DroppingInfo | None = None
     noise: NoiseInfo | None = None
     certificate: CertificateInfo | None = None
-    nearest: NearestRecord | None = None
+    missing_classes: tuple[MissingClassRecord, ...] = ()
 
 
 def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords) -> _Published:
@@ -206,7 +209,9 @@ def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords) -> 
     return _Published(rules, len(supported), pruning=dropping, noise=noise)
 
 
-def _publish_findings(evidence: Evidence, shuffled: ShuffleResult, study: Study, records: TreeRecords) -> _Published:
+def _publish_findings(
+    evidence: Evidence, shuffled: ShuffleResult, study: Study, records: TreeRecords, *, repeatable: bool
+) -> _Published:
     probes, searches = study.probe_mask, shuffled.searches
     findings = choose(evidence, searches, study)
     leaves, selection, labels = to_leaves(findings, study, records.scores)
@@ -223,14 +228,16 @@ def _publish_findings(evidence: Evidence, shuffled: ShuffleResult, study: Study,
         with_probes, selected, _ = to_leaves(choose(evidence, searches, study, probes=True), study, records.scores)
         noise = estimate_noise(with_probes.take(selected.chosen), leaves.take(selection.chosen), probes)
     info = CertificateInfo(
-        level=LEVEL,
+        level=study.settings.max_p or LEVEL,
         shuffles=len(searches),
         planned=shuffled.planned,
         seconds=round(shuffled.seconds, 3),
         stopped=shuffled.stopped,
     )
-    near = None if rules else nearest(evidence, findings, study)
-    return _Published(rules, len(evidence.rules), findings.certified, noise=noise, certificate=info, nearest=near)
+    missing = missing_classes(findings, study, try_settings=repeatable)
+    return _Published(
+        rules, len(evidence.rules), findings.certified, noise=noise, certificate=info, missing_classes=missing
+    )
 
 
 def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:

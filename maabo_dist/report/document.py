@@ -10,6 +10,7 @@ from maabo_dist.contract.conditions import condition_records
 from maabo_dist.contract.result import FORMAT, DatasetInfo, PartSizes, ResultDocument, SpaceInfo
 from maabo_dist.contract.rules import RuleRecord, SimilarRule
 from maabo_dist.mining.result import MiningResult
+from maabo_dist.report.summary import no_rules_reason
 from maabo_dist.rules.rule import Rule, rule_text
 
 
@@ -17,7 +18,7 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
     """Return the document of a result; `dataset` has the table's `name`, and its `settings` if they should be kept."""
     sizes = result.plan.sizes
     subset_size = sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
-    return ResultDocument(
+    document = ResultDocument(
         format=FORMAT,
         version=__version__,
         digest=result.digest,
@@ -29,11 +30,13 @@ def result_document(result: MiningResult, dataset: Any) -> ResultDocument:
         dropping=result.pruning,
         noise=result.noise,
         certificate=result.certificate,
-        nearest=result.nearest,
+        missing_classes=result.missing_classes,
+        no_rules_reason=None,
         repeats=None,
         notes=result.notes,
         rules=tuple(_rule(rule, result) for rule in result.rules),
     )
+    return document if document.rules else document.model_copy(update={"no_rules_reason": no_rules_reason(document)})
 
 
 def _dataset(result: MiningResult, dataset: Any) -> DatasetInfo:

@@ -17,7 +17,7 @@ from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import HoldoutRecord, RuleRecord
 from maabo_dist.contract.wording import conditions_text, day_text, dropped_texts, predicted_text
 from maabo_dist.errors import SettingsError
-from maabo_dist.report.summary import adjusted_p_text, evidence_text
+from maabo_dist.report.summary import adjusted_p_text, evidence_text, no_rules_texts
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -39,17 +39,22 @@ def to_csv(document: ResultDocument) -> str:
 def to_markdown(document: ResultDocument) -> str:
     """A table that GitHub and most other renderers show as it is meant."""
     columns = _markdown_columns(document)
+    remarks = [f"**{title}** {_markdown_text(reason)}" for title, reason in no_rules_texts(document)]
+    remarks += [_markdown_text(record.text) for record in document.missing_classes]
+    if not document.rules:
+        return "\n\n".join(remarks) + "\n"
     lines = [
         f"| {' | '.join(column.heading for column in columns)} |",
         f"|{'|'.join('--:' if column.number else '---' for column in columns)}|",
         *(f"| {' | '.join(column.cell(rule) for column in columns)} |" for rule in document.rules),
+        *(f"\n{remark}" for remark in remarks),
     ]
     return "\n".join(lines) + "\n"
 
 
 def to_sql(document: ResultDocument, table: str = "data") -> str:
     """One SELECT per rule, in SQL that every common database reads; comments say what to adapt for dates."""
-    text = _sql_remarks(document)
+    text = _comments(document, "--") + _sql_remarks(document)
     for rule in document.rules:
         where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
         text += (
@@ -61,7 +66,7 @@ def to_sql(document: ResultDocument, table: str = "data") -> str:
 
 def to_pandas(document: ResultDocument) -> str:
     """One assignment per rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
-    return "".join(
+    return _comments(document, "#") + "".join(
         f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in document.rules
     )
 
@@ -86,6 +91,13 @@ def export_rules(document: ResultDocument, form: str, table: str = "data") -> st
 def _caption(rule: RuleRecord, dataset: DatasetInfo) -> str:
     """A comment on one line, whatever the names contain."""
     return printable(f"{rule.id}: {predicted_text(rule, dataset)} ({evidence_text(rule)})")
+
+
+def _comments(document: ResultDocument, sign: str) -> str:
+    """Comment lines on classes without a finding, or on why there is no rule; without semicolons, as captions."""
+    lines = [f"{title} {reason}" for title, reason in no_rules_texts(document)]
+    lines += [record.text for record in document.missing_classes]
+    return "".join(f"{sign} {printable(line).replace('; ', ', ').replace(';', ',')}\n" for line in lines)
 
 
 def _csv_header(classes: Sequence[str]) -> list[str]:

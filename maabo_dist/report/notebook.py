@@ -23,7 +23,7 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.html.markup import Html, element, joined
-from maabo_dist.report.summary import no_rules_reason, search_text, two_decimals
+from maabo_dist.report.summary import no_rules_texts, search_text, two_decimals
 from maabo_dist.rules.rule import Rule, rule_text
 
 # Rules shown in the table.
@@ -241,7 +241,9 @@ class ResultViews(ABC):
 
     def _rules_html(self) -> str:
         title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
-        return rules_html(self.rules_, title, no_rules_reason(self._document))
+        reasons = [f"{title} {reason}" for title, reason in no_rules_texts(self._document)]
+        remarks = [*reasons, *(record.text for record in self._document.missing_classes)]
+        return rules_html(self.rules_, title, remarks)
 
     def _summary(self, number: int) -> dict[str, Any]:
         rule = self.rules_[number]
@@ -267,13 +269,13 @@ class ResultViews(ABC):
         return row | {"unique": rule.unique, "subset": rule.source.subset, "score": rule.source.score}
 
 
-def rules_html(rules: Sequence[MinedRule], title: str, otherwise: str) -> str:
-    """Return a title and the table of the rules, or `otherwise` if there are none."""
+def rules_html(rules: Sequence[MinedRule], title: str, remarks: Sequence[str]) -> str:
+    """Return a title, the table of the rules if there are any, and remarks."""
     heading = element("p", element("b", title), style="margin:0 0 .5em")
     hidden = len(rules) - MAX_ROWS
     more = f"… and {hidden:,} more: get_rules() has them all." if hidden > 0 else ""
-    parts = [rules_table(rules[:MAX_ROWS])] if rules else [element("p", otherwise)]
-    tail = [element("p", more, style=f"margin:.5em 0 0;{_SOFT}")] if more else []
+    parts = [rules_table(rules[:MAX_ROWS])] if rules else []
+    tail = [element("p", text, style=f"margin:.5em 0 0;{_SOFT}") for text in [*([more] if more else []), *remarks]]
     return element("div", heading, *parts, *tail, style="color:inherit")
 
 

@@ -1,13 +1,12 @@
 """Sentences about a result document as a whole, for all reports."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from maabo_dist._util.text import format_count, printable
-from maabo_dist.contract.document import SettingValue
+from maabo_dist._util.text import format_count
+from maabo_dist.contract.reasons import limits_text
 from maabo_dist.contract.result import DatasetInfo, ResultDocument, SearchInfo, SpaceInfo
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord
-from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
+from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NoiseInfo
 from maabo_dist.contract.wording import large_number
 from maabo_dist.settings import PAPER_LIMITS
 
@@ -210,6 +209,13 @@ def funnel_texts(funnel: FunnelCounts) -> list[str]:
     ]
 
 
+def no_rules_texts(document: ResultDocument) -> list[tuple[str, str]]:
+    """Return a title and the reason where a document has no rules; nothing otherwise."""
+    if document.rules:
+        return []
+    return [("No findings." if document.lists_findings else "No rules.", document.no_rules_reason or "")]
+
+
 def no_rules_reason(document: ResultDocument) -> str:
     """Name the filter that let nothing through, and the option that relaxes it."""
     funnel = document.funnel
@@ -243,7 +249,10 @@ def _no_findings_reason(document: ResultDocument, certified: int) -> str:
     funnel, settings = document.funnel, document.settings
     if certified:
         rules = "1 certified rule was" if certified == 1 else f"{certified:,} certified rules were"
-        return f"{rules} left out by {', '.join(_finding_limits(settings))}."
+        limits = limits_text(settings)
+        return (
+            f"{rules} left out by {limits}." if limits else "No certified rule is much more precise than the base rate."
+        )
     if not funnel.large:
         return "No leaf has enough training rows to be certified."
     if not funnel.distinct:
@@ -257,27 +266,6 @@ def _no_findings_reason(document: ResultDocument, certified: int) -> str:
     one = "The supported rule has too little evidence"
     reason = one if funnel.supported == 1 else f"None of the {funnel.supported:,} supported rules has enough evidence"
     reason += ", given how many rules are possible."
-    if document.nearest:
-        reason += f" {_nearest_text(document.nearest)}"
     if document.certificate and not document.certificate.shuffles:
         reason += " Searches on shuffled labels (--certify N) may certify more than the bound that was used."
     return reason
-
-
-def _nearest_text(nearest: NearestRecord) -> str:
-    """The rule that came nearest, and an estimate of the rows that it would need."""
-    p = f"{'' if nearest.p < 0.001 else '= '}{p_value_text(nearest.p)}"
-    return (
-        f"The nearest is {printable(nearest.text)} (precision {nearest.precision:.2f} on {nearest.n:,} rows, "
-        f"adjusted p {p}); about {nearest.rows_needed:,} mined rows like these would be enough."
-    )
-
-
-def _finding_limits(settings: Mapping[str, SettingValue]) -> list[str]:
-    """Return the options, with their values, that certified rules had to meet."""
-    unlimited = {"min_precision": 0, "min_lift": 1, "for_class": [], "min_samples": None, "gini": None}
-    return [
-        f"--{name.replace('_', '-')} {','.join(value) if isinstance(value, list) else value}"
-        for name, none in unlimited.items()
-        if (value := settings[name]) != none
-    ]

@@ -27,6 +27,8 @@ MAX_WIDTH = 120
 MAX_RULES = 50
 
 MAX_CONSENSUS = 20
+# Classes without a finding.
+MAX_MISSING = 5
 
 _AND = "and "
 _WITHOUT = "without "
@@ -112,8 +114,13 @@ def _rules(document: ResultDocument) -> Iterator[RenderableType]:
     if document.rules:
         yield from _rules_tables(document)
         yield from _further(len(document.rules) - MAX_RULES, "csv or json")
-    else:
-        yield Padding(Text.assemble(("No rules. ", "bold"), summary.no_rules_reason(document)), (1, 2))
+    for title, reason in summary.no_rules_texts(document):
+        yield Padding(Text.assemble((title, "bold"), " ", reason), (1, 2))
+    for record in document.missing_classes[:MAX_MISSING]:
+        yield _padded(Text(record.text))
+    hidden = len(document.missing_classes) - MAX_MISSING
+    if hidden > 0:
+        yield _padded(Text(f"… and {hidden:,} more classes without a finding; --format json has them.", style="dim"))
     if document.repeats and document.repeats.consensus:
         yield _consensus_table(document.repeats, document.dataset)
         yield from _further(len(document.repeats.consensus) - MAX_CONSENSUS, "json")

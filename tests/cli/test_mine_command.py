@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -329,3 +330,25 @@ def test_a_table_is_taken_as_it_comes(kind, tmp_path, run):
 
     assert code == 0
     assert note in " ".join(json.loads(out)["notes"])
+
+
+def test_the_options_that_a_message_names_show_the_rule(tmp_path, run):
+    draw = np.random.default_rng(1)
+    frame = pd.DataFrame(draw.random((200, 5)).round(2), columns=list("abcde"))
+    favoured = (frame["a"] > 0.7) & (draw.random(200) < 0.55)
+    table = write_csv(tmp_path, frame.assign(y=np.where(favoured, "yes", draw.choice(["yes", "no"], 200))))
+
+    code, out, _ = run(table, "--target", "y", "--format", "markdown")
+    message = out.replace("\\_", "_").replace("&gt;", ">")
+    rule, options = re.search(
+        r"The nearest is IF (.*) THEN y = yes .*?; (--max-p \S+|--.*?) shows it", message
+    ).groups()
+    assert code == 0
+    assert "**No findings.**" in out
+
+    code, out, _ = run(table, "--target", "y", "--format", "pandas", *options.split())
+    assert code == 0
+    assert "R1 = df[" in out
+
+    code, out, _ = run(table, "--target", "y", "--json", *options.split())
+    assert f"IF {rule} THEN y = yes" in [each["text"] for each in json.loads(out)["rules"]]

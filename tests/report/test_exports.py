@@ -9,6 +9,7 @@ from handmade import AGE, make_certified, make_document, make_held_out, make_rec
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.contract.rules import Verdict
+from maabo_dist.contract.selection import MissingClassRecord, MissingReason
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
@@ -232,11 +233,25 @@ def test_markdown_escapes_characters_that_would_break_its_table():
 
 
 def test_without_rules_every_export_is_still_well_formed():
-    document = make_document()
+    document = make_document(min_precision=0.9)
+    reason = "No findings. 12 certified rules were left out by --min-precision 0.9."
 
-    assert to_sql(document) == to_pandas(document) == ""
+    assert to_sql(document) == f"-- {reason}\n"
+    assert to_pandas(document) == f"# {reason}\n"
     assert len(to_csv(document).splitlines()) == 1
-    assert len(to_markdown(document).splitlines()) == 2
+    assert to_markdown(document) == f"{reason.replace('No findings.', '**No findings.**')}\n"
+
+
+def test_classes_without_a_finding_are_named_in_every_export_that_people_read():
+    text = "No finding for a = \n;b: the nearest is IF x < 3; --all shows it."
+    record = make_record(MissingClassRecord, "b", 9, MissingReason.EXCLUDED, 3, 1, None, text)
+    document = make_document(make_rule(AGE)).model_copy(update={"missing_classes": (record,)})
+
+    assert to_sql(document).startswith("-- No finding for a = \\n,b: the nearest is IF x < 3, --all shows it.\n-- R1:")
+    assert to_pandas(document).startswith("# No finding for a = \\n,b: the nearest is IF x < 3, --all shows it.\n# R1:")
+    assert to_markdown(document).endswith(
+        "\n\nNo finding for a = \\\\n;b: the nearest is IF x &lt; 3; --all shows it.\n"
+    )
 
 
 def test_csv_and_markdown_contain_the_dropped_conditions_with_reasons():

@@ -153,7 +153,7 @@ def test_header_and_rules_can_be_read_without_the_script():
     text = " ".join(" ".join(Structure(report_page(document_of())).texts).split())
 
     for phrase in (
-        "2 rules for survived",
+        "2 findings for survived",
         "table.csv",
         "feature subsets, |Ω|",
         "Trees 35 100 % of the space",

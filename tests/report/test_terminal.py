@@ -8,7 +8,7 @@ from rich.console import Console
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
 from maabo_dist.contract.rules import Verdict
-from maabo_dist.contract.selection import DroppingInfo, FunnelCounts, NearestRecord, NoiseInfo
+from maabo_dist.contract.selection import DroppingInfo, FunnelCounts, MissingClassRecord, MissingReason, NoiseInfo
 from maabo_dist.contract.wording import large_number
 from maabo_dist.report.terminal import print_report, report_console
 
@@ -191,7 +191,7 @@ def test_an_empty_result_names_the_filter_to_relax(funnel, hint):
 def test_without_findings_the_reason_is_given(funnel, reason):
     text = " ".join(printed(make_document(funnel=make_record(FunnelCounts, *funnel, 0))).split())
 
-    assert "No rules." in text
+    assert "No findings." in text
     assert reason in text
 
 
@@ -204,17 +204,18 @@ def test_more_shuffled_searches_are_proposed_only_where_none_were_run():
     assert "--certify" not in by_shuffles
 
 
-def test_without_findings_the_nearest_rule_and_the_rows_it_would_need_are_named():
-    nearest = make_record(NearestRecord, "IF age ≤ 27.5 THEN survived = 1", "1", 31, 0.75, 0.1234, 1800)
-    document = make_document(funnel=make_record(FunnelCounts, 400, 120, 120, 31, 9, 0, 0))
+def make_missing(name, text="No finding for survived = 1: it is rare."):
+    return make_record(MissingClassRecord, name, 40, MissingReason.RARE, 3, 0, None, text)
 
-    text = " ".join(printed(document.model_copy(update={"nearest": nearest})).split())
 
-    assert (
-        "The nearest is IF age ≤ 27.5 THEN survived = 1 (precision 0.75 on 31 rows, adjusted p = 0.123); "
-        "about 1,800 mined rows like these would be enough."
-    ) in text
-    assert "nearest" not in printed(document)
+def test_classes_without_a_finding_are_explained_with_and_without_rules():
+    missing = tuple(make_missing(str(number), f"No finding for c{number}.") for number in range(8))
+    for document in (make_document(make_rule(AGE)), make_document()):
+        text = printed(document.model_copy(update={"missing_classes": missing}))
+
+        assert "No finding for c0." in text
+        assert "No finding for c5." not in text
+        assert "… and 3 more classes without a finding; --format json has them." in text
 
 
 def test_limits_that_leave_out_every_certified_rule_are_named():
@@ -222,7 +223,7 @@ def test_limits_that_leave_out_every_certified_rule_are_named():
 
     text = printed(make_document(funnel=funnel, min_precision=0.9, for_class=("a", "b")))
 
-    assert "No rules. 2 certified rules were left out by --min-precision 0.9, --for-class a,b." in text
+    assert "No findings. 2 certified rules were left out by --min-precision 0.9, --for-class a,b." in text
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_without_repeats_they_are_not_mentioned():
 def test_consensus_rules_are_shown_where_the_run_itself_has_no_rules():
     text = printed(make_repeated(make_document(), consensus=(None,) * 25))
 
-    assert "No rules." in text
+    assert "No findings." in text
     assert "… and 5 more; --format json has them all." in text
 
 

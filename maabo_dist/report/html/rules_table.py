@@ -17,7 +17,7 @@ from maabo_dist.report.html.markup import (
     precision_strip,
     swatch,
 )
-from maabo_dist.report.summary import FAILED_HEADING, adjusted_p_text, no_rules_reason, returns_text, two_decimals
+from maabo_dist.report.summary import FAILED_HEADING, adjusted_p_text, no_rules_texts, returns_text, two_decimals
 from maabo_dist.rules.statistics import wilson
 
 NOTHING = "–"
@@ -37,7 +37,9 @@ class Column:
 def rules_section(document: ResultDocument) -> Html:
     """Return heading, container of the filters and table; or the reason why there are no rules."""
     heading = element("h2", "Rules", id="rules-heading")
-    content = [element("p", element("b", "No rules."), " ", no_rules_reason(document), class_="empty")]
+    content = [
+        element("p", element("b", title), " ", reason, class_="empty") for title, reason in no_rules_texts(document)
+    ]
     if document.rules:
         hint = (
             _order_text(document),
@@ -56,7 +58,8 @@ def rules_section(document: ResultDocument) -> Html:
             element("p", id="filter-status", class_="hint", role="status"),
             element("table", _head(document), *bodies, class_="rules", aria_labelledby="rules-heading", role="table"),
         ]
-    return element("section", heading, *content, id="rules", aria_labelledby="rules-heading")
+    missing = [element("p", record.text, class_="missing") for record in document.missing_classes]
+    return element("section", heading, *content, *missing, id="rules", aria_labelledby="rules-heading")
 
 
 def _order_text(document: ResultDocument) -> str:

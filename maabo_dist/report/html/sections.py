@@ -12,8 +12,9 @@ from maabo_dist.report.html.markup import Html, base_rates, element, funnel
 
 def title_text(document: ResultDocument) -> str:
     """`12 rules for survived`, `3 rules so far for survived`."""
-    so_far = " so far" if document.running else ""
-    return f"{format_count(len(document.rules), 'rule')}{so_far} for {document.dataset.target}"
+    so_far, noun = " so far" if document.running else "", "finding" if document.lists_findings else "rule"
+    rules = format_count(len(document.rules), noun) if document.rules else f"No {noun}s"
+    return f"{rules}{so_far} for {document.dataset.target}"
 
 
 def header(document: ResultDocument) -> Html:

@@ -7,7 +7,7 @@ import { followEvents } from "./event-stream.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./format.js";
 import { jobActions } from "./job-actions.js";
 import { progressBar } from "./jobs-page.js";
-import { funnel, legend, ruleList, rulesTitle } from "./rule-list.js";
+import { funnel, legend, reasons, ruleList, rulesTitle } from "./rule-list.js";
 import { scoreHistory } from "./score-history.js";
 import { labelOf } from "./settings.js";
 
@@ -52,7 +52,8 @@ export async function showJob(root, signal, id) {
       const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
       rules.show(document);
       setText(view.rulesTitle, rulesTitle(document));
-      setText(view.legend, legend(document));
+      setText(view.legend, document.rules.length ? legend(document) : "");
+      setChildren(view.reasons, ...reasons(document));
       setChildren(view.funnel, funnel(document.funnel));
       view.results.hidden = false;
       actions.showDownloads();
@@ -98,9 +99,9 @@ function createLayout(root) {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "muted" }),
     actions: el("div", { class: "actions" }), bar: progressBar("Progress of the job"), progress: el("p", { class: "progress-text" }),
     connection: el("p", { class: "connection", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
-    chart: el("div"), funnel: el("div"), rules: el("div"), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
+    chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
   };
-  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules),
+  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules, view.reasons),
     el("div", { class: "funnel-section" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel));
   root.append(
     el("p", { class: "breadcrumb" }, el("a", { href: "#/" }, "All jobs")),

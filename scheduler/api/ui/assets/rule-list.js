@@ -2,6 +2,7 @@
 
 import { copyText, el, setText, updateChildren } from "./dom.js";
 import { classText, conditionTexts, count, percent, plural, score } from "./format.js";
+import { replaceOptions } from "./settings.js";
 
 const COLOURS = 8;
 
@@ -108,5 +109,11 @@ export function funnel(counts) {
     return el("li", { "data-step": key }, el("span", { class: "number" }, count(counts[key])), el("span", { class: "track" }, bar), el("span", { class: "muted" }, label));
   }));
 }
+
+/** Why there are no rules, and why classes have none. */
+export const reasons = (document) => [
+  ...(document.no_rules_reason ? [document.no_rules_reason] : []),
+  ...document.missing_classes.map((record) => record.text),
+].map((text) => el("p", { class: "reason-text" }, replaceOptions(text)));
 
 export const rulesTitle = (document) => (document.partial ? `${plural(document.rules.length, "rule")} so far` : plural(document.rules.length, "rule"));
