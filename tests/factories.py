@@ -9,6 +9,7 @@ from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import NO_LITERAL
+from maabo_dist.screens.pairs import compute_screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -162,3 +163,10 @@ def reference_leaves(leaves):
 def matrix_of(columns):
     """Return the values as a plain list of rows."""
     return np.array([columns.column(feature) for feature in range(columns.count)]).T.tolist()
+
+
+def screen_of(study):
+    """Return the screen that a search needs, or None."""
+    if not study.plan.screened:
+        return None
+    return compute_screen(study.columns, study.split, study.table.root_scores)

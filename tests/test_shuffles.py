@@ -51,7 +51,7 @@ def test_the_certificate_does_not_depend_on_the_number_of_threads(columns, certi
 
 def evidence_of(study):
     pool = TreePool(study)
-    drive(SearchRun(study, pool), study)
+    drive(SearchRun(study, pool, factories.screen_of(study)), study)
     return collect_evidence(study, pool)
 
 

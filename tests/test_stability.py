@@ -263,7 +263,7 @@ def test_shares_and_consensus_equal_a_comparison_of_all_rules_of_all_repeats(own
     }
 
 
-@pytest.mark.parametrize(("holdout", "ids"), [(None, [None]), (0.2, ["R2"])])
+@pytest.mark.parametrize(("holdout", "ids"), [(None, [None]), (0.2, ["R2", None])])
 def test_the_document_follows_the_schema_and_has_the_digest_of_the_table_itself(holdout, ids):
     columns = prepare(*load_bundled("wine")).columns
     settings = MiningSettings(trees=50, holdout=holdout)

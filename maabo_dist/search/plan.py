@@ -69,8 +69,8 @@ class SearchPlan:
         *smaller, size = _settle_subset_sizes(settings, features)
         space = sum(comb(features, each) for each in (*smaller, size))
         trees, notes = _settle_trees(settings, space)
-        # Screens help if a search covers little of the space, and if there are pairs to screen.
-        screened = settings.preset == "auto" and settings.strategy == "maabo" and space > SMALL_SPACE and size >= 2
+        # Screens help if subsets remain without a tree, and if there are pairs to screen.
+        screened = settings.preset == "auto" and settings.strategy == "maabo" and trees < space and size >= 2
         return cls(
             features=features,
             subset_size=size,
@@ -228,13 +228,13 @@ def _trees(plan: SearchPlan, settings: MiningSettings) -> str:
 
 def _screens(plan: SearchPlan, settings: MiningSettings) -> str:
     if plan.screened:
-        return f"single features and pairs, as the space is too large to cover (more than {SMALL_SPACE:,} subsets)"
+        return "single features and pairs, as there are more subsets than trees"
     if settings.preset != "auto":
         return f"none, as --preset {settings.preset} has none"
     if settings.strategy != "maabo":
         return f"none, as --strategy {settings.strategy} is not guided"
-    if plan.space_size <= SMALL_SPACE:
-        return f"none, as the space can be covered (at most {SMALL_SPACE:,} subsets)"
+    if plan.trees == plan.space_size:
+        return "none, as every subset gets a tree"
     return "none, as a tree of one feature has no pairs"
 
 

@@ -15,7 +15,7 @@ from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.training import depth_search
-from tests import servers
+from tests import factories, servers
 from tests.faults.world import World, table
 
 pytestmark = pytest.mark.xdist_group("faults")
@@ -30,7 +30,7 @@ class Search:
         self.study = Study.build(table(), MiningSettings.parse(MINING))
 
     def run(self, pool=None):
-        return SearchRun(self.study, pool)
+        return SearchRun(self.study, pool, factories.screen_of(self.study))
 
     def first_batch(self):
         return self.run().propose()

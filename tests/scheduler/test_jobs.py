@@ -319,7 +319,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing_behind(cluster, columns, client
 
 
 def test_a_time_limit_ends_the_search_after_a_complete_batch_with_a_note(cluster, columns, client, tmp_path):
-    mining = {"trees": 4000, "batch": 8, "seed": 3}
+    mining = {"trees": 4000, "initial": 12, "batch": 8, "seed": 3}
     with a_scheduler(cluster) as ledger:
         row = ended(ledger, submit(cluster, tmp_path, columns, **mining, time_limit=1.0))
         document = client.final_document(row.id).to_json()
@@ -335,7 +335,7 @@ def test_a_time_limit_ends_the_search_after_a_complete_batch_with_a_note(cluster
 
 
 def test_another_scheduler_keeps_the_batches_that_the_time_limit_allowed(cluster, columns, tmp_path):
-    mining = {"trees": 4000, "batch": 8, "in_flight": 3, "seed": 3}
+    mining = {"trees": 4000, "initial": 12, "batch": 8, "in_flight": 3, "seed": 3}
     with queues_paused(cluster, names.EVALUATE_QUEUE):
         with a_scheduler(cluster) as ledger:
             job = submit(cluster, tmp_path, columns, **mining, time_limit=0.5)

@@ -47,6 +47,11 @@ def study():
     return Study.build(columns(), MINING)
 
 
+@cache
+def screen():
+    return factories.screen_of(study())
+
+
 def grow(subsets, bad=NO_SUBSETS):
     """Simulate the trees of workers; bad subsets fail."""
     return Forest.concatenate([tree_of(subset, subset in bad) for subset in map(tuple, subsets.tolist())])
@@ -79,7 +84,7 @@ def _scores_are_recorded():
 
 
 def a_machine():
-    return JobMachine(SearchRun(study(), TreePool(study())), MINING.max_depth, 2)
+    return JobMachine(SearchRun(study(), TreePool(study()), screen()), MINING.max_depth, 2)
 
 
 class World:

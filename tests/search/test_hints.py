@@ -153,10 +153,20 @@ def test_a_plan_and_a_screen_belong_together():
 
 
 @pytest.mark.parametrize(
-    ("settings", "features"), [(MiningSettings(preset="paper"), 100), (MiningSettings(preset="auto"), 20)]
+    ("settings", "screened"),
+    [
+        ({"preset": "paper"}, False),
+        ({}, True),
+        ({"trees": 1}, True),
+        ({"trees": 1139}, True),
+        ({"trees": 1140}, False),  # all subsets of 3 of 20 features
+        ({"trees": 10**6}, False),
+        ({"strategy": "random"}, False),
+        ({"subset_size": 1, "trees": 5}, False),
+    ],
 )
-def test_the_paper_and_small_spaces_are_not_screened(settings, features):
-    assert not SearchPlan.settle(settings, features).screened
+def test_searches_that_leave_subsets_out_are_screened(settings, screened):
+    assert SearchPlan.settle(MiningSettings(**settings), 20).screened == screened
 
 
 def test_rules_do_not_depend_on_the_threads_that_screen():

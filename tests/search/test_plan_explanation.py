@@ -14,14 +14,15 @@ def lines(features=30, rows=None, min_rows=None, **settings):
     return dict(line.split(": ", 1) for line in texts)
 
 
-def test_a_small_space_is_covered_as_the_paper_does():
+def test_a_small_space_is_screened_and_compared_as_a_whole():
     texts = lines(preset="auto")
 
     assert texts == {
         "space": "4,060 subsets of 3 of the 30 features",
         "trees": "2,030, half of the space",
-        "screens": "none, as the space can be covered (at most 20,000 subsets)",
-        "initial": "10 random trees before scores guide the search (--initial)",
+        "screens": "single features and pairs, as there are more subsets than trees",
+        "initial": "300 trees before scores guide the search (a fifth of all, at most 300); "
+        "80 % of them from the screens, the others at random",
         "top features": "candidates may hold any features (the space is small)",
         "candidates": "all subsets not yet grown are compared at each step (the space is small)",
         "batch": "40 subsets are proposed at a time (1 for each 50 trees, at most 256), at most 1 batch in flight",
@@ -38,7 +39,7 @@ def test_a_large_space_is_screened():
     assert texts["space"] == "166,167,000 subsets of 3 of the 1,000 features"
     assert texts["probes"] == "200 of the features are permuted columns (--probes)"
     assert texts["trees"] == "10,000, the default maximum"
-    assert texts["screens"].startswith("single features and pairs, as the space is too large to cover")
+    assert texts["screens"] == "single features and pairs, as there are more subsets than trees"
     assert texts["initial"].startswith("300 trees before scores guide the search (a fifth of all, at most 300); ")
     assert texts["initial"].endswith("80 % of them from the screens, the others at random")
     assert texts["top features"].endswith("200 most used features (a fifth of all, as the space is large)")
@@ -54,6 +55,10 @@ def test_a_large_space_is_screened():
         ({"subset_size": 1}, "trees", "30, all of the space: no more than this are grown by default"),
         ({"subset_size": 2}, "trees", "217, half of the space"),
         ({"preset": "paper"}, "screens", "none, as --preset paper has none"),
+        ({"preset": "paper"}, "initial", "10 random trees before scores guide the search (--initial)"),
+        ({"trees": "100%"}, "screens", "none, as every subset gets a tree"),
+        ({"trees": 4059}, "screens", "single features and pairs, as there are more subsets than trees"),
+        ({"trees": 20, "subset_size": 1}, "screens", "none, as a tree of one feature has no pairs"),
         ({"preset": "auto", "strategy": "random"}, "screens", "none, as --strategy random is not guided"),
         ({"strategy": "random"}, "order", "at random, not guided by scores"),
         ({"strategy": "exhaustive"}, "order", "one after another, not guided by scores"),
@@ -63,7 +68,7 @@ def test_a_large_space_is_screened():
             "top features",
             "candidates hold at least one of the 4 most used features (--top-features)",
         ),
-        ({"candidates": 70}, "candidates", "70 subsets are compared at each step (--candidates)"),
+        ({"candidates": 70, "preset": "paper"}, "candidates", "70 subsets are compared at each step (--candidates)"),
         (
             {"batch": 1, "trees": 9},
             "batch",
