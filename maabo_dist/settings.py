@@ -98,6 +98,11 @@ class TableSettings(SettingsModel):
     exclude: tuple[str, ...] = Field(
         (), description="Leave these columns out (repeat the option or separate by commas)."
     )
+    group: str | None = Field(
+        None,
+        description="Column whose values say which rows belong together, such as a patient's number; it is no feature. "
+        "Splits and shuffles keep groups whole.",
+    )
     impute: Literal["median", "mean", "drop"] = Field(
         "median", description="Replacement for missing numbers; drop leaves out every row with a missing value."
     )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
+from maabo_dist.data.groups import design_effect, effective_counts, exchange
 from maabo_dist.data.split import Split, split_rows
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.plan import SearchPlan, explain_plan
@@ -45,30 +46,56 @@ class Study:
         return cls(columns, split, table, settings, plan)
 
     @property
+    def mined_rows(self) -> npt.NDArray[np.int64]:
+        """The rows that the search sees: training and validation."""
+        return np.concatenate([self.split.train, self.split.validation])
+
+    @property
+    def design_effect(self) -> float:
+        """The number of rows that are worth one independent row in tests and intervals."""
+        if self.columns.groups is None:
+            return 1.0
+        mined = self.mined_rows
+        return design_effect(self.columns.groups[mined], self.columns.labels[mined], len(self.columns.classes))
+
+    @property
     def min_leaf_rows(self) -> int:
         """The fewest training rows of a leaf that may become a finding."""
-        choices = 2 * int(np.maximum(1, np.diff(self.columns.offsets) - 1).sum())
-        mined = self.columns.labels[np.concatenate([self.split.train, self.split.validation])]
-        totals = np.bincount(mined)
-        fewest = fewest_certifiable_rows(totals[totals > 0].tolist(), choices)
+        choices, effect = 2 * int(np.maximum(1, np.diff(self.columns.offsets) - 1).sum()), self.design_effect
+        totals = effective_counts(np.bincount(self.columns.labels[self.mined_rows]), effect)
+        fewest = effect * fewest_certifiable_rows(totals[totals > 0].tolist(), choices)
         return max(MIN_LEAF_ROWS, round(fewest * (1 - self.settings.test_size)))
 
     def explain(self) -> tuple[str, ...]:
         """Return one line for each choice that was made for this table."""
         min_rows = self.min_leaf_rows if self.settings.publishes_findings else None
         classes = len(self.columns.classes)
-        return explain_plan(self.plan, self.settings, rows=self.columns.rows, classes=classes, min_rows=min_rows)
+        return explain_plan(
+            self.plan,
+            self.settings,
+            rows=self.columns.rows,
+            classes=classes,
+            min_rows=min_rows,
+            independent=self.columns.independent_rows,
+        )
 
     def with_shuffled_labels(self, number: int) -> "Study":
         """Return the study with the labels of the mined rows in another order, which depends on the seed and `number`.
 
-        Training and validation labels are shuffled separately, so that both keep their classes.
+        Training and validation labels are shuffled separately, so that both keep their classes. Where rows come in
+        groups, whole groups exchange their labels.
         """
-        labels = self.columns.labels.copy()
+        labels, groups = self.columns.labels.copy(), self.columns.groups
         for part, rows in enumerate((self.split.train, self.split.validation)):
-            keys = draws.keys(draws.stream(self.settings.seed, number, SHUFFLE + part), len(rows))
-            labels[rows] = labels[rows][np.argsort(keys, kind="stable")]
-        table = self.table.with_labels(labels[self.split.train], labels[self.split.validation])
+            stream = draws.stream(self.settings.seed, number, SHUFFLE + part)
+            if groups is not None:
+                source = exchange(groups[rows], stream)
+            else:
+                source = np.argsort(draws.keys(stream, len(rows)), kind="stable")
+            labels[rows] = labels[rows][source]
+        table = self.table.with_labels(
+            labels[self.split.train], labels[self.split.validation], self.settings.class_weight
+        )
         return replace(self, columns=replace(self.columns, labels=labels), table=table)
 
     @property
@@ -111,4 +138,5 @@ def split_for(columns: Columns, settings: MiningSettings) -> Split:
         holdout=settings.holdout,
         stratify=settings.stratify,
         classes=columns.classes,
+        groups=columns.groups,
     )

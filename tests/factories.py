@@ -1,5 +1,6 @@
 """Small random tables, splits, forests and leaves for tests. Every factory takes the generator it draws from."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -62,6 +63,19 @@ def make_clear(rng, rows=60, features=8, classes=2):
     matrix = rng.normal(size=(features, rows))
     ranks = np.argsort(np.argsort(2 * matrix[0] + matrix[1]))
     return columns_of(matrix, ranks * classes // rows, classes)
+
+
+def make_people(seed, *, groups=60, rows=8, effect=0.0):
+    """Return a table of persons with several rows each: two columns of the person, two of the row, and one class each.
+
+    The class depends on the first column by `effect`.
+    """
+    rng = np.random.default_rng(seed)
+    person = rng.permutation(np.repeat(np.arange(groups), rows))
+    of_person = rng.normal(size=(2, groups)).round(2)
+    labels = rng.random(groups) < 0.4 + effect * (of_person[0] > 0.3)
+    matrix = np.vstack([of_person[:, person], rng.normal(size=(2, len(person))).round(2)])
+    return replace(columns_of(matrix, labels[person]), groups=person.astype(np.int32))
 
 
 def columns_of(matrix, labels, classes=2):

@@ -139,6 +139,7 @@ _MINING_SECTIONS = (
 )
 _METAVARS = {
     "target": "COLUMN",
+    "group": "COLUMN",
     "include": "COLUMNS",
     "exclude": "COLUMNS",
     "na_values": "TEXTS",

@@ -168,7 +168,7 @@ class TableCache:
 def make_split(columns: Columns, split: TableSplit) -> Split:
     """Return the rows of each part of the split."""
     options = split.model_dump(include={"test_size", "seed", "holdout", "stratify"})
-    return split_rows(columns.labels, **options, classes=columns.classes)
+    return split_rows(columns.labels, **options, classes=columns.classes, groups=columns.groups)
 
 
 def _layout_key(fingerprint: str, split: TableSplit) -> str:

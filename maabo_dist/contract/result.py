@@ -94,6 +94,8 @@ class DatasetInfo(Record):
         Share of each class among the training rows.
     parts : PartSizes
         Rows of the parts of the split.
+    design_effect : float
+        Rows that are worth one independent row in tests and intervals. Left out where each row is a case of its own.
     """
 
     name: str
@@ -105,6 +107,7 @@ class DatasetInfo(Record):
     fingerprint: Sha256
     base_rates: dict[str, Share | None]
     parts: PartSizes
+    design_effect: Annotated[float, Field(ge=1)] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
 
 class SpaceInfo(Record):

@@ -1,6 +1,6 @@
 """`Columns`: a prepared table, the meaning of its features, and probes: permuted copies of columns."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import arrayfile, draws
+from maabo_dist.data.groups import exchange
 from maabo_dist.errors import FormatError
 
 
@@ -54,6 +55,8 @@ class Feature:
 
 KIND = "columns/1"
 _ARRAYS = ("codes", "values", "offsets", "labels")
+# Arrays that a table may have; their names are those of the settings that name their columns.
+_ROW_ARRAYS = ("groups",)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,10 @@ class Columns:
         The names of the classes.
     target
         The predicted quantity, as displayed: `survived`, `progression above 152.1`.
+    groups
+        (n): the number of each row's group; None if rows are independent.
+    roles
+        The table columns that describe rows and are no features: `{"group": "patient"}`.
 
     Examples
     --------
@@ -95,6 +102,8 @@ class Columns:
     features: tuple[Feature, ...]
     classes: tuple[str, ...]
     target: str
+    groups: npt.NDArray[np.int32] | None = None
+    roles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_matrix(
@@ -134,6 +143,11 @@ class Columns:
         """n, the number of rows."""
         return len(self.labels)
 
+    @property
+    def independent_rows(self) -> bool:
+        """True if each row is a case of its own: then a bound on the number of rules certifies them."""
+        return self.groups is None
+
     def column(self, index: int) -> npt.NDArray[np.float64]:
         """Return the values of feature `index`, row by row."""
         low, high = self.offsets[index : index + 2]
@@ -159,6 +173,8 @@ class Columns:
                 features=tuple(Feature.from_json(entry) for entry in meta["features"]),
                 classes=tuple(meta["classes"]),
                 target=meta["target"],
+                **{name: arrays[name] for name in _ROW_ARRAYS if name in arrays},
+                roles=dict(meta.get("roles", {})),
             )
             fingerprint = str(meta["fingerprint"])
         except (KeyError, TypeError, ValueError) as error:
@@ -168,13 +184,15 @@ class Columns:
         return columns
 
     def _arrays(self) -> arrayfile.Arrays:
-        return {name: getattr(self, name) for name in _ARRAYS}
+        present = [name for name in _ROW_ARRAYS if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in (*_ARRAYS, *present)}
 
     def _meta(self) -> dict[str, Any]:
         return {
             "features": [feature.to_json() for feature in self.features],
             "classes": list(self.classes),
             "target": self.target,
+            **({"roles": self.roles} if self.roles else {}),
         }
 
 
@@ -189,7 +207,8 @@ def add_probes(columns: Columns, count: int, seed: int) -> Columns:
     """Add `count` probes: permuted copies of distinct columns, and of each one more when all have been copied.
 
     They contain no information on the class. A rule that uses a probe is due to chance, so that probes show how often
-    chance makes a rule of a useless feature. They come after the features of the table and are never published.
+    chance makes a rule of a useless feature. Where rows come in groups, whole groups exchange their values. They come
+    after the features of the table and are never published.
 
     The draws are the project's own, so that any machine derives the same table.
     """
@@ -202,7 +221,7 @@ def add_probes(columns: Columns, count: int, seed: int) -> Columns:
     codes = np.empty((columns.count + count, columns.rows), columns.codes.dtype)
     codes[: columns.count] = columns.codes
     for number, source in enumerate(sources):
-        codes[columns.count + number] = columns.codes[source][_permutation(seed, number, columns.rows)]
+        codes[columns.count + number] = columns.codes[source][_permutation(columns, seed, number)]
     return replace(
         columns,
         codes=codes,
@@ -231,9 +250,12 @@ def probe_mask(columns: Columns) -> npt.NDArray[np.bool_]:
     return np.array([feature.kind is FeatureKind.PROBE for feature in columns.features], np.bool_)
 
 
-def _permutation(seed: int, number: int, rows: int) -> npt.NDArray[np.int64]:
+def _permutation(columns: Columns, seed: int, number: int) -> npt.NDArray[np.int64]:
     """No two numbers of a stream are equal, so that any sort gives the same permutation."""
-    return np.argsort(draws.keys(draws.stream(seed, number, _Purpose.PROBE_ROWS), rows), kind="stable")
+    stream = draws.stream(seed, number, _Purpose.PROBE_ROWS)
+    if columns.groups is not None:
+        return exchange(columns.groups, stream)
+    return np.argsort(draws.keys(stream, columns.rows), kind="stable")
 
 
 def _probe_features(columns: Columns, count: int) -> list[Feature]:

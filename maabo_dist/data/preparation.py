@@ -7,7 +7,7 @@ and the matrix by the encoder that later reads new rows, so that both are encode
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
 from maabo_dist.data.readers import NOTES
 from maabo_dist.data.remarks import group_notes, leak_notes
+from maabo_dist.data.row_roles import read_roles, role_columns
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
@@ -75,7 +76,8 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     file_notes = tuple(frame.attrs.get(NOTES, ()))
     frame = with_text_names(frame)
     target_name, names = _choose_columns(list(frame.columns), settings)
-    check_unique(frame.columns, among=[target_name, *names])
+    roles = role_columns(settings)
+    check_unique(frame.columns, among=[target_name, *names, *roles.values()])
     rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
     used_frame = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
     target = encode_target(used_frame[target_name], settings)
@@ -88,10 +90,12 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
         all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)), column_notes
     )
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
+    row_roles = read_roles(used_frame, roles)
+    columns = replace(columns, groups=row_roles.groups, roles=roles)
     notes = (
-        *(*file_notes, *row_notes, *target.notes, *column_notes),
+        *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
         *(*_imputation_notes(all_features, settings), *left_out),
-        *(*leak_notes(columns), *group_notes(readings, len(used_frame))),
+        *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
     )
     return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
 
@@ -123,7 +127,10 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
                 f"{option} names the target {settings.target!r}, which cannot be a feature. Leave it out."
             )
         _check_known(option, listing, names)
-    used = (set(settings.include) or set(names)) - {settings.target, *settings.exclude}
+    roles = role_columns(settings)
+    for role, name in roles.items():
+        _check_known(f"--{role}", (name,), names)
+    used = (set(settings.include) or set(names)) - {settings.target, *settings.exclude, *roles.values()}
     return settings.target, [name for name in names if name in used]
 
 

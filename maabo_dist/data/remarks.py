@@ -9,7 +9,6 @@ import numpy.typing as npt
 from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.encoder import ColumnReading
-from maabo_dist.settings import MiningSettings, TableSettings
 
 # A column that predicts the class with this share, of the rows it predicts and of the rows of each class, is likely a
 # leak, if there are so many rows, and so many of each class.
@@ -98,13 +97,8 @@ def group_notes(readings: Iterable[ColumnReading], rows: int) -> list[str]:
     grouping = [reading for reading in readings if reading.identity is not None and reading.identity.groups]
     return [
         f"Rows seem to belong together by {reading.name!r}: {reading.identity.distinct:,} values on {rows:,} rows. If "
-        f"they do, rows of the same {reading.name!r} make rules look better than they are{_group_remedy(reading)}."
+        f"they do, rows of the same {reading.name!r} make rules look better than they are; "
+        f"use --group {reading.name!r}."
         for reading in grouping
         if reading.identity is not None
     ]
-
-
-def _group_remedy(reading: ColumnReading) -> str:
-    """The option that keeps such rows together, in versions that have it."""
-    known = {*TableSettings.model_fields, *MiningSettings.model_fields}
-    return f"; use --group {reading.name!r}" if "group" in known else ""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.text import format_count, format_names
+from maabo_dist.data.groups import choose_groups
 from maabo_dist.errors import DatasetError
 
 # The share that is held out by default, of tables with at least so many rows.
@@ -34,6 +35,7 @@ def split_rows(
     holdout: float | None = 0.0,
     stratify: bool = False,
     classes: Sequence[str] = (),
+    groups: npt.NDArray[np.integer] | None = None,
 ) -> Split:
     """Return the rows that scikit-learn's `train_test_split` picks for this seed, without importing scikit-learn.
 
@@ -41,13 +43,22 @@ def split_rows(
     one on the rows in the order in which the first returned them, so that two calls of `train_test_split` give the same
     split. `classes` are the labels' names, for messages. A holdout of None is a fifth of the rows of a table that has
     at least 1,000 rows, and none of others.
+
+    Rows with the same number in `groups` stay together: whole groups are drawn, as near to the share as they allow;
+    with `stratify` among the groups with the same most frequent class.
     """
     names = list(classes) or [str(label) for label in range(int(np.max(labels, initial=0)) + 1)]
     held_out, rest = np.empty(0, np.int64), np.arange(len(labels), dtype=np.int64)
     holdout = held_out_share(holdout, len(labels))
+
+    def cut(rows: Rows, share: float, option: str) -> tuple[Rows, Rows]:
+        if groups is not None:
+            return _cut_groups(rows, labels if stratify else None, groups, share, seed, option=option)
+        return _cut(rows, labels, share, seed, names if stratify else None, option=option)
+
     if holdout > 0:
-        rest, held_out = _cut(rest, labels, holdout, seed, names if stratify else None, option="--holdout")
-    train, validation = _cut(rest, labels, test_size, seed, names if stratify else None, option="--test-size")
+        rest, held_out = cut(rest, holdout, option="--holdout")
+    train, validation = cut(rest, test_size, option="--test-size")
     _check_classes(labels[train], seed, names)
     return Split(np.sort(train), np.sort(validation), np.sort(held_out))
 
@@ -73,6 +84,35 @@ def _cut(
         return rows[order[count:]], rows[order[:count]]
     _check_strata(labels[rows], count, share, stratified, option=option)
     return _stratified_cut(rows, labels[rows], count, rng)
+
+
+def _cut_groups(
+    rows: Rows, labels: Labels | None, groups: Labels, share: float, seed: int, *, option: str
+) -> tuple[Rows, Rows]:
+    """Return the rows that stay and the share cut off, in whole groups; class by class if labels are given."""
+    rng = np.random.RandomState(seed)
+    of_row = groups[rows]
+    classes = np.zeros(len(rows), np.int64) if labels is None else _main_classes(of_row, labels[rows])
+    chosen = np.zeros(len(rows), np.bool_)
+    for label in np.unique(classes).tolist():
+        own = np.flatnonzero(classes == label)
+        chosen[own] = choose_groups(of_row[own], ceil(share * len(own)), rng)
+    if not chosen.any() or chosen.all():
+        raise DatasetError(
+            f"{option} {share:g} cannot be cut off {format_count(len(rows), 'row')} in "
+            f"{format_count(len(np.unique(of_row)), 'group')}: rows of a group stay together, and no part may be "
+            "empty. Name another --group, or give more groups."
+        )
+    return rows[~chosen], rows[chosen]
+
+
+def _main_classes(groups: Labels, labels: Labels) -> Rows:
+    """(rows): the most frequent class of each row's group; the first among ties."""
+    _, codes = np.unique(groups, return_inverse=True)
+    classes = int(labels.max()) + 1
+    counts = np.bincount(codes * classes + labels, minlength=(int(codes.max()) + 1) * classes)
+    main: Rows = counts.reshape(-1, classes).argmax(axis=1)[codes]
+    return main
 
 
 def _check_strata(labels: Labels, count: int, share: float, names: list[str], *, option: str) -> None:

@@ -29,6 +29,8 @@ class ConditionTable:
     mined: MinedRows
     # (D): the number of cuts between distinct values of each feature among the mined rows.
     cuts: Ints
+    # The number of rows that are worth one independent row.
+    effect: float = 1.0
 
     @cached_property
     def factorials(self) -> Floats:
@@ -87,11 +89,7 @@ def find_candidates(leaves: Leaves, study: Study) -> tuple[CandidateRules, Condi
     A leaf is left out if its training p-value, times the number of features, is above 1: the best of as many useless
     features would do as well.
     """
-    mined = MinedRows.build(
-        study.columns.labels,
-        np.concatenate([study.split.train, study.split.validation]),
-        len(study.columns.classes),
-    )
+    mined = MinedRows.build(study.columns.labels, study.mined_rows, len(study.columns.classes))
     labels = heaviest_classes(leaves.counts, study.table.shares)
     chosen = _choose_promising(leaves, labels, study, max_rules=MAX_BITS // len(mined.rows))
     leaves, labels = leaves.take(chosen), labels[chosen]
@@ -103,7 +101,7 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
     """Return the candidates without their unsupported conditions; of those that cover the same rows, the shortest."""
     limit = float(portable_log(np.array([significance]))[0]) - table.log_choices
     kept = evidence.drop_unsupported(
-        table.bits, table.mined, candidates.conditions, candidates.labels, limit, table.factorials
+        table.bits, table.mined, candidates.conditions, candidates.labels, limit, table.factorials, table.effect
     )
     rules = replace(candidates, conditions=-np.sort(-kept, axis=1))  # dropped ones last
     rules = rules.take(np.flatnonzero(rules.lengths > 0))
@@ -120,7 +118,7 @@ def _choose_promising(leaves: Leaves, labels: Ints, study: Study, max_rules: int
     hits = leaves.counts[np.arange(len(leaves)), labels].astype(np.int64)
     everything = np.full(len(leaves), totals.sum())
     factorials = evidence.log_factorials(int(totals.sum()))
-    log_p = evidence.log_p_values(hits, rows, totals[labels], everything, factorials)
+    log_p = evidence.log_p_values(hits, rows, totals[labels], everything, factorials, study.design_effect)
     limit = -float(portable_log(np.array([float(study.columns.count)]))[0])
     promising = np.flatnonzero((log_p < 0) & (log_p <= limit))
     if len(promising) <= max_rules:
@@ -145,7 +143,7 @@ def _index_conditions(leaves: Leaves, study: Study, mined: MinedRows) -> tuple[C
     conditions = np.full(leaves.logic.shape, NO_CONDITION, np.int32)
     conditions[present] = indices.ravel()
     bits = condition_bits(study.columns, mined, literals, bounds)
-    return ConditionTable(literals, bounds, bits, mined, _count_cuts(study, mined)), conditions
+    return ConditionTable(literals, bounds, bits, mined, _count_cuts(study, mined), study.design_effect), conditions
 
 
 def _count_cuts(study: Study, mined: MinedRows) -> Ints:
@@ -158,7 +156,7 @@ def _measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: Con
     counts = evidence.count_rows(table.bits, table.mined, conditions)
     hits, totals = counts[np.arange(len(labels)), labels], table.mined.totals
     everything = np.full(len(labels), totals.sum())
-    log_p = evidence.log_p_values(hits, counts.sum(axis=1), totals[labels], everything, table.factorials)
+    log_p = evidence.log_p_values(hits, counts.sum(axis=1), totals[labels], everything, table.factorials, table.effect)
     return CandidateRules(conditions, labels, trees, counts, log_p)
 
 

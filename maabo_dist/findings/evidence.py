@@ -32,10 +32,15 @@ def log_factorials(count: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(portable_log(np.arange(1.0, count + 1)))])
 
 
-def log_p_values(hits: Ints, rows: Ints, all_hits: Ints, all_rows: Ints, factorials: Floats) -> Floats:
-    """Return ln P(at least `hits` hits among `rows`), drawn from `all_rows` of which `all_hits` are hits."""
+def log_p_values(
+    hits: Ints, rows: Ints, all_hits: Ints, all_rows: Ints, factorials: Floats, effect: float = 1.0
+) -> Floats:
+    """Return ln P(at least `hits` hits among `rows`), drawn from `all_rows` of which `all_hits` are hits.
+
+    With a design effect above 1, that many rows are worth one (`effective_counts`).
+    """
     out = np.empty(len(hits))
-    _log_tails(hits, rows, all_hits, all_rows, factorials, out)
+    _log_tails(hits, rows, all_hits, all_rows, factorials, effect, out)
     return out
 
 
@@ -54,11 +59,17 @@ def cover(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Bits:
 
 
 def drop_unsupported(
-    bits: Bits, mined: MinedRows, rules: ConditionIndices, labels: Ints, limit: float, factorials: Floats
+    bits: Bits,
+    mined: MinedRows,
+    rules: ConditionIndices,
+    labels: Ints,
+    limit: float,
+    factorials: Floats,
+    effect: float = 1.0,
 ) -> ConditionIndices:
     """Drop the least supported condition of each rule, one after another, until ln p of each one left is ≤ `limit`."""
     kept = rules.copy()
-    _drop_unsupported(bits, mined.starts, mined.everything, labels, limit, factorials, kept)
+    _drop_unsupported(bits, mined.starts, mined.everything, labels, limit, factorials, effect, kept)
     return kept
 
 
@@ -102,9 +113,21 @@ def _log_tail(hits: int, rows: int, all_hits: int, all_rows: int, factorials: An
 
 
 @kernel
-def _log_tails(hits: Any, rows: Any, all_hits: Any, all_rows: Any, factorials: Any, out: Any) -> None:
+def _effective_log_tail(hits: int, rows: int, all_hits: int, all_rows: int, factorials: Any, effect: float) -> float:
+    """The tail for counts of independent rows. Each part is rounded alone, so that none exceeds its whole."""
+    if effect == 1.0:
+        return _log_tail(hits, rows, all_hits, all_rows, factorials)
+    fewer_hits, fewer_all = int(hits / effect + 0.5), int(all_hits / effect + 0.5)
+    fewer_rows = fewer_hits + int((rows - hits) / effect + 0.5)
+    return _log_tail(
+        fewer_hits, fewer_rows, fewer_all, fewer_all + int((all_rows - all_hits) / effect + 0.5), factorials
+    )
+
+
+@kernel
+def _log_tails(hits: Any, rows: Any, all_hits: Any, all_rows: Any, factorials: Any, effect: float, out: Any) -> None:
     for i in range(len(out)):
-        out[i] = _log_tail(hits[i], rows[i], all_hits[i], all_rows[i], factorials)
+        out[i] = _effective_log_tail(hits[i], rows[i], all_hits[i], all_rows[i], factorials, effect)
 
 
 @kernel
@@ -130,7 +153,7 @@ def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
 
 @kernel
 def _drop_unsupported(
-    bits: Any, starts: Any, everything: Any, labels: Any, limit: float, factorials: Any, rules: Any
+    bits: Any, starts: Any, everything: Any, labels: Any, limit: float, factorials: Any, effect: float, rules: Any
 ) -> None:
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
@@ -142,7 +165,7 @@ def _drop_unsupported(
             worst, greatest = -1, limit
             for k in range(width):
                 if rules[rule, k] >= 0:
-                    value = _log_tail(hits[width], rows[width], hits[k], rows[k], factorials)
+                    value = _effective_log_tail(hits[width], rows[width], hits[k], rows[k], factorials, effect)
                     if value > greatest:
                         worst, greatest = k, value
             if worst < 0:

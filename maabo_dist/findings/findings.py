@@ -33,6 +33,8 @@ class Evidence:
     log_bounds: Floats
     # The rules with all their conditions, supported or not.
     candidates: CandidateRules
+    # False if rows come in groups: then the bound does not hold, and shuffles alone certify rules.
+    bound_holds: bool = True
 
     @classmethod
     def collect(cls, leaves: Leaves, study: Study) -> "Evidence":
@@ -50,7 +52,8 @@ class Evidence:
         """Take rules as they are."""
         statistics = certificate.statistics(rules, table)
         lengths, classes = rules.conditions.shape[1], len(study.columns.classes)
-        return cls(rules, table, statistics, certificate.log_bounds(statistics, lengths, classes), rules)
+        bounds = certificate.log_bounds(statistics, lengths, classes)
+        return cls(rules, table, statistics, bounds, rules, study.columns.independent_rows)
 
     @cached_property
     def logic(self) -> list[tuple[int, ...]]:
@@ -69,13 +72,16 @@ class Evidence:
 
     def certify(self, searches: Sequence[ShuffledSearch]) -> Certification:
         """Adjust the p-values of the rules for the whole search."""
-        return certificate.certify(self.statistics, self.log_bounds, self.logic, searches)
+        return certificate.certify(self.statistics, self.log_bounds, self.logic, searches, bound_holds=self.bound_holds)
 
     def undecided(self) -> float | None:
         """The strongest statistic of the rules that the bound leaves undecided.
 
-        None if every class with supported rules has a finding by the bound alone: shuffles would find no other.
+        All are if the bound does not hold. None if every class with supported rules has a finding by the bound alone:
+        shuffles would find no other.
         """
+        if not self.bound_holds:
+            return float(self.statistics.min())
         labels, strong = self.rules.labels, is_certified(self.certify([]))
         if set(labels.tolist()) == set(labels[strong].tolist()):
             return None

@@ -117,7 +117,7 @@ class _Explanation:
         """True if even one condition that holds for all rows of the class, and for no other, is not certified."""
         table, totals = self.evidence.table, self.evidence.table.mined.totals
         hits, rows = totals[self.label : self.label + 1], np.array([totals.sum()])
-        log_p = log_p_values(hits, hits, hits, rows, table.factorials)
+        log_p = log_p_values(hits, hits, hits, rows, table.factorials, table.effect)
         values = log_p + certificate.log_rule_counts(table.cuts, 1)[1]
         bounds = certificate.log_bounds(values, self.evidence.rules.conditions.shape[1], len(totals))
         return not is_certified(certificate.certify(values, bounds, [()], []), self.study.settings.max_p).any()
@@ -272,13 +272,15 @@ class _Explanation:
         counts = np.array([rules.hits[rule], rules.rows[rule], totals[self.label], totals.sum()], np.float64)
         wanted, mined = float(rules.log_p[rule]) - self._missing_evidence(rule), int(totals.sum())
         low, high = mined, 2 * mined
-        while high < MAX_ROWS and scaled_log_p(counts, high / mined) > wanted:
+        effect = self.evidence.table.effect
+        while high < MAX_ROWS and scaled_log_p(counts, high / mined, effect) > wanted:
             low, high = high, 2 * high
         if high >= MAX_ROWS:
             return None
         while high - low > max(1, low // 200):
             middle = (low + high) // 2
-            low, high = (low, middle) if scaled_log_p(counts, middle / mined) <= wanted else (middle, high)
+            enough = scaled_log_p(counts, middle / mined, effect) <= wanted
+            low, high = (low, middle) if enough else (middle, high)
         share = held_out_share(self.study.settings.holdout, high)
         return _two_digits(high / (1 - share))
 
@@ -293,10 +295,10 @@ class _Explanation:
         return max(0.0, missing)
 
 
-def scaled_log_p(counts: npt.NDArray[np.float64], factor: float) -> float:
-    """Ln p of a rule if its hits and rows, and all hits and rows, are so many times as many."""
+def scaled_log_p(counts: npt.NDArray[np.float64], factor: float, effect: float = 1.0) -> float:
+    """Ln p of a rule if its hits and rows, and all hits and rows, are so many times as many; `effect` are worth one."""
     hits, rows, all_hits, all_rows = np.floor(counts * factor).astype(np.int64)[:, None]
-    return float(log_p_values(hits, rows, all_hits, all_rows, log_factorials(int(all_rows[0])))[0])
+    return float(log_p_values(hits, rows, all_hits, all_rows, log_factorials(int(all_rows[0])), effect)[0])
 
 
 def _round_up(p: float) -> float:

@@ -68,7 +68,7 @@ def _choose_of_class(
     mined = table.mined
     base = mined.totals[label] / mined.totals.sum()
     start, stop = mined.starts[label], mined.starts[label + 1]
-    full = wilson_low(rules.hits, rules.rows) ** _PRECISION_POWERS[prefer]
+    full = wilson_low(rules.hits, rules.rows, table.effect) ** _PRECISION_POWERS[prefer]
     free = mined.everything
     open_rules = np.arange(len(rules))
     chosen: list[tuple[float, int]] = []
@@ -76,7 +76,7 @@ def _choose_of_class(
         added = covered[open_rules] & free
         rows = np.bitwise_count(added).sum(axis=1, dtype=np.int64)
         hits = np.bitwise_count(added[:, start:stop]).sum(axis=1, dtype=np.int64)
-        low = wilson_low(hits, rows)
+        low = wilson_low(hits, rows, table.effect)
         gains = np.where(low > base, np.sqrt(rows) * (low - base) * full[open_rules], 0.0)
         if chosen:
             gains[_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED] = 0.0
@@ -100,7 +100,7 @@ def _simplest_of_best(gains: Floats, covered: Bits, lengths: Ints) -> int:
 def _log_p(hits: Ints, rows: Ints, label: int, table: ConditionTable) -> Floats:
     totals = table.mined.totals
     all_hits, all_rows = np.full(len(hits), totals[label]), np.full(len(hits), totals.sum())
-    return evidence.log_p_values(hits, rows, all_hits, all_rows, table.factorials)
+    return evidence.log_p_values(hits, rows, all_hits, all_rows, table.factorials, table.effect)
 
 
 def _limit(heads: list[tuple[float, int]], labels: Ints, max_rules: int | None) -> list[tuple[float, int]]:
@@ -131,10 +131,11 @@ def _group(heads: list[int], rules: CandidateRules, covered: Bits) -> list[Group
     return groups
 
 
-def wilson_low(hits: Ints, rows: Ints) -> Floats:
-    """(rules): the lower 95 % Wilson limit of a share; 0 where there are no rows."""
+def wilson_low(hits: Ints, rows: Ints, effect: float = 1.0) -> Floats:
+    """(rules): the lower 95 % Wilson limit of a share, `effect` rows being worth one; 0 where there are no rows."""
     n = np.maximum(rows, 1).astype(np.float64)
     share, z2 = hits / n, Z_95 * Z_95
+    n /= effect
     centre = share + z2 / (2 * n)
     half = Z_95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return np.where(rows > 0, np.maximum(0.0, (centre - half) / (1 + z2 / n)), 0.0)

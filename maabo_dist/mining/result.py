@@ -1,5 +1,6 @@
 """`conclude`: from the trees of a search to its `MiningResult`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -68,6 +69,8 @@ class MiningResult:
         How rules were certified; None with the paper's preset.
     missing_classes : tuple of MissingClassRecord
         Classes without a finding, why, and which rule came nearest.
+    design_effect : float
+        Rows that are worth one independent row in tests and intervals; 1 unless rows come in groups.
 
     Examples
     --------
@@ -100,6 +103,7 @@ class MiningResult:
     noise: NoiseInfo | None = None
     certificate: CertificateInfo | None = None
     missing_classes: tuple[MissingClassRecord, ...] = ()
+    design_effect: float = 1.0
 
 
 def collect_evidence(study: Study, pool: TreePool) -> Evidence | None:
@@ -167,13 +171,19 @@ def conclude(
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((totals / totals.sum()).tolist()),
         fingerprint=own.fingerprint,
-        notes=(*plan.notes, *_notes(search, settings.patience), *_shuffle_notes(shuffled)),
+        notes=(
+            *plan.notes,
+            *_row_notes(study, published),
+            *_notes(search, settings.patience),
+            *_shuffle_notes(shuffled),
+        ),
         forest=None,
         records=records,
         pruning=published.pruning,
         noise=published.noise,
         certificate=published.certificate,
         missing_classes=published.missing_classes,
+        design_effect=study.design_effect,
     )
 
 
@@ -253,6 +263,23 @@ def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study
         others = stand_ins(group, findings, study)
         certified.append(replace(rule, tests=tests, certificate=record, stand_ins=others))
     return tuple(certified)
+
+
+def _row_notes(study: Study, published: _Published) -> Iterator[str]:
+    """Yield sentences on rows that are not independent."""
+    groups = study.columns.groups
+    if groups is None:
+        return
+    rows, effect = len(study.mined_rows), study.design_effect
+    yield (
+        f"In tests and intervals the {rows:,} mined rows, of {len(np.unique(groups[study.mined_rows])):,} groups, "
+        f"count as {round(rows / effect):,} independent ones."
+    )
+    if published.rules and published.certificate is not None and not published.certificate.shuffles:
+        yield (
+            "No searches on shuffled labels were run, and without them p-values are approximate where rows come in "
+            "groups."
+        )
 
 
 def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:

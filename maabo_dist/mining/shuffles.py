@@ -57,7 +57,8 @@ def plan_shuffles(study: Study, evidence: Evidence | None, stopped: StopReason) 
     settings, columns = study.settings, study.columns
     if evidence is None or not len(evidence.rules) or stopped is StopReason.RUNNING or stopped.cut_short:
         return ShufflePlan()
-    count = planned_shuffles(study.plan, settings, rows=columns.rows, classes=len(columns.classes))
+    size = {"rows": columns.rows, "classes": len(columns.classes)}
+    count = planned_shuffles(study.plan, settings, **size, independent=columns.independent_rows)
     if settings.certify != "auto":  # more searches than the decision needs give finer p-values
         return ShufflePlan(count)
     undecided = evidence.undecided()

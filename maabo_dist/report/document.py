@@ -49,6 +49,7 @@ def _dataset(result: MiningResult, dataset: Any) -> DatasetInfo:
         fingerprint=result.fingerprint,
         base_rates=dict(zip(result.classes, result.base_rates, strict=True)),
         parts=PartSizes(**result.rows),
+        design_effect=None if result.design_effect == 1 else result.design_effect,
     )
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
 from maabo_dist.contract.conditions import ConditionTest
+from maabo_dist.data.groups import effective_counts
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
 from maabo_dist.rules.rule import NO_LITERAL, Rule, conditions_of
 from maabo_dist.rules.statistics import benjamini_hochberg, combine_p_values, fisher_test, largest_significant_product
@@ -146,16 +147,24 @@ def _p_values(logic: npt.NDArray[np.int32], bounds: Floats, labels: Ints, masks:
     """
     cuts = np.append(np.maximum(1, np.diff(study.columns.offsets) - 1), 1).astype(np.float64)
     rules = (logic, bounds, masks)
-    training = _fisher(rules, labels, _rows(study, study.table.train_codes, study.split.train))
-    validation = _fisher(rules, labels, _rows(study, study.table.validation_codes, study.split.validation))
+    effect = study.design_effect
+    training = _fisher(rules, labels, _rows(study, study.table.train_codes, study.split.train), effect)
+    validation = _fisher(rules, labels, _rows(study, study.table.validation_codes, study.split.validation), effect)
     return np.stack([np.minimum(1.0, cuts[_features(logic)] * training), validation])
 
 
-def _fisher(rules: tuple[Any, ...], labels: Ints, rows: tuple[Any, ...]) -> Floats:
-    """(leaves, K): Fisher's test of rows where all conditions hold against those where all but one do."""
+def _fisher(rules: tuple[Any, ...], labels: Ints, rows: tuple[Any, ...], effect: float) -> Floats:
+    """(leaves, K): Fisher's test of rows where all conditions hold against those where all but one do.
+
+    `effect` rows are worth one.
+    """
     leaves, width = rules[0].shape
     hits, counts = np.zeros((2, leaves, width + 1), np.int32)
     _count_hits(rules, labels, rows, hits, counts)
+    if effect != 1:
+        misses = effective_counts(counts - hits, effect)
+        hits = effective_counts(hits, effect)
+        counts = hits + misses
     return fisher_test(hits[:, width:], counts[:, width:], hits[:, :width], counts[:, :width])
 
 

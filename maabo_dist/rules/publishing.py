@@ -13,6 +13,7 @@ from maabo_dist.contract.conditions import condition_records
 from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceRecord, SupportRecord, Verdict
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.groups import effective_counts
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import Rule, conditions_of
@@ -140,7 +141,7 @@ def publish(
 
     `classes` are those that the leaves predict: by default the ones of greatest weight among their training rows.
     """
-    columns, split = study.table_columns, study.split
+    columns, split, effect = study.table_columns, study.split, study.design_effect
     classes = heaviest_classes(leaves.counts, study.table.shares) if classes is None else classes
     selected = leaves.take(selection.chosen)
     labels = classes[selection.chosen].tolist()
@@ -152,7 +153,8 @@ def publish(
     if len(split.holdout):
         of_class = np.bincount(columns.labels[split.holdout], minlength=len(columns.classes))
         names = [columns.classes[label] for label in labels]
-        holdout = add_holdout_tests(_supports(columns, split.holdout, selected, labels), names, of_class[labels])
+        supports = _supports(columns, split.holdout, selected, labels)
+        holdout = add_holdout_tests(supports, names, of_class[labels], effect)
     neighbours = _neighbours(selected)
     rules = []
     for number in range(len(selected)):
@@ -177,7 +179,9 @@ def publish(
                 source=_source(columns, records, selected, number),
                 displaced=_displaced(columns, leaves, selection.similarity, displaced, classes),
                 displaced_total=len(displaced),
-                verdict=judge(holdout[number], train[number], validation[number], columns.classes[labels[number]]),
+                verdict=judge(
+                    holdout[number], train[number], validation[number], columns.classes[labels[number]], effect
+                ),
             )
         )
     return tuple(rules)
@@ -214,25 +218,31 @@ def measure_support(
 
 
 def add_holdout_tests(
-    supports: Sequence[SupportRecord], names: Sequence[str], of_class: npt.NDArray[np.int64]
+    supports: Sequence[SupportRecord], names: Sequence[str], of_class: npt.NDArray[np.int64], effect: float = 1.0
 ) -> list[HoldoutRecord]:
     """Add intervals and tests to the supports of all published rules on the held-out rows.
 
     `names` has the class of each rule, and `of_class` the number of held-out rows of that class. The q-values correct
-    for as many tests as there are rules.
+    for as many tests as there are rules. In intervals and tests, `effect` rows are worth one.
     """
     hits = np.array([part.counts[name] for part, name in zip(supports, names, strict=True)], np.int64)
     rows, covered = (np.array([getattr(part, name) for part in supports], np.int64) for name in ("rows", "n"))
-    p_values = fisher_test(hits, covered, of_class - hits, rows - covered)
+    (in_hits, in_misses, out_hits, out_misses) = (
+        effective_counts(counts, effect)
+        for counts in (hits, covered - hits, of_class - hits, rows - covered - of_class + hits)
+    )
+    p_values = fisher_test(in_hits, in_hits + in_misses, out_hits, out_hits + out_misses)
     tested = zip(supports, hits.tolist(), p_values.tolist(), benjamini_hochberg(p_values).tolist(), strict=True)
     results = []
     for part, hit, p, q in tested:
-        low, high = wilson(hit, part.n)
+        low, high = wilson(hit, part.n, effect)
         results.append(HoldoutRecord(**dict(part), precision_low=low, precision_high=high, p=p, q=q))
     return results
 
 
-def judge(holdout: HoldoutRecord | None, train: SupportRecord, validation: SupportRecord, label: str) -> Verdict:
+def judge(
+    holdout: HoldoutRecord | None, train: SupportRecord, validation: SupportRecord, label: str, effect: float = 1.0
+) -> Verdict:
     """Compare a rule's precision on the held-out rows with the share of its class there, and with the mined rows."""
     if holdout is None or holdout.precision is None or not holdout.lift:
         return Verdict.NOT_TESTED if holdout is None or not holdout.n else Verdict.FAILED
@@ -240,7 +250,7 @@ def judge(holdout: HoldoutRecord | None, train: SupportRecord, validation: Suppo
     mined = (train.counts[label] + validation.counts[label]) / max(1, train.n + validation.n)
     if holdout.precision <= base:
         return Verdict.FAILED
-    low, high = wilson(holdout.counts[label], holdout.n)
+    low, high = wilson(holdout.counts[label], holdout.n, effect)
     return Verdict.HELD_UP if low is not None and high is not None and low > base and high >= mined else Verdict.WEAKER
 
 

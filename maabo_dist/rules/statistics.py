@@ -19,11 +19,12 @@ LN_TERMS = 14
 Floats = npt.NDArray[np.float64]
 
 
-def wilson(hits: int, n: int) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % Wilson interval of a share; (None, None) if `n` is 0."""
+def wilson(hits: int, n: float, effect: float = 1.0) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % Wilson interval of a share, `effect` of the rows being worth one; (None, None) if `n` is 0."""
     if n == 0:
         return None, None
     share, z2 = hits / n, Z_95 * Z_95
+    n = n / effect
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)

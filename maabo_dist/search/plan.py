@@ -163,14 +163,19 @@ def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, class
     return trees + pairs * pair_seconds(round(training), classes)
 
 
-def planned_shuffles(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> int:
-    """Return the number of searches on shuffled labels that certify rules, unless none of them has to."""
+def planned_shuffles(
+    plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int, independent: bool = True
+) -> int:
+    """Return the number of searches on shuffled labels that certify rules, unless none of them has to.
+
+    Where rows are not independent, nothing else certifies rules, whatever they cost.
+    """
     if settings.certify == "off":
         return 0
     if settings.certify != "auto":
         return int(settings.certify)
     seconds = MIN_SHUFFLES * core_seconds(plan, settings, rows=rows, classes=classes)
-    return MIN_SHUFFLES if seconds <= MAX_SHUFFLE_SECONDS else 0
+    return MIN_SHUFFLES if seconds <= MAX_SHUFFLE_SECONDS or not independent else 0
 
 
 def round_trip_seconds(plan: SearchPlan) -> float:
@@ -185,12 +190,15 @@ def explain_plan(
     rows: int | None = None,
     classes: int = 2,
     min_rows: int | None = None,
+    independent: bool = True,
 ) -> tuple[str, ...]:
     """Return one line for each choice, in the order of the search.
 
     `rows` and `classes` are those of the table, `min_rows` the fewest training rows of a rule, where they are known.
+    `independent` is False if rows come in groups.
     """
-    selection = (*_size(settings, min_rows), _literals(settings), *_certification(plan, settings, rows, classes))
+    certification = _certification(plan, settings, rows, classes, independent)
+    selection = (*_size(settings, min_rows), _literals(settings), *certification)
     if settings.strategy == "single":
         return (
             f"trees: 1 on all {plan.features:,} features (--strategy single)",
@@ -303,8 +311,13 @@ def _size(settings: MiningSettings, min_rows: int | None) -> Iterator[str]:
         yield "size: a rule covers at least as many rows as a certificate needs in this table"
 
 
-def _certification(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> Iterator[str]:
+def _certification(
+    plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int, independent: bool
+) -> Iterator[str]:
     if not settings.publishes_findings:
+        return
+    if not independent:
+        yield _group_certification(plan, settings, rows, classes)
         return
     bound = "certification: a bound on the number of possible rules"
     if settings.certify == "off":
@@ -325,6 +338,19 @@ def _certification(plan: SearchPlan, settings: MiningSettings, rows: int | None,
         yield f"{bound}; then {searches}, if it leaves rules undecided (--certify auto)"
     else:
         yield f"{bound}, and {searches} (--certify)"
+
+
+def _group_certification(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
+    if settings.certify == "off":
+        return (
+            "certification: a bound on the number of possible rules, with as many rows as the groups are worth; an "
+            "approximation (--certify off)"
+        )
+    shuffles = planned_shuffles(plan, settings, rows=rows or 0, classes=classes, independent=False)
+    seconds = None if rows is None else core_seconds(plan, settings, rows=rows, classes=classes)
+    cost = "" if seconds is None else f", some {_seconds(shuffles * seconds)} on one core"
+    why = "as rows come in groups" if settings.certify == "auto" else "--certify"
+    return f"certification: {shuffles:,} searches in which whole groups exchange their labels{cost} ({why})"
 
 
 def _seconds(seconds: float) -> str:

@@ -98,16 +98,23 @@ class TrainingTable(NamedTuple):
         scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
 
-    def with_labels(self, train: npt.NDArray[np.int32], validation: npt.NDArray[np.int32]) -> "TrainingTable":
-        """Return the table for other labels, with as many training rows of each class; the same as `build`, but faster.
+    def with_labels(
+        self, train: npt.NDArray[np.int32], validation: npt.NDArray[np.int32], class_weight: ClassWeight = "balanced"
+    ) -> "TrainingTable":
+        """Return the table for other labels; the same as `build`, but faster.
 
         The order of the entries does not depend on the labels.
         """
+        totals = np.bincount(train, minlength=len(self.totals)).astype(np.int64)
+        weights, shares = _class_weights(totals, class_weight)
         rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
         entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
-        scores, cuts = growth.root_splits(entries, self.layout, self.totals, self.weights, self.min_samples_leaf)
+        scores, cuts = growth.root_splits(entries, self.layout, totals, weights, self.min_samples_leaf)
         return self._replace(
             entries=_plain(entries),
+            totals=_plain(totals),
+            weights=_plain(weights),
+            shares=_plain(shares),
             validation_entries=_plain(_tails(validation, self.layout)),
             root_scores=_plain(scores),
             root_cuts=_plain(cuts),

@@ -102,7 +102,15 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
         screened=plan.screened,
         core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=columns.classes),
         round_trip_seconds=round_trip_seconds(plan),
-        explained=list(explain_plan(plan, body.settings, rows=columns.rows, classes=columns.classes)),
+        explained=list(
+            explain_plan(
+                plan,
+                body.settings,
+                rows=columns.rows,
+                classes=columns.classes,
+                independent=columns.independent,
+            )
+        ),
         notes=[*columns.notes, *plan.notes],
     )
 

@@ -202,6 +202,8 @@ class PreparedColumns:
     features: int
     rows: int
     classes: int
+    # True if each row is a case of its own.
+    independent: bool
     notes: tuple[str, ...]
 
 
@@ -264,5 +266,5 @@ class Tables:
                 raise DatasetError(f"{table.name} could not be prepared: its fingerprint does not match its columns.")
             if keep:
                 self._store.put(f"columns/{columns.fingerprint}", path)
-            size = (columns.count, columns.rows, len(columns.classes))
+            size = (columns.count, columns.rows, len(columns.classes), columns.independent_rows)
             return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]))

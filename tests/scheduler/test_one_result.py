@@ -21,6 +21,7 @@ MINING = {
     "generated": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off"},
     "probed": {"trees": 60, "max_depth": 3, "seed": 3, "probes": 20},
     "wine": {"trees": 40, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
+    "grouped": {"trees": 4, "seed": 1, "all": True},
 }
 """The short list of findings is often the same for different searches; all certified rules are not."""
 SETUPS = [(pool, processes) for pool in ("prefork", "threads") for processes in (1, 2, 4)]
@@ -30,7 +31,9 @@ ORDINARY = {("prefork", 2)}
 
 @cache
 def table(name):
-    """Return a bundled table, or one of 300 rows and 1,000 features, 3 of which are informative."""
+    """Return a bundled table, one of rows in groups, or one of 300 rows and 1,000 features, 3 of them informative."""
+    if name == "grouped":
+        return factories.make_people(1, groups=200, rows=4, effect=0.5)
     if name != "generated":
         return prepare(*load_bundled("breast_cancer" if name == "probed" else name)).columns
     rng = np.random.default_rng(11)

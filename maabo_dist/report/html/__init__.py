@@ -127,7 +127,10 @@ def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] |
         "pandas": to_pandas(alone),
         "dropped": dropped_texts(rule.dropped),
         "displaced": [predicted_text(leaf, document.dataset) for leaf in rule.displaced],
-        "intervals": {part: wilson(support.counts[rule.label], support.n) for part, support in rule.supports.items()},
+        "intervals": {
+            part: wilson(support.counts[rule.label], support.n, document.dataset.design_effect or 1.0)
+            for part, support in rule.supports.items()
+        },
         "marks": [] if entry is None else _marks(rule, entry["histograms"]),
         "tree": None if entry is None else entry["tree"],
     }

@@ -8,7 +8,6 @@ from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.report.summary import FunnelStep, funnel_steps
-from maabo_dist.rules.statistics import wilson
 
 Attribute = str | int | float | bool | None
 
@@ -96,7 +95,7 @@ def precision_strip(rule: RuleRecord, base: float) -> Html:
         element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
         element("path", d=f"M{_at(base):.1f} 4V14", class_="base"),
     ]
-    low, high = wilson(rule.holdout.counts[rule.label], rule.holdout.n) if rule.holdout else (None, None)
+    low, high = (rule.holdout.precision_low, rule.holdout.precision_high) if rule.holdout else (None, None)
     if low is not None and high is not None:
         parts.append(element("path", d=f"M{_at(low):.1f} 9H{_at(high):.1f}", class_="interval"))
     for part, support in rule.supports.items():

@@ -150,7 +150,7 @@ def _cells(rule: RuleRecord, document: ResultDocument) -> Iterator[Html]:
 
 
 def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
-    classes, holdout = document.dataset.classes, rule.holdout
+    classes, holdout, effect = document.dataset.classes, rule.holdout, document.dataset.design_effect or 1.0
     bar = counts_bar([rule.counts[name] for name in classes], classes.index(rule.label))
     return {
         "order": rule.id,
@@ -159,9 +159,9 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
         "purity": joined([bar, element("span", counts_text(rule.counts), class_="tally")]),
         "n": f"{rule.n:,}",
         "gini": f"{rule.gini:.3f}",
-        "train": _precision(rule.train, rule.label, with_interval=False),
-        "validation": _precision(rule.validation, rule.label, with_interval=holdout is None),
-        "holdout": _precision(holdout, rule.label) if holdout else NOTHING,
+        "train": _precision(rule.train, rule.label),
+        "validation": _precision(rule.validation, rule.label, None if holdout else effect),
+        "holdout": _precision(holdout, rule.label, effect) if holdout else NOTHING,
         "strip": precision_strip(rule, document.dataset.base_rates[rule.label] or 0.0),
         "lift": two_decimals(rule.best_evidence.lift),
         "q": _q(holdout),
@@ -184,10 +184,11 @@ def sentence(rule: RuleRecord, dataset: DatasetInfo) -> Html:
     return joined([*words, joined([element("i", "then"), " ", then])], " ")
 
 
-def _precision(support: SupportRecord, label: str, *, with_interval: bool = True) -> Html:
+def _precision(support: SupportRecord, label: str, effect: float | None = None) -> Html:
+    """The precision, and its interval if the design effect is given."""
     value = element("span", two_decimals(support.precision))
-    low, high = wilson(support.counts[label], support.n)
-    if not with_interval or low is None or high is None:
+    low, high = (None, None) if effect is None else wilson(support.counts[label], support.n, effect)
+    if low is None or high is None:
         return value
     return joined([value, element("small", f"{low:.2f}–{high:.2f}")], " ")
 
