@@ -49,11 +49,11 @@ def test_an_effect_on_persons_is_found_and_tested_on_unseen_persons():
 
 
 def test_notes_say_what_rows_are_worth_and_when_no_shuffles_were_run():
-    columns = factories.make_people(1, groups=120, rows=5, effect=0.5)
+    columns = factories.make_people(1, groups=240, rows=4, effect=0.55)
 
     certified, uncertified = (mine(columns, MiningSettings(certify=certify)) for certify in ("auto", "off"))
 
-    note = "In tests and intervals the 600 mined rows, of 120 groups, count as 120 independent ones."
+    note = "In tests and intervals the 960 mined rows, of 240 groups, count as 240 independent ones."
     assert note in certified.notes
     assert not any("approximate" in note for note in certified.notes)
     assert any("p-values are approximate where rows come in groups" in note for note in uncertified.notes)
