@@ -13,7 +13,7 @@ from maabo_dist.data.columns import Feature, FeatureKind, add_probes
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
-from maabo_dist.report.exports import to_csv, to_markdown
+from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.publishing import rules_digest
 from maabo_dist.settings import MiningSettings
 from tests import factories

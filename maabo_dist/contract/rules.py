@@ -185,13 +185,13 @@ class StandInRecord(Record):
 class Verdict(StrEnum):
     """The result of testing a rule on rows that the search never saw.
 
-    `held up`: its class is more frequent among the rows that it covers than among all, beyond chance. `weaker`: more
-    frequent, but less so than among the mined rows, or not beyond chance. `failed`: no more frequent. `not tested`: it
-    covers no row that was held out.
+    `held up`: its class is more frequent among the rows that it covers than among all, beyond chance. `weaker than in
+    training`: more frequent, but less so than among the mined rows. `failed`: no more frequent. `not tested`: it covers
+    no row that was held out, or too few to tell.
     """
 
     HELD_UP = "held up"
-    WEAKER = "weaker"
+    WEAKER = "weaker than in training"
     FAILED = "failed"
     NOT_TESTED = "not tested"
 

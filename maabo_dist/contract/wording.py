@@ -12,7 +12,7 @@ from math import floor
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import Condition, ConditionRecord, DatePart, Op
 from maabo_dist.contract.result import DatasetInfo
-from maabo_dist.contract.rules import ConsensusRecord, DisplacedRecord, RuleRecord
+from maabo_dist.contract.rules import ConsensusRecord, DisplacedRecord, RuleRecord, StandInRecord
 
 # The text of a rule without conditions.
 ALWAYS = "always"
@@ -65,6 +65,24 @@ def dropped_texts(dropped: Iterable[ConditionRecord]) -> list[str]:
         + (f" ({p_text(record.test.p)})" if record.test and record.test.p is not None else "")
         for record in dropped
     ]
+
+
+def stand_in_text(record: StandInRecord) -> str:
+    """`x17 in place of x3, correlation 0.91`."""
+    return (
+        f"{printable(record.column)} in place of {printable(record.instead_of)}, correlation {record.correlation:.2f}"
+    )
+
+
+def also_text(stand_ins: Sequence[StandInRecord], displaced: Sequence[DisplacedRecord], total: int) -> str | None:
+    """Return other wordings of a finding in a few words: `also x17 in place of x3, …; 4 more`."""
+    if stand_ins:
+        text = f"also {stand_in_text(stand_ins[0])}"
+    elif displaced:
+        text = f"also seen as {displaced[0].text}"
+    else:
+        return None
+    return f"{text}; {total - 1:,} more" if total > 1 else text
 
 
 def p_text(p: float) -> str:

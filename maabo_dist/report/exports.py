@@ -1,74 +1,39 @@
-"""Rules for other programs: CSV, Markdown, SQL and pandas, each made from a result document.
+"""Rules for other programs, each made from a result document: SQL and pandas here, CSV and Markdown in `tables`.
 
 Names come from data, and data may be hostile: every format escapes them by its own rules. CSV, SQL and pandas
 carry the exact thresholds, so that they pick the very rows that the rule covers; Markdown is for reading.
 """
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from math import floor
-from typing import NamedTuple
 
 from maabo_dist._util.text import printable
-from maabo_dist.contract.conditions import ISO_LAYOUT, Condition, ConditionRecord, DatePart, Op
+from maabo_dist.contract.conditions import ISO_LAYOUT, Condition, DatePart, Op
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import HoldoutRecord, RuleRecord
-from maabo_dist.contract.wording import conditions_text, day_text, dropped_texts, predicted_text
+from maabo_dist.contract.rules import RuleRecord
+from maabo_dist.contract.wording import day_text, predicted_text
 from maabo_dist.errors import SettingsError
-from maabo_dist.report.summary import adjusted_p_text, evidence_text, no_rules_texts
+from maabo_dist.report.summary import evidence_text, no_rules_texts, split_failed, with_failed_heading
+from maabo_dist.report.tables import to_csv, to_markdown
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
-_MARKDOWN_SIGNS = re.compile(r"([\\`*\[\]|~$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
-_SUPPORT_CELLS = ("n", "precision", "recall", "lift")
-_STABILITY_CELLS = ("share", "returns", "repeats", "precision")
-_HELD_OUT_CELLS = (*_SUPPORT_CELLS, "precision_low", "precision_high", "p", "q")
-
-
-def to_csv(document: ResultDocument) -> str:
-    """One line per rule after a header (RFC 4180); cells that look like formulas are escaped."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(_csv_header(document.dataset.classes))
-    writer.writerows(map(_csv_cells, document.rules))
-    return text.getvalue()
-
-
-def to_markdown(document: ResultDocument) -> str:
-    """A table that GitHub and most other renderers show as it is meant."""
-    columns = _markdown_columns(document)
-    remarks = [f"**{title}** {_markdown_text(reason)}" for title, reason in no_rules_texts(document)]
-    remarks += [_markdown_text(record.text) for record in document.missing_classes]
-    if not document.rules:
-        return "\n\n".join(remarks) + "\n"
-    lines = [
-        f"| {' | '.join(column.heading for column in columns)} |",
-        f"|{'|'.join('--:' if column.number else '---' for column in columns)}|",
-        *(f"| {' | '.join(column.cell(rule) for column in columns)} |" for rule in document.rules),
-        *(f"\n{remark}" for remark in remarks),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def to_sql(document: ResultDocument, table: str = "data") -> str:
     """One SELECT per rule, in SQL that every common database reads; comments say what to adapt for dates."""
     text = _comments(document, "--") + _sql_remarks(document)
-    for rule in document.rules:
-        where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
-        text += (
-            f"-- {_caption(rule, document.dataset)}\n"
-            f"SELECT {_sql_text(rule.id)} AS rule, * FROM {_sql_name(table)}\nWHERE {where};\n"
-        )
-    return text
+    parts = ["".join(_sql_query(rule, document.dataset, table) for rule in rules) for rules in split_failed(document)]
+    return text + "".join(with_failed_heading(parts, document, "-- {}\n"))
 
 
 def to_pandas(document: ResultDocument) -> str:
     """One assignment per rule: `R1 = df[…]`, the rows of the DataFrame `df` that R1 covers."""
-    return _comments(document, "#") + "".join(
-        f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in document.rules
-    )
+    parts = [
+        "".join(f"# {_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in rules)
+        for rules in split_failed(document)
+    ]
+    return _comments(document, "#") + "".join(with_failed_heading(parts, document, "# {}\n"))
 
 
 _WRITERS: dict[str, Callable[[ResultDocument], str]] = {
@@ -100,134 +65,12 @@ def _comments(document: ResultDocument, sign: str) -> str:
     return "".join(f"{sign} {printable(line).replace('; ', ', ').replace(';', ',')}\n" for line in lines)
 
 
-def _csv_header(classes: Sequence[str]) -> list[str]:
-    return [
-        *("rule", "if", "then"),
-        *("evidence", "rows", "precision", "precision_low", "precision_high", "verdict", "adjusted_p", "certified_by"),
-        *("n", "gini"),
-        *(f"n[{name}]" for name in classes),
-        *(f"train_{cell}" for cell in _SUPPORT_CELLS),
-        *(f"validation_{cell}" for cell in _SUPPORT_CELLS),
-        *(f"holdout_{cell}" for cell in _HELD_OUT_CELLS),
-        *("unique", "most_similar", "similarity", "tree", "depth", "tree_score", "subset", "displaced"),
-        *("p", "dropped", "dropped_p"),
-        *("stability", "returns", "repeats", "repeats_precision"),
-    ]
-
-
-def _csv_cells(rule: RuleRecord) -> list[object]:
-    similar, source = rule.most_similar, rule.source
-    return [
-        rule.id,
-        *(_defuse(conditions_text(rule.premise, exact=True)), _defuse(rule.label)),
-        *_evidence_cells(rule),
-        *(rule.verdict.value, *_cells(rule.certificate, ("p", "method"))),
-        *(rule.n, rule.gini),
-        *rule.counts.values(),
-        *_cells(rule.train, _SUPPORT_CELLS),
-        *_cells(rule.validation, _SUPPORT_CELLS),
-        *_cells(rule.holdout, _HELD_OUT_CELLS),
-        *(rule.unique, *_cells(similar, ("rule", "similarity"))),
-        *(source.tree, source.depth, source.score, _defuse("; ".join(source.subset))),
-        rule.displaced_total,
-        _p_values(rule.conditions),
-        _defuse("; ".join(conditions_text([record.condition], exact=True) for record in rule.dropped)),
-        _p_values(rule.dropped),
-        *_cells(rule.stability, _STABILITY_CELLS),
-    ]
-
-
-def _evidence_cells(rule: RuleRecord) -> list[object]:
-    """Which rows the figures are from, how many the rule covers, and its precision; its interval on held-out rows."""
-    if rule.holdout:
-        return ["held out", *_cells(rule.holdout, ("n", "precision", "precision_low", "precision_high"))]
-    return ["mined", rule.mined_n, rule.mined_precision, None, None]
-
-
-def _cells(record: object, fields: Iterable[str]) -> list[object]:
-    """The fields of a record; empty cells where there is none."""
-    return [None if record is None else getattr(record, field) for field in fields]
-
-
-def _p_values(conditions: Iterable[ConditionRecord]) -> str:
-    """One for each condition that was tested, in their order."""
-    return "; ".join(f"{each.test.p:.3g}" for each in conditions if each.test and each.test.p is not None)
-
-
-def _defuse(text: str) -> str:
-    """The text with an apostrophe before what a spreadsheet would run; a plain number such as the class -1 is safe."""
-    risky = text.startswith(_FORMULA_STARTS) and not _PLAIN_NUMBER.fullmatch(text)
-    return f"'{text}" if risky else text
-
-
-class _Column(NamedTuple):
-    """A column of the Markdown table, and how its cells are made."""
-
-    heading: str
-    cell: Callable[[RuleRecord], str]
-    number: bool = True
-
-
-def _markdown_columns(document: ResultDocument) -> list[_Column]:
-    columns = [
-        _Column("rule", lambda rule: rule.id, number=False),
-        _Column("if", lambda rule: _markdown_text(conditions_text(rule.premise)), number=False),
-        _Column("then", lambda rule: _markdown_text(predicted_text(rule, document.dataset)), number=False),
-        *(_finding_columns(document) if document.lists_findings else _paper_columns()),
-    ]
-    if document.repeats:
-        columns.append(_Column("comes back", lambda rule: _rounded(rule.stability.share if rule.stability else None)))
-    if any(rule.dropped for rule in document.rules):
-        columns.append(
-            _Column("dropped", lambda rule: _markdown_text(", ".join(dropped_texts(rule.dropped))), number=False)
-        )
-    return columns
-
-
-def _paper_columns() -> list[_Column]:
-    return [
-        _Column("n", lambda rule: f"{rule.n:,}"),
-        _Column("Gini", lambda rule: f"{rule.gini:.3f}"),
-        _Column("precision (training)", lambda rule: _rounded(rule.train.precision)),
-        _Column("(validation)", lambda rule: _rounded(rule.validation.precision)),
-        _Column("(held out)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
-        _Column("lift (validation)", lambda rule: _rounded(rule.validation.lift)),
-    ]
-
-
-def _finding_columns(document: ResultDocument) -> list[_Column]:
-    """The figures of held-out rows first, if there are any."""
-    mined = [
-        _Column("rows (mined)", lambda rule: f"{rule.mined_n:,}"),
-        _Column("precision (mined)", lambda rule: _rounded(rule.mined_precision)),
-    ]
-    held_out = [
-        _Column("rows (held out)", lambda rule: f"{rule.holdout.n:,}" if rule.holdout else ""),
-        _Column("precision (held out)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
-        _Column("95 % interval", lambda rule: _interval(rule.holdout)),
-    ]
-    return [
-        *(held_out if document.dataset.parts.holdout else []),
-        *mined,
-        _Column("base rate", lambda rule: _rounded(document.dataset.base_rates[rule.label])),
-        _Column("verdict", lambda rule: rule.verdict.value, number=False),
-        _Column("adjusted p", lambda rule: adjusted_p_text(rule).replace("<", "&lt;")),
-    ]
-
-
-def _interval(holdout: HoldoutRecord | None) -> str:
-    if holdout is None or holdout.precision_low is None:
-        return ""
-    return f"{_rounded(holdout.precision_low)}–{_rounded(holdout.precision_high)}"
-
-
-def _markdown_text(text: str) -> str:
-    escaped = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKDOWN_SIGNS.sub(r"\\\1", escaped)
-
-
-def _rounded(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def _sql_query(rule: RuleRecord, dataset: DatasetInfo, table: str) -> str:
+    where = "\n  AND ".join(map(_sql_condition, rule.premise)) or "1 = 1"
+    return (
+        f"-- {_caption(rule, dataset)}\n"
+        f"SELECT {_sql_text(rule.id)} AS rule, * FROM {_sql_name(table)}\nWHERE {where};\n"
+    )
 
 
 def _sql_condition(condition: Condition) -> str:

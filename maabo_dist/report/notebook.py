@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord
-from maabo_dist.contract.wording import ALWAYS, class_text, condition_texts
+from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord, Verdict
+from maabo_dist.contract.wording import ALWAYS, also_text, class_text, condition_texts
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.html.markup import Html, element, joined
-from maabo_dist.report.summary import no_rules_texts, search_text, two_decimals
+from maabo_dist.report.summary import FAILED_HEADING, no_rules_texts, p_value_text, search_text, two_decimals
 from maabo_dist.rules.rule import Rule, rule_text
 
 # Rules shown in the table.
@@ -274,7 +274,11 @@ def rules_html(rules: Sequence[MinedRule], title: str, remarks: Sequence[str]) -
     heading = element("p", element("b", title), style="margin:0 0 .5em")
     hidden = len(rules) - MAX_ROWS
     more = f"… and {hidden:,} more: get_rules() has them all." if hidden > 0 else ""
-    parts = [rules_table(rules[:MAX_ROWS])] if rules else []
+    failed = [rule for rule in rules[:MAX_ROWS] if rule.certificate and rule.verdict is Verdict.FAILED]
+    passed = [rule for rule in rules[:MAX_ROWS] if rule not in failed]
+    parts = [rules_table(passed)] if passed else []
+    if failed:
+        parts += [element("p", element("b", FAILED_HEADING), style="margin:1em 0 .5em"), rules_table(failed)]
     tail = [element("p", text, style=f"margin:.5em 0 0;{_SOFT}") for text in [*([more] if more else []), *remarks]]
     return element("div", heading, *parts, *tail, style="color:inherit")
 
@@ -284,6 +288,8 @@ def rules_table(rules: Sequence[MinedRule]) -> Html:
     last = "held out" if any(rule.holdout for rule in rules) else "validation"
     way = "training → validation" + (" → held out" if last == "held out" else "")
     heads = [("", ""), ("If … then", ""), ("n", "training"), ("Precision", way), ("Lift", last)]
+    if any(rule.certificate for rule in rules):
+        heads.append(("p", "adjusted"))
     return element(
         "table",
         element("thead", element("tr", *(_head(*head, number=index > 1) for index, head in enumerate(heads)))),
@@ -305,15 +311,18 @@ def _row(rule: MinedRule) -> Html:
     precision = " → ".join(two_decimals(support.precision) for support in supports)
     if rule.holdout:
         precision += f", {rule.verdict.value}"
+    p = [p_value_text(rule.certificate.p)] if rule.certificate else []
     return element(
         "tr",
         element("th", rule.id, scope="row", style=f"{_CELL};{_LINE};font-weight:normal;{_SOFT}"),
         element(
-            "td", _sentence(rule), style=f"{_CELL};{_LINE};max-width:42em;white-space:normal;overflow-wrap:anywhere"
+            "td",
+            joined([_sentence(rule), *_also(rule)]),
+            style=f"{_CELL};{_LINE};max-width:42em;white-space:normal;overflow-wrap:anywhere",
         ),
         *(
             element("td", text, style=f"{_CELL};{_LINE};{_NUMBER}")
-            for text in (f"{rule.n:,}", precision, two_decimals(lift))
+            for text in (f"{rule.n:,}", precision, two_decimals(lift), *p)
         ),
         style="background:none",
     )
@@ -324,6 +333,12 @@ def _sentence(rule: MinedRule) -> Html:
     then = element("b", class_text(rule.classes[rule.label], rule.classes, rule.target))
     texts = [joined([_small("and" if index else "if"), " ", word]) for index, word in enumerate(words)]
     return joined([*texts, joined([_small("then"), " ", then])], " ")
+
+
+def _also(rule: MinedRule) -> list[Html]:
+    """Other wordings, in a line below the sentence."""
+    text = also_text(rule.stand_ins, rule.displaced, rule.displaced_total) if rule.certificate else None
+    return [] if text is None else [element("div", text, style=f"font-size:.85em;{_SOFT}")]
 
 
 def _small(word: str) -> Html:

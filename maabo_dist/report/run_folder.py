@@ -12,9 +12,9 @@ from typing import Any
 from maabo_dist._util.files import atomic_write
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import FormatError, SettingsError
-from maabo_dist.report.exports import to_csv
 from maabo_dist.report.figures import FORMAT as FIGURES_FORMAT
 from maabo_dist.report.figures import FigureData, dump_figures, versions
+from maabo_dist.report.tables import to_csv
 from maabo_dist.trees.forest import Forest
 
 FORMAT = "maabo-run/1"

@@ -1,13 +1,14 @@
 """Sentences about a result document as a whole, for all reports."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from maabo_dist._util.text import format_count
 from maabo_dist.contract.reasons import limits_text
 from maabo_dist.contract.result import DatasetInfo, ResultDocument, SearchInfo, SpaceInfo
-from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord
+from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord, Verdict
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NoiseInfo
-from maabo_dist.contract.wording import large_number
+from maabo_dist.contract.wording import also_text, large_number
 from maabo_dist.settings import PAPER_LIMITS
 
 # Above the findings that failed on held-out rows.
@@ -186,6 +187,23 @@ def evidence_text(rule: RuleRecord) -> str:
         p = rule.certificate.p
         texts.append(f"adjusted p {'' if p < 0.001 else '= '}{p_value_text(p)}")
     return ", ".join(texts)  # no semicolon: people split SQL there
+
+
+def split_failed(document: ResultDocument) -> tuple[list[RuleRecord], list[RuleRecord]]:
+    """Return the rules, and the findings that failed on held-out rows apart from them."""
+    failed = [rule for rule in document.rules if document.lists_findings and rule.verdict is Verdict.FAILED]
+    return [rule for rule in document.rules if rule not in failed], failed
+
+
+def with_failed_heading(parts: Sequence[str], document: ResultDocument, heading: str) -> list[str]:
+    """The texts of the rules and of those that failed, with a heading before the latter; neither if it is empty."""
+    passed, failed = (bool(rules) for rules in split_failed(document))
+    return [*([parts[0]] if passed else []), *([heading.format(FAILED_HEADING) + parts[1]] if failed else [])]
+
+
+def also_seen_text(rule: RuleRecord) -> str | None:
+    """Other wordings of a finding in one line; None for rules of GS-MRM, and where there are none."""
+    return also_text(rule.stand_ins, rule.displaced, rule.displaced_total) if rule.certificate else None
 
 
 def funnel_texts(funnel: FunnelCounts) -> list[str]:

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -74,6 +75,30 @@ class _Statement:
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         widths = (max(line.cell_len for line in self._lines(width)) for width in (0, options.max_width))
         return Measurement(*(min(width, options.max_width) for width in widths))
+
+
+class _WithRemarks:
+    """A table with a line across its whole width below the rows that have a remark; rows begin with their keys."""
+
+    def __init__(self, table: Table, remarks: dict[str, str]) -> None:
+        self.table, self.remarks = table, remarks
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        remark: Segment | None = None
+        indent = 5 + max(map(len, self.remarks), default=0)
+        for line in console.render_lines(self.table, options, pad=False):
+            text = "".join(segment.text for segment in line)
+            key = text[:indent].strip()
+            if remark is not None and (key in self.remarks or not text.strip()):
+                yield from (remark, Segment.line())
+                remark = None
+            if key in self.remarks:
+                words = Text(f"{' ' * indent}{self.remarks[key]}")
+                words.truncate(options.max_width - 1, overflow="ellipsis")
+                remark = Segment(words.plain, console.get_style("dim")) if self.remarks[key] else None
+            yield from (*line, Segment.line())
+        if remark is not None:
+            yield from (remark, Segment.line())
 
 
 def _fill_lines(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
@@ -162,15 +187,14 @@ def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     return table
 
 
-def _rules_tables(document: ResultDocument) -> Iterator[Table]:
+def _rules_tables(document: ResultDocument) -> Iterator[RenderableType]:
     """The rules, and those that failed on held-out rows apart from the others."""
-    rules = document.rules[:MAX_RULES]
+    passed, failed = summary.split_failed(document.model_copy(update={"rules": document.rules[:MAX_RULES]}))
     if not document.lists_findings:
-        yield _rules_table(rules, document)
+        yield _rules_table(passed, document)
         return
-    failed = [rule for rule in rules if rule.verdict is Verdict.FAILED]
-    if len(failed) < len(rules):
-        yield _findings_table([rule for rule in rules if rule.verdict is not Verdict.FAILED], document)
+    if passed:
+        yield _findings_table(passed, document)
     if failed:
         yield _findings_table(failed, document, title=summary.FAILED_HEADING)
 
@@ -191,7 +215,7 @@ def _rules_table(rules: Sequence[RuleRecord], document: ResultDocument) -> Table
     return table
 
 
-def _findings_table(rules: Sequence[RuleRecord], document: ResultDocument, title: str | None = None) -> Table:
+def _findings_table(rules: Sequence[RuleRecord], document: ResultDocument, title: str | None = None) -> _WithRemarks:
     unseen = "on held-out\nrows" if document.dataset.parts.holdout else "verdict"
     table = _empty_table("rows", "precision\n(base)", unseen, "adjusted\np", *_stability_heading(document), title=title)
     for rule in rules:
@@ -205,7 +229,7 @@ def _findings_table(rules: Sequence[RuleRecord], document: ResultDocument, title
             summary.adjusted_p_text(rule),
             *_stability_cell(rule, document),
         )
-    return table
+    return _WithRemarks(table, {rule.id: summary.also_seen_text(rule) or "" for rule in rules})
 
 
 def _statement(rule: RuleRecord, document: ResultDocument) -> _Statement:
@@ -226,7 +250,7 @@ def _stability_cell(rule: RuleRecord, document: ResultDocument) -> Iterator[Text
 def _verdict(rule: RuleRecord) -> Text:
     """`0.91 held up` and, below, the interval of the precision and the number of rows."""
     style = {Verdict.HELD_UP: "green", Verdict.WEAKER: "yellow", Verdict.FAILED: "red"}.get(rule.verdict, "dim")
-    verdict, holdout = Text(rule.verdict.value, style), rule.holdout
+    verdict, holdout = Text(rule.verdict.value.replace("weaker than ", "weaker than\n"), style), rule.holdout
     if holdout is None or holdout.precision_low is None:
         return verdict
     interval = f"{summary.two_decimals(holdout.precision_low)}–{summary.two_decimals(holdout.precision_high)}"

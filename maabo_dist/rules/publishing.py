@@ -142,6 +142,7 @@ def publish(
     `classes` are those that the leaves predict: by default the ones of greatest weight among their training rows.
     """
     columns, split, effect = study.table_columns, study.split, study.design_effect
+    most_similar_first = classes is not None
     classes = heaviest_classes(leaves.counts, study.table.shares) if classes is None else classes
     selected = leaves.take(selection.chosen)
     labels = classes[selection.chosen].tolist()
@@ -160,6 +161,8 @@ def publish(
     for number in range(len(selected)):
         literals, bounds = selected.conditions(number)
         displaced = np.flatnonzero(selection.displaced_by == number)
+        order = -selection.similarity if most_similar_first else leaves.gini
+        displaced = displaced[np.argsort(order[displaced], kind="stable")]
         rules.append(
             Rule(
                 id=f"R{number + 1}",
@@ -251,7 +254,9 @@ def judge(
     if holdout.precision <= base:
         return Verdict.FAILED
     low, high = wilson(holdout.counts[label], holdout.n, effect)
-    return Verdict.HELD_UP if low is not None and high is not None and low > base and high >= mined else Verdict.WEAKER
+    if low is not None and high is not None and low > base and high >= mined:
+        return Verdict.HELD_UP
+    return Verdict.WEAKER if holdout.precision < mined else Verdict.NOT_TESTED  # so few rows, all of its class
 
 
 def _supports(
@@ -291,11 +296,11 @@ def _displaced(
     displaced: npt.NDArray[np.int64],
     classes: npt.NDArray[np.int64],
 ) -> tuple[DisplacedRecord, ...]:
-    """The purest of the leaves that a rule displaced; among ties, the larger ones first."""
-    purest = displaced[np.argsort(leaves.gini[displaced], kind="stable")][:MAX_DISPLACED]
-    labels = classes[purest].tolist()
+    """The first of the leaves that a rule displaced."""
+    first = displaced[:MAX_DISPLACED]
+    labels = classes[first].tolist()
     records = []
-    for index, label in zip(purest.tolist(), labels, strict=True):
+    for index, label in zip(first.tolist(), labels, strict=True):
         conditions = conditions_of(columns.features, *leaves.conditions(index))
         records.append(
             DisplacedRecord(

@@ -13,8 +13,9 @@ from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Page, Tree
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.report.diff import diff_documents
-from maabo_dist.report.exports import to_csv, to_markdown, to_sql
+from maabo_dist.report.exports import to_sql
 from maabo_dist.report.html import content_policy, report_page
+from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
 from scheduler.api.jobs import JobPath, find_document, find_job

@@ -20,8 +20,9 @@ from maabo_dist.contract.result import ResultDocument, load_schema
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.mining.local import mine
-from maabo_dist.report.exports import to_csv, to_markdown, to_sql
+from maabo_dist.report.exports import to_sql
 from maabo_dist.report.figures import dump_figures, figures_of
+from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.training import TrainingTable, depth_search

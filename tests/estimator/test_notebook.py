@@ -66,7 +66,7 @@ def test_after_fitting_it_shows_the_rules_with_their_evidence(miner):
 
     sentence, *numbers = cells[first + 1 : first + 5]
 
-    assert sentence.lower() == rule.text.lower()
+    assert sentence.lower().partition("also")[0] == rule.text.lower()
     assert numbers == [
         f"{rule.n:,}",
         " → ".join(f"{part.precision:.2f}" for part in parts) + ", held up",

@@ -13,7 +13,8 @@ from maabo_dist.contract.selection import MissingClassRecord, MissingReason
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
-from maabo_dist.report.exports import to_csv, to_markdown, to_pandas, to_sql
+from maabo_dist.report.exports import to_pandas, to_sql
+from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.settings import MiningSettings, TableSettings
 
 HOSTILE = (
@@ -163,7 +164,10 @@ def test_comments_contain_the_figures_of_held_out_rows_where_there_are_any():
     findings, paper = (make_document(rule, holdout=10), make_document(make_rule(AGE), preset="paper"))
 
     for script in (to_sql(findings), to_pandas(findings)):
-        assert "R1: survived = 1 (held-out rows: 10, precision 0.900, weaker, adjusted p < 0.001)\n" in script
+        assert (
+            "R1: survived = 1 (held-out rows: 10, precision 0.900, weaker than in training, adjusted p < 0.001)\n"
+            in script
+        )
     assert "R1: survived = 1 (mined rows: 20, precision 0.800, not tested)\n" in to_sql(paper)
 
 

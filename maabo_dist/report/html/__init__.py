@@ -16,7 +16,7 @@ from typing import Any
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
-from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text
+from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text, stand_in_text
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.html.markup import Html, element, joined
@@ -116,7 +116,7 @@ def _payload(document: ResultDocument, figures: FigureData | None) -> str:
 
 
 def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    alone = document.model_copy(update={"rules": (rule,)})
+    alone = document.model_copy(update={"rules": (rule,), "missing_classes": ()})
     return {
         "json": rule.to_json(),
         "own": document.dataset.classes.index(rule.label),
@@ -126,6 +126,7 @@ def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] |
         "sql": to_sql(alone),
         "pandas": to_pandas(alone),
         "dropped": dropped_texts(rule.dropped),
+        "stand_ins": [stand_in_text(record) for record in rule.stand_ins],
         "displaced": [predicted_text(leaf, document.dataset) for leaf in rule.displaced],
         "intervals": {
             part: wilson(support.counts[rule.label], support.n, document.dataset.design_effect or 1.0)

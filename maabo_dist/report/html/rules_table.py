@@ -17,7 +17,15 @@ from maabo_dist.report.html.markup import (
     precision_strip,
     swatch,
 )
-from maabo_dist.report.summary import FAILED_HEADING, adjusted_p_text, no_rules_texts, returns_text, two_decimals
+from maabo_dist.report.summary import (
+    FAILED_HEADING,
+    adjusted_p_text,
+    also_seen_text,
+    no_rules_texts,
+    returns_text,
+    split_failed,
+    two_decimals,
+)
 from maabo_dist.rules.statistics import wilson
 
 NOTHING = "–"
@@ -46,9 +54,9 @@ def rules_section(document: ResultDocument) -> Html:
             element("span", "Select a rule to see its evidence. ", class_="scripted"),
             _lines_key(document),
         )
-        failed = [rule for rule in document.rules if document.lists_findings and rule.verdict is Verdict.FAILED]
+        passed, failed = split_failed(document)
         bodies = [
-            *(_body(rule, document) for rule in document.rules if rule not in failed),
+            *(_body(rule, document) for rule in passed),
             *([_failed_heading(document)] if failed else []),
             *(_body(rule, document) for rule in failed),
         ]
@@ -154,7 +162,7 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
     bar = counts_bar([rule.counts[name] for name in classes], classes.index(rule.label))
     return {
         "order": rule.id,
-        "text": sentence(rule, document.dataset),
+        "text": joined([sentence(rule, document.dataset), *_also(rule)]),
         "verdict": _verdict(rule),
         "purity": joined([bar, element("span", counts_text(rule.counts), class_="tally")]),
         "n": f"{rule.n:,}",
@@ -169,6 +177,12 @@ def _values(rule: RuleRecord, document: ResultDocument) -> dict[str, str]:
         "unique": f"{rule.unique:,}",
         "stability": returns_text(rule.stability),
     }
+
+
+def _also(rule: RuleRecord) -> list[Html]:
+    """Other wordings, in a line below the sentence."""
+    text = also_seen_text(rule)
+    return [] if text is None else [element("small", text, class_="also")]
 
 
 def sentence(rule: RuleRecord, dataset: DatasetInfo) -> Html:

@@ -50,7 +50,7 @@ function makeDetail(rule) {
     "div",
     { class: "panel", id: `detail-${rule.id}`, role: "region", "aria-label": `${rule.id} in detail` },
     el("div", { class: "pictures" }, makeHistograms(rule), makeTree(rule)),
-    el("div", {}, makeEvidence(rule), makeDropped(rule), makeDisplaced(rule), makeSimilar(rule), makeCopyButtons(rule)),
+    el("div", {}, makeEvidence(rule), makeDropped(rule), makeStandIns(rule), makeDisplaced(rule), makeSimilar(rule), makeCopyButtons(rule)),
   );
   // On paper the rows are a table without the column of lines.
   const across = table.querySelectorAll("thead th:not([data-key=strip])").length;
@@ -106,16 +106,25 @@ function makeDropped(rule) {
   );
 }
 
+function makeStandIns(rule) {
+  if (!rule.stand_ins.length) return null;
+  return makeSection(
+    "Columns that stand in",
+    el("p", { class: "hint" }, "In other certified rules on nearly the same rows."),
+    el("ul", {}, rule.stand_ins.map((text) => el("li", {}, text))),
+  );
+}
+
 function makeDisplaced(rule) {
   const { displaced, displaced_total: total } = rule.json;
   if (!total) return null;
   const items = displaced.map((entry, place) =>
     el("li", {}, entry.text, " → ", rule.displaced[place], " ", el("small", {}, `n ${count(entry.n)}, Gini ${entry.gini.toFixed(3)}, similarity ${twoDecimals(entry.similarity)}`)),
   );
-  const more = total > displaced.length ? `The purest of ${count(total)}.` : "";
-  const [title, hint] = rule.json.certificate
-    ? ["Also seen as", "Certified rules that cover nearly the same rows."]
-    : ["Near-equivalents", "Reliable leaves that this rule made redundant."];
+  const [title, hint, first] = rule.json.certificate
+    ? ["Also seen as", "Certified rules that cover nearly the same rows.", "most similar"]
+    : ["Near-equivalents", "Reliable leaves that this rule made redundant.", "purest"];
+  const more = total > displaced.length ? `The ${first} of ${count(total)}.` : "";
   return makeSection(title, el("p", { class: "hint" }, `${hint} ${more}`), el("ul", {}, items));
 }
 

@@ -31,7 +31,7 @@ function sortKeys(rule, place) {
     lift: tested.lift,
     q: json.holdout && json.holdout.q,
     p: json.certificate && json.certificate.p,
-    verdict: ["held up", "weaker", "not tested", "failed"].indexOf(json.verdict),
+    verdict: ["held up", "weaker than in training", "not tested", "failed"].indexOf(json.verdict),
     unique: json.unique,
     stability: json.stability && json.stability.share,
   };

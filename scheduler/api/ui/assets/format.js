@@ -44,8 +44,11 @@ export function bytes(size) {
 
 /** With six significant digits by default; large numbers in full, as years and sums are usually written. */
 export function number(value, digits = 6) {
-  const isLarge = Math.abs(value) >= 1e6 && Math.abs(value) < 1e15;
-  return String(Number(isLarge ? value.toFixed(digits - 5) : value.toPrecision(digits)));
+  const size = Math.abs(value);
+  if (size >= 1e6 && size < 1e15) return String(Number(value.toFixed(digits - 5)));
+  if (size === 0 || (size >= 1e-4 && size < 1e6)) return String(Number(value.toPrecision(digits)));
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  return `${Number(mantissa)}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`; // 3.2e-07, as in the other outputs
 }
 
 /** Return the conditions of a rule as texts, with the bounds of each column merged: `3 < x ≤ 7`. */

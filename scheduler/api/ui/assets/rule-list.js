@@ -10,25 +10,34 @@ const COLOURS = 8;
 export function ruleList() {
   const list = el("ol", { class: "rules" });
   const cards = new Map();
+  const failedHeading = el("li", { class: "failed-heading" }, el("h3", {}, "Did not hold up on unseen rows"));
   let first = true;
 
   /** @param {any} document  the result, preliminary or final */
   function show(document) {
-    const elements = document.rules.map((rule) => {
+    const elements = document.rules.flatMap((rule, index) => {
+      const isFirstFailed = hasFailed(rule) && !document.rules.slice(0, index).some(hasFailed);
+      return isFirstFailed ? [failedHeading, card(rule)] : [card(rule)];
+    });
+    const texts = new Set(document.rules.map((rule) => rule.text));
+    for (const text of cards.keys()) if (!texts.has(text)) cards.delete(text);
+    updateChildren(list, elements);
+    first = false;
+
+    function card(rule) {
       const existing = cards.get(rule.text);
       if (existing?.content === JSON.stringify(rule)) return existing.element;
       const element = ruleCard(rule, document);
       if (!existing && !first) element.classList.add("added");
       cards.set(rule.text, { element, content: JSON.stringify(rule) });
       return element;
-    });
-    const texts = new Set(document.rules.map((rule) => rule.text));
-    for (const text of cards.keys()) if (!texts.has(text)) cards.delete(text);
-    updateChildren(list, elements);
-    first = false;
+    }
   }
   return { element: list, show };
 }
+
+/** True for a finding that failed on held-out rows; these come last. */
+const hasFailed = (rule) => rule.certificate !== null && rule.verdict === "failed";
 
 function ruleCard(rule, document) {
   const { classes } = document.dataset;
@@ -39,7 +48,16 @@ function ruleCard(rule, document) {
     el("p", { class: "sentence" }, ...sentence(rule, document.dataset, colour)),
     el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
     el("p", { class: "muted verdict" }, verdictText(rule)),
+    alsoText(rule) ? el("p", { class: "muted also" }, alsoText(rule)) : null,
   );
+}
+
+/** Other wordings of a finding: columns that stand in for each other, or another rule on nearly the same rows. */
+function alsoText({ certificate, stand_ins: standIns, displaced, displaced_total: total }) {
+  if (!certificate || !displaced.length) return "";
+  const [first] = standIns;
+  const wording = first ? `${first.column} in place of ${first.instead_of}, correlation ${first.correlation.toFixed(2)}` : `seen as ${displaced[0].text}`;
+  return `Also ${wording}${total > 1 ? `; ${count(total - 1)} more` : ""}.`;
 }
 
 /** What the held-out rows say, and how likely chance is. */
@@ -47,7 +65,7 @@ function verdictText(rule) {
   const rows = rule.holdout ? plural(rule.holdout.n, "row") : "";
   const verdict = {
     "held up": `Held up on ${rows} the search never saw`,
-    weaker: `Weaker on ${rows} the search never saw`,
+    "weaker than in training": `Weaker than in training on ${rows} the search never saw`,
     failed: `Failed on ${rows} the search never saw`,
   }[rule.verdict] ?? "Not tested on rows the search never saw";
   if (!rule.certificate) return `${verdict}.`;

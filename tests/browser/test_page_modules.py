@@ -1,0 +1,158 @@
+"""Modules of the browser interface, run in a real browser without a server: texts of conditions and rule cards."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scheduler.api.ui
+from maabo_dist.contract.conditions import Condition, DatePart, Op, condition_records
+from maabo_dist.contract.wording import condition_texts
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+ASSETS = Path(scheduler.api.ui.__file__).parent / "assets"
+HOME = "http://page.test"
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    """An empty page that can import the modules."""
+    context = browser.new_context()
+
+    def serve(route):
+        name = route.request.url.removeprefix(f"{HOME}/")
+        if name:
+            route.fulfill(path=ASSETS / name, content_type="text/javascript")
+        else:
+            route.fulfill(body="<!doctype html><title>x</title>", content_type="text/html")
+
+    context.route(f"{HOME}/**", serve)
+    page = context.new_page()
+    page.goto(f"{HOME}/")
+    yield page
+    context.close()
+
+
+LEVELS = ("C", "Q", "S", "Zürich", "a or b", "7", "8", "9", "10")
+
+
+def draw_conditions(rng):
+    """Conditions of all kinds: bounds, levels, sets of levels, missing cells, and parts of dates."""
+    part = DatePart(str(rng.choice(["year", "month", "weekday", "hour", "days"])), "ISO8601", "2023-02-27")
+    low = int(rng.integers(1, 6))
+    high = low + int(rng.integers(0, 3))
+    levels = tuple(LEVELS[: int(rng.integers(1, len(LEVELS) + 1))])
+    missing = bool(rng.integers(0, 2))
+    number = float(10.0 ** rng.integers(-6, 9) * rng.random())
+    kinds = [
+        [Condition("joined", Op.ABOVE, low - 0.5, missing, part)],
+        [Condition("joined", Op.AT_MOST, high + 0.5, missing, part)],
+        [
+            Condition("joined", Op.ABOVE, low - 0.5, False, part),
+            Condition("joined", Op.AT_MOST, high + 0.5, False, part),
+        ],
+        [Condition("port", Op.IN, levels, missing)],
+        [Condition("port", Op.NOT_IN, levels, missing)],
+        [Condition("port", Op.IS, "C", missing), Condition("port", Op.IS_NOT, "Q")],
+        [Condition("age", Op.ABOVE, number), Condition("age", Op.AT_MOST, number * 1.0000001)],
+        [Condition("age", Op.AT_MOST, -number, missing)],
+        [Condition("age", Op.IS_MISSING, None), Condition("port", Op.IS_PRESENT, None)],
+    ]
+    return [condition for index in rng.permutation(len(kinds))[:4] for condition in kinds[index]]
+
+
+def test_conditions_read_as_in_the_other_outputs(page):
+    rng = np.random.default_rng(5)
+    rules = [draw_conditions(rng) for _ in range(200)]
+
+    texts = page.evaluate(
+        "async (rules) => { const { conditionTexts } = await import('/format.js'); return rules.map(conditionTexts); }",
+        [[record.to_json() for record in condition_records(conditions)] for conditions in rules],
+    )
+
+    for conditions, shown in zip(rules, texts, strict=True):
+        assert shown == condition_texts(conditions)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "text"),
+    [
+        ([Condition("port", Op.IN, ("C", "Q"))], "port is C or Q"),
+        ([Condition("port", Op.NOT_IN, ("C", "Q", "S"), or_missing=True)], "(port is other than C, Q or S or missing)"),
+        ([Condition("port", Op.IN, LEVELS)], "port is C, Q, S … (6 more)"),
+        ([Condition("d", Op.ABOVE, 5.5, part=DatePart("weekday", "ISO8601", ""))], "d: weekday ≥ Saturday"),
+        ([Condition("d", Op.AT_MOST, 3.5, part=DatePart("month", "ISO8601", ""))], "d: month ≤ March"),
+        ([Condition("d", Op.AT_MOST, 31.5, part=DatePart("days", "ISO8601", "2024-02-27"))], "d ≤ 2024-03-29"),
+    ],
+)
+def test_sets_of_levels_and_parts_of_dates_are_words(page, conditions, text):
+    shown = page.evaluate(
+        "async (conditions) => (await import('/format.js')).conditionTexts(conditions)",
+        [record.to_json() for record in condition_records(conditions)],
+    )
+
+    assert shown == [text] == condition_texts(conditions)
+
+
+def rule(text, verdict, **fields):
+    support = {"rows": 10, "n": 5, "counts": {"a": 4, "b": 1}, "precision": 0.8, "recall": 0.5, "lift": 2.0}
+    return {
+        "id": "R1", "text": text, "class": "a", "n": 5, "counts": {"a": 4, "b": 1}, "gini": 0.3, "verdict": verdict,
+        "conditions": [{"feature": text, "op": ">", "value": 1}], "train": support, "validation": support,
+        "holdout": support, "certificate": {"p": 0.012, "method": "bound"},
+        "stand_ins": [], "displaced": [], "displaced_total": 0, **fields,
+    }
+
+
+def list_texts(page, rules):
+    """The texts of the items of the rule list."""
+    document = {"rules": rules, "dataset": {"classes": ["a", "b"], "target": "y"}}
+    return page.evaluate(
+        """async (document) => {
+            const { ruleList } = await import('/rule-list.js');
+            const list = ruleList();
+            list.show(document);
+            list.show(document);
+            return [...list.element.children].map((item) => item.textContent);
+        }""",
+        document,
+    )
+
+
+def test_failed_findings_stand_apart_after_the_others(page):
+    cards = list_texts(page, [rule("x", "held up"), rule("y", "failed"), rule("z", "failed")])
+
+    assert len(cards) == 4
+    assert cards[0].startswith("if x > 1")
+    assert cards[1] == "Did not hold up on unseen rows"
+    assert [card[:8] for card in cards[2:]] == ["if y > 1", "if z > 1"]
+
+
+def test_cards_have_the_verdict_the_p_value_and_other_wordings(page):
+    stand_in = {"column": "x17", "instead_of": "x", "correlation": 0.912}
+    others = [{"text": "u > 3 and v = q"}]
+    weaker, seen_as = list_texts(
+        page,
+        [
+            rule("x", "weaker than in training", stand_ins=[stand_in], displaced=others, displaced_total=5),
+            rule("y", "not tested", displaced=others, displaced_total=1),
+        ],
+    )
+
+    assert "Weaker than in training on 5 rows the search never saw." in weaker
+    assert "in the whole search is 0.012." in weaker
+    assert weaker.endswith("Also x17 in place of x, correlation 0.91; 4 more.")
+    assert seen_as.endswith("Also seen as u > 3 and v = q.")
+
+
+def test_reasons_name_settings_by_their_labels(page):
+    reasons = page.evaluate(
+        """async (document) => {
+            const { reasons } = await import('/rule-list.js');
+            return reasons(document).map((element) => element.textContent);
+        }""",
+        {"no_rules_reason": "Nothing.", "missing_classes": [{"text": "No finding for y = a; --max-p 0.3 shows it."}]},
+    )
+
+    assert reasons == ["Nothing.", "No finding for y = a; “Greatest adjusted p” 0.3 shows it."]
