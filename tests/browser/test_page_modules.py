@@ -98,10 +98,22 @@ def test_sets_of_levels_and_parts_of_dates_are_words(page, conditions, text):
 def rule(text, verdict, **fields):
     support = {"rows": 10, "n": 5, "counts": {"a": 4, "b": 1}, "precision": 0.8, "recall": 0.5, "lift": 2.0}
     return {
-        "id": "R1", "text": text, "class": "a", "n": 5, "counts": {"a": 4, "b": 1}, "gini": 0.3, "verdict": verdict,
-        "conditions": [{"feature": text, "op": ">", "value": 1}], "train": support, "validation": support,
-        "holdout": support, "certificate": {"p": 0.012, "method": "bound"},
-        "stand_ins": [], "displaced": [], "displaced_total": 0, **fields,
+        "id": "R1",
+        "text": text,
+        "class": "a",
+        "n": 5,
+        "counts": {"a": 4, "b": 1},
+        "gini": 0.3,
+        "verdict": verdict,
+        "conditions": [{"feature": text, "op": ">", "value": 1}],
+        "train": support,
+        "validation": support,
+        "holdout": support,
+        "certificate": {"p": 0.012, "method": "bound"},
+        "stand_ins": [],
+        "displaced": [],
+        "displaced_total": 0,
+        **fields,
     }
 
 
