@@ -126,7 +126,11 @@ def check_classes(classes: Sequence[str], settings: MiningSettings) -> None:
     """Check that findings are asked for of classes that the table has."""
     for name in settings.for_class:
         if name not in classes:
-            raise SettingsError(f"--for-class {name!r}: this table has no such class; it has {format_names(classes)}.")
+            raise SettingsError(
+                f"--for-class {name!r}: this table has no such class; it has {format_names(classes)}.",
+                field="settings.for_class",
+                remedy="Name classes of the target as the table writes them.",
+            )
 
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:

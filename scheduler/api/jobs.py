@@ -32,6 +32,7 @@ from maabo_dist.contract.selection import FunnelCounts
 from maabo_dist.contract.wording import large_number
 from maabo_dist.search.plan import SearchPlan, core_seconds, explain_plan, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
@@ -88,11 +89,12 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
     """
     table = find_dataset(caller, body.dataset)
     columns = caller.api.tables.prepare(table, body.table, keep=False)
+    check_classes(columns.classes, body.settings)
     plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
     return Plan(
         features=plan.features,
         rows=columns.rows,
-        classes=columns.classes,
+        classes=len(columns.classes),
         space=str(plan.space_size),
         space_text=large_number(plan.space_size),
         subset_sizes=list(plan.sizes),
@@ -100,14 +102,14 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
         batch=plan.batch,
         initial=plan.initial,
         screened=plan.screened,
-        core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=columns.classes),
+        core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=len(columns.classes)),
         round_trip_seconds=round_trip_seconds(plan),
         explained=list(
             explain_plan(
                 plan,
                 body.settings,
                 rows=columns.rows,
-                classes=columns.classes,
+                classes=len(columns.classes),
                 independent=columns.independent,
             )
         ),
@@ -270,6 +272,7 @@ def _submit(
     _check_callback(body, caller)
     table = find_dataset(caller, body.dataset)
     columns = api.tables.prepare(table, body.table)
+    check_classes(columns.classes, body.settings)
     plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
     spec = JobSpec(
         id=uuid4().hex,

@@ -196,12 +196,12 @@ Key = tuple[str, str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class PreparedColumns:
-    """The columns of a table under some settings: their fingerprint and size."""
+    """The columns of a table under some settings: their fingerprint, size and classes."""
 
     fingerprint: str
     features: int
     rows: int
-    classes: int
+    classes: tuple[str, ...]
     # True if each row is a case of its own.
     independent: bool
     notes: tuple[str, ...]
@@ -266,5 +266,5 @@ class Tables:
                 raise DatasetError(f"{table.name} could not be prepared: its fingerprint does not match its columns.")
             if keep:
                 self._store.put(f"columns/{columns.fingerprint}", path)
-            size = (columns.count, columns.rows, len(columns.classes), columns.independent_rows)
+            size = (columns.count, columns.rows, columns.classes, columns.independent_rows)
             return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]))

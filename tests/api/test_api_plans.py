@@ -41,6 +41,19 @@ def test_a_plan_contains_the_size_of_the_search_and_queues_nothing(client, resou
     assert client.get("/v1/jobs").json()["items"] == []
 
 
+@pytest.mark.parametrize("path", ["/v1/plans", "/v1/jobs"])
+def test_an_unknown_class_is_refused_at_the_request(path, client, plan_request):
+    answer = client.post(path, json=plan_request | {"settings": {"for_class": ["1", "yes"]}})
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"].endswith("invalid-settings")
+    assert problem["field"] == "settings.for_class"
+    assert problem["detail"] == "--for-class 'yes': this table has no such class; it has '0', '1'."
+    assert client.get("/v1/jobs").json()["items"] == []
+
+
 def test_plans_leave_nothing_in_the_store(client, resources, plan_request):
     for left_out in ("x1", "x2"):
         table = plan_request["table"] | {"exclude": [left_out]}

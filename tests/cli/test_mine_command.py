@@ -352,3 +352,10 @@ def test_the_options_that_a_message_names_show_the_rule(tmp_path, run):
 
     code, out, _ = run(table, "--target", "y", "--json", *options.split())
     assert f"IF {rule} THEN y = yes" in [each["text"] for each in json.loads(out)["rules"]]
+
+
+def test_an_unknown_class_is_rejected_with_the_classes_of_the_table(tmp_path, run):
+    code, out, err = run(write_csv(tmp_path, numbers()), "--target", "y", "--for-class", "maybe", *QUICK)
+
+    assert (code, out) == (2, "")
+    assert "--for-class 'maybe': this table has no such class; it has 'no', 'yes'." in err
