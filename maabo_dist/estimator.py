@@ -27,7 +27,7 @@ Settings = TypeVar("Settings", bound=SettingsModel)
 
 def _document_settings() -> str:
     """Return the entries of the parameters that are settings, from the fields of these."""
-    table = {name: TableSettings.model_fields[name] for name in ("impute", "missing_indicator", "max_levels")}
+    table = {name: TableSettings.model_fields[name] for name in ("impute", "missing_indicator", "max_levels", "time")}
     fields = MiningSettings.model_fields | table | RepeatSettings.model_fields
     entries = (document_field(name, field) for name, field in fields.items())
     return "\n".join(entries).replace("class_weight :", "class_weighting :")
@@ -116,12 +116,14 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         split_seed: int | None = None,
         test_size: float = 0.3,
         holdout: float | None = None,
+        holdout_by: str = "time",
         stratify: bool = False,
         class_weighting: str = "balanced",
         min_samples_leaf: int = 1,
         impute: str = "median",
         missing_indicator: bool = False,
         max_levels: int = 50,
+        time: str | None = None,
         repeats: int = 0,
         consensus: float = 0.5,
         n_jobs: int | None = None,
@@ -140,8 +142,10 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         self.strategy, self.batch, self.in_flight = strategy, batch, in_flight
         self.patience, self.time_limit = patience, time_limit
         self.seed, self.split_seed, self.test_size, self.holdout = seed, split_seed, test_size, holdout
+        self.holdout_by = holdout_by
         self.stratify, self.class_weighting, self.min_samples_leaf = stratify, class_weighting, min_samples_leaf
         self.impute, self.missing_indicator, self.max_levels = impute, missing_indicator, max_levels
+        self.time = time
         self.repeats, self.consensus = repeats, consensus
         self.n_jobs, self.progress = n_jobs, progress
 

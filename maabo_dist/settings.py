@@ -103,6 +103,11 @@ class TableSettings(SettingsModel):
         description="Column whose values say which rows belong together, such as a patient's number; it is no feature. "
         "Splits and shuffles keep groups whole.",
     )
+    time: str | None = Field(
+        None,
+        description="Column with the date, the time or a number that orders the rows: the latest are held out. Of a "
+        "date, only parts that recur are features.",
+    )
     impute: Literal["median", "mean", "drop"] = Field(
         "median", description="Replacement for missing numbers; drop leaves out every row with a missing value."
     )
@@ -249,6 +254,9 @@ class MiningSettings(SettingsModel):
         lt=1,
         description="Share of the rows to keep out of the search and test the rules on. By default 0 with --preset "
         "paper; otherwise a fifth of the rows of tables with at least 1,000.",
+    )
+    holdout_by: Literal["time", "random"] = Field(
+        "time", description="With --time, hold out the latest rows, or random ones."
     )
     stratify: bool = Field(False, description="Keep the class shares equal in all parts of the split.")
     class_weight: Literal["balanced", "none"] = Field(

@@ -11,7 +11,7 @@ from maabo_dist._util import draws
 from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
-from maabo_dist.data.split import Split, split_rows
+from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.plan import SearchPlan, explain_plan
 from maabo_dist.settings import MiningSettings
@@ -135,12 +135,11 @@ def check_classes(classes: Sequence[str], settings: MiningSettings) -> None:
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:
     """Split the rows into training, validation and holdout as the settings ask."""
-    return split_rows(
-        columns.labels,
+    return split_table(
+        columns,
         test_size=settings.test_size,
         seed=settings.seed if settings.split_seed is None else settings.split_seed,
         holdout=settings.holdout,
+        holdout_by=settings.holdout_by,
         stratify=settings.stratify,
-        classes=columns.classes,
-        groups=columns.groups,
     )

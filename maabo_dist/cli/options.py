@@ -126,7 +126,7 @@ def _placeholders(annotation: Any) -> Iterator[str]:
 _TABLE_SECTIONS = {"": "Table"}
 _MINING_SECTIONS = (
     {"": "Search"}
-    | dict.fromkeys(("split_seed", "test_size", "holdout", "stratify"), "Split")
+    | dict.fromkeys(("split_seed", "test_size", "holdout", "holdout_by", "stratify"), "Split")
     | dict.fromkeys(
         (
             *("preset", "min_samples", "gini", "min_precision", "min_lift", "for_class", "prefer", "max_rules", "all"),
@@ -140,6 +140,7 @@ _MINING_SECTIONS = (
 _METAVARS = {
     "target": "COLUMN",
     "group": "COLUMN",
+    "time": "COLUMN",
     "include": "COLUMNS",
     "exclude": "COLUMNS",
     "na_values": "TEXTS",

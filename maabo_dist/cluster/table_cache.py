@@ -23,7 +23,7 @@ from typing import TypeVar
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns, add_probes
-from maabo_dist.data.split import Split, split_rows
+from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable
 from maabo_dist.search.plan import SearchPlan
@@ -167,8 +167,8 @@ class TableCache:
 
 def make_split(columns: Columns, split: TableSplit) -> Split:
     """Return the rows of each part of the split."""
-    options = split.model_dump(include={"test_size", "seed", "holdout", "stratify"})
-    return split_rows(columns.labels, **options, classes=columns.classes, groups=columns.groups)
+    options = split.model_dump(include={"test_size", "seed", "holdout", "holdout_by", "stratify"})
+    return split_table(columns, **options)
 
 
 def _layout_key(fingerprint: str, split: TableSplit) -> str:

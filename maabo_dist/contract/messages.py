@@ -98,6 +98,7 @@ class TableSplit(_Message):
     test_size: Annotated[float, Field(gt=0, lt=1)]
     holdout: Annotated[float, Field(ge=0, lt=1)] | None
     seed: Seed
+    holdout_by: Literal["time", "random"] = "time"
     stratify: bool
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
@@ -112,6 +113,7 @@ class TableSplit(_Message):
             test_size=settings.test_size,
             holdout=settings.holdout,
             seed=settings.seed if settings.split_seed is None else settings.split_seed,
+            holdout_by=settings.holdout_by,
             stratify=settings.stratify,
             class_weight=settings.class_weight,
             min_samples_leaf=settings.min_samples_leaf,

@@ -1,6 +1,7 @@
 """`Columns`: a prepared table, the meaning of its features, and probes: permuted copies of columns."""
 
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -56,7 +57,7 @@ class Feature:
 KIND = "columns/1"
 _ARRAYS = ("codes", "values", "offsets", "labels")
 # Arrays that a table may have; their names are those of the settings that name their columns.
-_ROW_ARRAYS = ("groups",)
+_ROW_ARRAYS = ("groups", "times")
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,11 @@ class Columns:
         The predicted quantity, as displayed: `survived`, `progression above 152.1`.
     groups
         (n): the number of each row's group; None if rows are independent.
+    times
+        (n): the time of each row, in seconds since 1970 if it is a date; None if rows have no order.
     roles
-        The table columns that describe rows and are no features: `{"group": "patient"}`.
+        The table columns that describe rows, by their roles: `{"group": "patient", "time": "visit"}`. If times are
+        dates, `time_kind` is "date".
 
     Examples
     --------
@@ -103,6 +107,7 @@ class Columns:
     classes: tuple[str, ...]
     target: str
     groups: npt.NDArray[np.int32] | None = None
+    times: npt.NDArray[np.float64] | None = None
     roles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -153,6 +158,13 @@ class Columns:
         low, high = self.offsets[index : index + 2]
         values: npt.NDArray[np.float64] = self.values[low:high][self.codes[index]]
         return values
+
+    def time_text(self, time: float) -> str:
+        """Return one of the `times` as people write it."""
+        if self.roles.get("time_kind") != "date":
+            return f"{time:.15g}"
+        moment = datetime(1970, 1, 1) + timedelta(seconds=time)
+        return moment.isoformat(" ", "seconds").removesuffix(" 00:00:00")
 
     @cached_property
     def fingerprint(self) -> str:

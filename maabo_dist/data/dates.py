@@ -129,6 +129,12 @@ def date_features(name: str, dates: Dates, *, mean: bool) -> list[Feature]:
     return features
 
 
+def recurring_parts(seconds: Values) -> tuple[str, ...]:
+    """Return the parts of dates, in seconds since 1970, that recur within the time that they span."""
+    days = (seconds.max() - seconds.min()) / 86_400
+    return tuple(part for part, needed in (("month", 730), ("weekday", 14), ("hour", 2)) if days >= needed)
+
+
 def part_values(times: pd.Series, part: str, first: str) -> Values:
     """Return one part of each time, NaN where it is missing. Mondays are 1; days are counted from `first`."""
     match part:

@@ -22,7 +22,7 @@ from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
 from maabo_dist.data.readers import NOTES
 from maabo_dist.data.remarks import group_notes, leak_notes
-from maabo_dist.data.row_roles import read_roles, role_columns
+from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
@@ -79,19 +79,27 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     roles = role_columns(settings)
     check_unique(frame.columns, among=[target_name, *names, *roles.values()])
     rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
+    row_roles = read_roles(frame.iloc[rows_kept], roles)
+    rows_kept = rows_kept[row_roles.rows]
+    _check_row_count(len(rows_kept), row_roles.notes)
+    names = [name for name in names if name not in row_roles.unused]
     used_frame = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
     target = encode_target(used_frame[target_name], settings)
     # Each column is taken out once: in a wide table, that is half of the work.
     table = {name: used_frame[name] for name in names}
     readings = [read_column(cells, settings) for cells in table.values()]
+    if row_roles.times is not None:
+        ordered = {roles["time"]: row_roles.times}
+        readings = [
+            without_absolute_time(each, ordered[each.name]) if each.name in ordered else each for each in readings
+        ]
     used, column_notes = _choose_readings(readings, settings)
     all_features = tuple(feature for reading in used for feature in reading.features)
     features, matrix, left_out = _prune(
         all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)), column_notes
     )
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
-    row_roles = read_roles(used_frame, roles)
-    columns = replace(columns, groups=row_roles.groups, roles=roles)
+    columns = replace(columns, groups=row_roles.groups, times=row_roles.times, roles=row_roles.names)
     notes = (
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
         *(*_imputation_notes(all_features, settings), *left_out),
@@ -130,7 +138,9 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
     roles = role_columns(settings)
     for role, name in roles.items():
         _check_known(f"--{role}", (name,), names)
-    used = (set(settings.include) or set(names)) - {settings.target, *settings.exclude, *roles.values()}
+    # Parts of a date may be features.
+    never = {settings.target, *settings.exclude, *(name for role, name in roles.items() if role != "time")}
+    used = (set(settings.include) or set(names)) - never
     return settings.target, [name for name in names if name in used]
 
 
@@ -166,6 +176,11 @@ def _choose_rows(
     raise DatasetError(
         f"The table has {format_count(len(rows), 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
     )
+
+
+def _check_row_count(rows: int, notes: Sequence[str]) -> None:
+    if rows < MIN_ROWS:
+        raise DatasetError(" ".join([*notes, f"{format_count(rows, 'row')} are too few; {MIN_ROWS} are needed."]))
 
 
 def _choose_readings(

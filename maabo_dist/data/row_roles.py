@@ -1,24 +1,37 @@
-"""Columns that describe rows instead of being features: which rows belong together."""
+"""Columns that describe rows: which of them belong together, and when each of them was."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from maabo_dist._util.text import format_count
+from maabo_dist._util.text import format_count, format_names
+from maabo_dist.data.cells import finite_numbers, holds_numbers
+from maabo_dist.data.dates import read_dates, recurring_parts
+from maabo_dist.data.encoder import ColumnReading
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 # The settings that name such columns.
-ROLES = ("group",)
+ROLES = ("group", "time")
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class RowRoles:
     """What these columns say about the rows, and notes for users."""
 
+    # Indices of the rows that are used.
+    rows: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int32] | None = None
+    times: Floats | None = None
+    # Columns that cannot be features.
+    unused: frozenset[str] = frozenset()
+    # As `Columns.roles`.
+    names: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -30,17 +43,33 @@ def role_columns(settings: TableSettings) -> dict[str, str]:
         if name == settings.target or others:
             other = "target" if name == settings.target else others[0]
             raise DatasetError(f"--{role} {name!r} is also the --{other}. Name another column.")
-        if name in settings.include:
+        if name in settings.include and role != "time":
             raise DatasetError(f"--include names {name!r}, which is the --{role} and no feature. Leave it out.")
     return roles
 
 
 def read_roles(frame: pd.DataFrame, roles: dict[str, str]) -> RowRoles:
     """Read the columns of these roles."""
-    if "group" not in roles:
-        return RowRoles()
-    groups, note = _read_groups(frame[roles["group"]])
-    return RowRoles(groups, (note,))
+    used, names, notes = np.ones(len(frame), np.bool_), dict(roles), list[str]()
+    times, is_date, groups = None, True, None
+    if "time" in roles:
+        times, is_date = _read_times(frame[roles["time"]])
+        used &= ~np.isnan(times)
+        if not used.all():
+            missing = format_count(int(np.count_nonzero(~used)), "row")
+            notes.append(f"Left out {missing} of {len(frame):,} without a {roles['time']!r} (--time).")
+        names |= {"time_kind": "date"} if is_date else {}
+    if "group" in roles and used.any():
+        groups, note = _read_groups(frame[roles["group"]][used])
+        notes.append(note)
+    return RowRoles(
+        np.flatnonzero(used).astype(np.int64),
+        groups,
+        None if times is None else times[used],
+        frozenset() if is_date else frozenset({roles["time"]}),
+        names,
+        tuple(notes),
+    )
 
 
 def _read_groups(cells: pd.Series) -> tuple[npt.NDArray[np.int32], str]:
@@ -56,3 +85,39 @@ def _read_groups(cells: pd.Series) -> tuple[npt.NDArray[np.int32], str]:
     together = f" The {format_count(int(missing.sum()), 'row')} without one are a group." if missing.any() else ""
     rows = f"{sizes.min():,}" if sizes.min() == sizes.max() else f"{sizes.min():,} to {sizes.max():,}"
     return groups, f"Rows with the same {cells.name!r} stay together: {len(sizes):,} groups of {rows} rows.{together}"
+
+
+def _read_times(cells: pd.Series) -> tuple[Floats, bool]:
+    """Return the times, NaN where one is missing, and True if they are dates: these in seconds since 1970."""
+    dates = read_dates(cells)
+    if dates is not None:
+        since = (dates.times - pd.Timestamp(0)).dt.total_seconds()
+        return np.asarray(since.to_numpy(dtype=np.float64, na_value=np.nan), np.float64), True
+    try:
+        is_number = holds_numbers(cells, remedy="")
+    except DatasetError:
+        is_number = False
+    if is_number:
+        return finite_numbers(cells, remedy="Correct them, or name another --time."), False
+    values = pd.to_numeric(cells.astype(object), errors="coerce").to_numpy(dtype=np.float64)
+    unread = cells[np.isnan(values) & cells.notna().to_numpy()]
+    if len(unread):
+        texts = format_names([str(cell) for cell in unread.unique()])
+        raise DatasetError(
+            f"--time {cells.name!r}: rows are ordered by dates or numbers, and the column holds {texts}. "
+            "Write dates as 2024-12-31, or name another column."
+        )
+    return values, False
+
+
+def without_absolute_time(reading: ColumnReading, times: Floats) -> ColumnReading:
+    """Return the features of the dates that order rows without parts that do not recur, such as the year.
+
+    A rule on them could not hold in later rows. The first note of a reading names its features.
+    """
+    recurring = recurring_parts(times)
+    features = tuple(feature for feature in reading.features if feature.levels[:1] and feature.levels[0] in recurring)
+    parts = ", ".join(feature.levels[0] for feature in features)
+    used = f"its features are {parts}, which recur" if features else "it is no feature, as no part of it recurs"
+    note = f"Column {reading.name!r} orders the rows: {used}."
+    return replace(reading, features=features, notes=(note, *reading.notes[1:]))

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.text import format_count, format_names
+from maabo_dist.data.columns import Columns
 from maabo_dist.data.groups import choose_groups
 from maabo_dist.errors import DatasetError
 
@@ -36,6 +38,7 @@ def split_rows(
     stratify: bool = False,
     classes: Sequence[str] = (),
     groups: npt.NDArray[np.integer] | None = None,
+    times: npt.NDArray[np.float64] | None = None,
 ) -> Split:
     """Return the rows that scikit-learn's `train_test_split` picks for this seed, without importing scikit-learn.
 
@@ -46,6 +49,9 @@ def split_rows(
 
     Rows with the same number in `groups` stay together: whole groups are drawn, as near to the share as they allow;
     with `stratify` among the groups with the same most frequent class.
+
+    With `times` the holdout are the latest rows, as near to the share as rows of the same time allow; with groups too,
+    those of the groups that begin latest.
     """
     names = list(classes) or [str(label) for label in range(int(np.max(labels, initial=0)) + 1)]
     held_out, rest = np.empty(0, np.int64), np.arange(len(labels), dtype=np.int64)
@@ -57,10 +63,19 @@ def split_rows(
         return _cut(rows, labels, share, seed, names if stratify else None, option=option)
 
     if holdout > 0:
-        rest, held_out = cut(rest, holdout, option="--holdout")
+        if times is not None:
+            rest, held_out = _cut_latest(times if groups is None else _first_times(times, groups), holdout)
+        else:
+            rest, held_out = cut(rest, holdout, option="--holdout")
     train, validation = cut(rest, test_size, option="--test-size")
     _check_classes(labels[train], seed, names)
     return Split(np.sort(train), np.sort(validation), np.sort(held_out))
+
+
+def split_table(columns: Columns, *, holdout_by: Literal["time", "random"] = "time", **options: Any) -> Split:
+    """Split a table by `split_rows`, with its groups and, unless rows are held out at random, its times."""
+    times = columns.times if holdout_by == "time" else None
+    return split_rows(columns.labels, classes=columns.classes, groups=columns.groups, times=times, **options)
 
 
 def held_out_share(holdout: float | None, rows: int) -> float:
@@ -84,6 +99,28 @@ def _cut(
         return rows[order[count:]], rows[order[:count]]
     _check_strata(labels[rows], count, share, stratified, option=option)
     return _stratified_cut(rows, labels[rows], count, rng)
+
+
+def _cut_latest(times: npt.NDArray[np.float64], share: float) -> tuple[Rows, Rows]:
+    """Return the earlier rows and the share of the latest."""
+    distinct, counts = np.unique(times, return_counts=True)
+    if len(distinct) < 2:
+        raise DatasetError(
+            "--time: all rows, or the first rows of all groups, have the same time, so that none are the latest. Name "
+            "another column, or use --holdout-by random."
+        )
+    latest = np.cumsum(counts[:0:-1])  # rows from the last distinct time on, from the last but one on, …; never all
+    best = int(np.argmin(np.abs(latest - ceil(share * len(times)))))
+    is_late = times >= distinct[len(distinct) - 1 - best]
+    return np.flatnonzero(~is_late), np.flatnonzero(is_late)
+
+
+def _first_times(times: npt.NDArray[np.float64], groups: Labels) -> npt.NDArray[np.float64]:
+    """(rows): the first time of each row's group."""
+    _, codes = np.unique(groups, return_inverse=True)
+    first = np.full(int(codes.max()) + 1, np.inf)
+    np.minimum.at(first, codes, times)
+    return first[codes]
 
 
 def _cut_groups(

@@ -40,6 +40,7 @@ def repeat_settings(settings: MiningSettings, repeats: int, rows: int) -> tuple[
     changes = {
         "holdout": 1 - (1 - held_out_share(settings.holdout, rows)) / 2,
         "min_samples": None if settings.min_samples is None else _half(settings.min_samples),
+        "holdout_by": "random",
         "certify": "off",
         "min_samples_leaf": _half(settings.min_samples_leaf),
     }

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import SearchInfo, StopReason
 from maabo_dist.contract.rules import CertificateRecord, Verdict
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
@@ -266,8 +268,10 @@ def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study
 
 
 def _row_notes(study: Study, published: _Published) -> Iterator[str]:
-    """Yield sentences on rows that are not independent."""
+    """Yield sentences on rows that have an order, or that are not independent."""
     groups = study.columns.groups
+    if study.columns.times is not None and study.settings.holdout_by == "time":
+        yield _time_note(study, study.columns.times)
     if groups is None:
         return
     rows, effect = len(study.mined_rows), study.design_effect
@@ -280,6 +284,17 @@ def _row_notes(study: Study, published: _Published) -> Iterator[str]:
             "No searches on shuffled labels were run, and without them p-values are approximate where rows come in "
             "groups."
         )
+
+
+def _time_note(study: Study, times: npt.NDArray[np.float64]) -> str:
+    held, roles = study.split.holdout, study.columns.roles
+    if not len(held):
+        return "No rows are held out, so --time has no effect on the split; use --holdout 0.2."
+    start = study.columns.time_text(float(times[held].min()))
+    rows = format_count(len(held), "row")
+    if study.columns.groups is None:
+        return f"Held out: the {rows} from {roles['time']} {start} on."
+    return f"Held out: the {rows} of the groups that begin latest, from {roles['time']} {start} on."
 
 
 def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def test_its_parameters_are_the_settings_under_the_same_names_and_defaults():
     expected = {name: field.default for name, field in MiningSettings.model_fields.items()}
     expected["class_weighting"] = expected.pop("class_weight")
     expected |= {
-        name: TableSettings.model_fields[name].default for name in ("impute", "missing_indicator", "max_levels")
+        name: TableSettings.model_fields[name].default for name in ("impute", "missing_indicator", "max_levels", "time")
     }
     expected |= {name: field.default for name, field in RepeatSettings.model_fields.items()}
 

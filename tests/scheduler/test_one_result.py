@@ -1,5 +1,6 @@
 """The digest is that of `mine` for any number and kind of workers."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,7 @@ MINING = {
     "probed": {"trees": 60, "max_depth": 3, "seed": 3, "probes": 20},
     "wine": {"trees": 40, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
     "grouped": {"trees": 4, "seed": 1, "all": True},
+    "timed": {"trees": 4, "seed": 1, "all": True, "certify": "off", "holdout": 0.3},
 }
 """The short list of findings is often the same for different searches; all certified rules are not."""
 SETUPS = [(pool, processes) for pool in ("prefork", "threads") for processes in (1, 2, 4)]
@@ -31,9 +33,12 @@ ORDINARY = {("prefork", 2)}
 
 @cache
 def table(name):
-    """Return a bundled table, one of rows in groups, or one of 300 rows and 1,000 features, 3 of them informative."""
+    """Return a bundled table, one of rows in groups or in order, or a wide one with 3 informative features."""
     if name == "grouped":
         return factories.make_people(1, groups=200, rows=4, effect=0.5)
+    if name == "timed":
+        columns = factories.make_clear(np.random.default_rng(5), rows=300, features=4)
+        return replace(columns, times=columns.column(3).round(1), roles={"time": "x3"})
     if name != "generated":
         return prepare(*load_bundled("breast_cancer" if name == "probed" else name)).columns
     rng = np.random.default_rng(11)
