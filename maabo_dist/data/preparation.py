@@ -20,7 +20,7 @@ from maabo_dist._util.text import format_count, format_list, format_names, sugge
 from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
-from maabo_dist.data.readers import NOTES
+from maabo_dist.data.file_checks import NOTES
 from maabo_dist.data.remarks import group_notes, leak_notes
 from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
 from maabo_dist.errors import DatasetError

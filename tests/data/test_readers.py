@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from maabo_dist.data.readers import NOTES, read_table
+from maabo_dist.data.file_checks import NOTES
+from maabo_dist.data.readers import read_table
 from maabo_dist.errors import DatasetError
 
 TEXT = b"age,sex\n29,female\n31,male\n"
@@ -181,12 +182,49 @@ def test_an_excel_file_needs_a_package(tmp_path, monkeypatch):
     assert "pip install 'maabo-dist[excel]', or save the sheet as CSV" in refusal(write_file(tmp_path, "t.xlsx"))
 
 
-def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
-    pytest.importorskip("openpyxl")
-    frame = pd.DataFrame({"age": [29, 31], "sex": ["female", "male"]})
-    frame.to_excel(tmp_path / "t.xlsx", index=False)
+def write_excel(folder, **sheets):
+    path = folder / "t.xlsx"
+    with pd.ExcelWriter(path) as file:
+        for name, frame in sheets.items():
+            frame.to_excel(file, sheet_name=name, index=False)
+    return path
 
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.xlsx"), frame, check_dtype=False)
+
+def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "age": [29, 31, None],
+            "sex": ["female", "NA", "male"],
+            "code": ["A1", "B2", "C3"],
+            "joined": pd.to_datetime(["2024-01-31", "2024-02-29", "2025-12-01"]),
+            "member": [True, False, True],
+        }
+    )
+
+    read = read_table(write_excel(tmp_path, people=frame, notes=frame[["age"]], more=frame[["age"]]))
+
+    assert read["age"].isna().tolist() == [False, False, True]
+    assert read["sex"].isna().tolist() == [False, True, False]
+    assert read["code"].tolist() == ["A1", "B2", "C3"]
+    assert read["joined"].dt.day.tolist() == [31, 29, 1]
+    assert read["member"].tolist() == [True, False, True]
+    assert read.attrs[NOTES] == ("Read the sheet 'people'; not read: 'notes', 'more'.",)
+
+
+def test_problems_of_an_excel_file_are_named(tmp_path):
+    nameless = pd.DataFrame([[1, 2, 3]], columns=["a", "", "b"])
+    damaged = write_file(tmp_path, "damaged.xlsx", b"PK\x03\x04 no workbook")
+
+    assert "column 2 of 3 has no name" in refusal(write_excel(tmp_path, one=nameless))
+    assert "the sheet 'one' has no rows" in refusal(write_excel(tmp_path, one=pd.DataFrame({"a": []})))
+    assert "cannot be read as Excel" in refusal(damaged)
+
+
+def test_an_excel_file_is_read_from_standard_input(tmp_path, monkeypatch):
+    content = write_excel(tmp_path, one=pd.DataFrame({"age": [29, 31]})).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert read_table("-")["age"].tolist() == [29, 31]
 
 
 @pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT), b'{"age": 29, "sex": "female"}\n{"age": 31}\n'])

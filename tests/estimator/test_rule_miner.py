@@ -1,9 +1,11 @@
 """`RuleMiner` as scikit-learn users use it."""
 
 import inspect
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
@@ -193,3 +195,35 @@ def test_few_columns_of_another_library_unseen_levels_and_the_targets_name():
     assert miner.rules_[0].text.endswith("THEN ill = yes")
     assert miner.transform(pd.DataFrame({"a": [1.0], "s": ["new"]})).sum() == 0
     assert RuleMiner().fit(frame[["a"]], y).rules_
+
+
+def polars_table(rows=600):
+    rng = np.random.default_rng(0)
+    start = date(2023, 1, 2)
+    frame = pl.DataFrame(
+        {
+            "age": rng.integers(18, 80, rows),
+            "city": rng.choice(["Rome", "Oslo", "Bonn"], rows),
+            "joined": [start + timedelta(days=int(days)) for days in rng.integers(0, 700, rows)],
+            "vip": rng.random(rows) < 0.3,
+            "score": [None if value > 1.5 else value for value in rng.normal(size=rows).tolist()],
+            "kind": pl.Series(rng.choice(["a", "b"], rows)).cast(pl.Categorical),
+        }
+    )
+    is_weekend = frame["joined"].dt.weekday().is_in([6, 7])
+    churned = (frame["age"] > 50) & (frame["city"] == "Rome") | is_weekend
+    return frame, pl.Series("churned", np.where(churned, "yes", "no"))
+
+
+def test_a_polars_frame_gives_the_rules_of_the_same_pandas_frame():
+    frame, churned = polars_table()
+
+    miner, same = RuleMiner().fit(frame, churned), RuleMiner().fit(frame.to_pandas(), churned.to_pandas())
+
+    assert miner.rules_ == same.rules_
+    assert any("joined: weekday ≥ Saturday" in rule.text for rule in miner.rules_)
+    assert all(rule.text.endswith(("THEN churned = yes", "THEN churned = no")) for rule in miner.rules_)
+    assert miner.feature_names_in_.tolist() == frame.columns
+    assert miner.predict(frame).tolist() == same.predict(frame.to_pandas()).tolist()
+    assert miner.score(frame, churned) > 0.95
+    assert miner.explain(frame.head(30)).equals(same.explain(frame.to_pandas().head(30)))

@@ -1,0 +1,185 @@
+"""Read delimited text: CSV and TSV of any encoding, with commas, semicolons, tabs or bars between the fields."""
+
+import codecs
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from maabo_dist._util.text import format_count, format_list, format_names
+from maabo_dist.data.file_checks import NOTES, first_line, name_problems, to_frame, with_notes
+from maabo_dist.errors import DatasetError
+
+# Cells of a text file that mean a missing value; the same texts as in pandas.
+MISSING_TEXTS = (
+    *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
+    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?\s*"
+_BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
+
+
+def read_text(path: Path, kind: str, na_values: tuple[str, ...]) -> pd.DataFrame:
+    """Read a delimited file of any encoding; one that is not UTF-8 is converted first."""
+    problem = encoding_problem(path)
+    if problem is None:
+        separator = find_separator(header_line(path), kind)
+        return _read_decimal_commas(_read_delimited(path, separator, na_values), separator)
+    content = b"".join(_lines(path))
+    encoding = _guess_encoding(content)
+    if encoding is None:
+        raise DatasetError(f"{problem} Save the file again with the encoding UTF-8.")
+    with TemporaryDirectory() as folder:
+        converted = Path(folder, f"{path.name.removesuffix('.gz').rpartition('.')[0]}{kind}")
+        converted.write_text(content.decode(encoding), encoding="utf-8", newline="")
+        try:
+            frame = read_text(converted, kind, na_values)
+        except DatasetError as error:
+            raise DatasetError(str(error).replace(str(converted), str(path))) from None
+    title = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}[encoding]
+    notes = frame.attrs.pop(NOTES, ())
+    return with_notes(frame, [f"{problem} It was read as {title}.", *notes])
+
+
+def _guess_encoding(content: bytes) -> str | None:
+    """Return the encoding of text that is not UTF-8; None if it is not text."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        candidates: tuple[str, ...] = ("utf-16",)
+    else:
+        candidates = () if b"\0" in content else ("cp1252", "latin-1")
+    for encoding in candidates:
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return None
+
+
+def _read_decimal_commas(frame: pd.DataFrame, separator: str) -> pd.DataFrame:
+    """Convert columns such as `3,5`, of a file whose separator is not a comma, to numbers."""
+    if separator == ",":
+        return frame
+    converted = []
+    for name, cells in frame.items():
+        if not pd.api.types.is_string_dtype(cells.dtype) and not pd.api.types.is_object_dtype(cells.dtype):
+            continue
+        texts = cells.dropna().astype(str)
+        if len(texts) and texts.str.fullmatch(_DECIMAL_COMMA).all() and texts.str.contains(",").any():
+            numbers = texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+            frame[name] = pd.to_numeric(numbers).astype(float).reindex(frame.index)
+            converted.append(str(name))
+    return with_notes(frame, [f"Read the decimal commas of {format_names(converted)}."] if converted else [])
+
+
+def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> pd.DataFrame:
+    try:
+        table = _parse(path, separator, na_values, {})
+        dates = {field.name: pa.string() for field in table.schema if pa.types.is_temporal(field.type)}
+        if dates:  # guessed from their format; in the file they are text
+            table = _parse(path, separator, na_values, dates)
+        if not any(pa.types.is_binary(field.type) for field in table.schema):
+            return to_frame(path, table)
+    except (DatasetError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DatasetError(_explain_text(path, separator, first_line(error))) from error
+    raise DatasetError(_explain_text(path, separator, "it holds bytes that are not text"))
+
+
+def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[str, Any]) -> Any:
+    return arrow_csv.read_csv(
+        str(path),
+        read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
+        # Without newlines_in_values, a quoted line break at the end of a block would split its row.
+        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=types, null_values=[*MISSING_TEXTS, *na_values], strings_can_be_null=True
+        ),
+    )
+
+
+def header_line(path: Path) -> bytes:
+    """Return the first line of a text file that is not blank."""
+    header = next((line for line in _lines(path) if line.strip()), None)
+    if header is None:
+        raise DatasetError(f"{path} holds blank lines only. Give a file with a header and rows.")
+    return header
+
+
+def find_separator(header: bytes, kind: str) -> str:
+    """Return the separator of the extension; for a CSV header without commas, the most frequent one in it."""
+    if kind != ".csv" or b"," in outside_quotes(header):
+        return SEPARATORS[kind]
+    return max(",;\t|", key=lambda separator: outside_quotes(header).count(separator.encode()))
+
+
+def outside_quotes(line: bytes) -> bytes:
+    """Return the bytes outside quotation marks."""
+    return b"".join(line.split(b'"')[::2])
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise DatasetError(
+            f"{path} cannot be decompressed: {error}. It is damaged or truncated; write it again."
+        ) from error
+
+
+def _explain_text(path: Path, separator: str, reason: str) -> str:
+    """Read the file again, slowly, to find the position where the parser stopped."""
+    problems = _row_problems(path, separator)
+    if not problems and sum(1 for line in _lines(path) if line.strip()) == 1:
+        return f"{path} has a header and no rows. Give a file with rows."
+    return "\n".join(problems) or (
+        f"{path} cannot be read as text separated by {separator!r}: {reason}. Correct the file or write it again."
+    )
+
+
+def encoding_problem(path: Path) -> str | None:
+    """Return where a file is not UTF-8; None if it is."""
+    offset = 0
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return (
+                f"{path} is not UTF-8: byte {offset + error.start:,}, in line {number:,}, is 0x{line[error.start]:02x}."
+            )
+        offset += len(line)
+    return None
+
+
+def _row_problems(path: Path, separator: str) -> list[str]:
+    """Name the columns and the lines that are wrong, all that can be found in one reading."""
+    rows = csv.reader((line.decode("utf-8-sig", "replace") for line in _lines(path)), delimiter=separator)
+    header: list[str] = []
+    ragged, start = [], 1
+    try:
+        for row in rows:
+            header = header or row
+            if row and len(row) != len(header):
+                ragged.append(f"line {start:,} has {format_count(len(row), 'field')}")
+            start = rows.line_num + 1
+    except csv.Error:  # not ragged: the parser's own message is used
+        return []
+    if not ragged:
+        return []
+    lines = "the lines" if len(ragged) > 1 else "the line"
+    problem = (
+        f"{path}: {format_list(ragged)}, and the header has {len(header):,}. Correct {lines}; a field that holds the "
+        "separator or a line break needs quotation marks."
+    )
+    return [*name_problems(path, header), problem]
