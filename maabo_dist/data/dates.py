@@ -156,10 +156,32 @@ def cell_numbers(cells: Sequence[object], part: str, layout: str, first: str) ->
 def date_note(name: str, dates: Dates, features: Sequence[Feature]) -> Iterator[str]:
     """Yield sentences on what became of a column of dates."""
     parts = ", ".join(feature.levels[0] for feature in features)
-    layout = "" if dates.layout == ISO else f", read as {dates.layout}"
+    layout = "" if dates.layout == ISO else f", read as {_layout_text(dates.layout)}"
     yield f"Column {name!r} holds dates{layout}: its features are {parts}."
     if dates.or_layout is not None:
         yield (
-            f"The dates of {name!r} could also be read as {dates.or_layout}. If they are, write them as 2024-12-31 "
-            "in the table."
+            f"The dates of {name!r} could also be read as {_layout_text(dates.or_layout)}. If they are, write them as "
+            "2024-12-31 in the table."
         )
+
+
+_DIRECTIVES = {
+    "%d": "day",
+    "%m": "month",
+    "%b": "month",
+    "%B": "month",
+    "%Y": "year",
+    "%y": "year",
+    "%H": "hour",
+    "%I": "hour",
+    "%M": "minute",
+    "%S": "second",
+    "%p": "AM/PM",
+}
+
+
+def _layout_text(layout: str) -> str:
+    """A layout in words: `day.month.year`."""
+    for directive, word in _DIRECTIVES.items():
+        layout = layout.replace(directive, word)
+    return layout

@@ -100,10 +100,10 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     )
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
     columns = replace(columns, groups=row_roles.groups, times=row_roles.times, roles=row_roles.names)
-    notes = (
+    notes = (  # what makes rules look better than they are comes first
+        *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
         *(*_imputation_notes(all_features, settings), *left_out),
-        *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
     )
     return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
 
