@@ -80,6 +80,8 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         self,
         *,
         subset_size: int | str = 3,
+        always: str | Sequence[str] = (),
+        one_of: Sequence[Sequence[str]] = (),
         max_depth: int = 5,
         trees: int | str | None = None,
         initial: int = 10,
@@ -131,6 +133,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         # scikit-learn expects an attribute for each parameter, with the value as it was given.
         self.subset_size, self.max_depth, self.trees, self.initial = subset_size, max_depth, trees, initial
+        self.always, self.one_of = always, one_of
         self.alpha, self.h, self.b = alpha, h, b
         self.top_features, self.candidates = top_features, candidates
         self.min_samples, self.gini = min_samples, gini
@@ -175,8 +178,12 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         4
         """
         for_class = [self.for_class] if isinstance(self.for_class, str) else self.for_class
+        always = (self.always,) if isinstance(self.always, str) else self.always
         settings = self._settings(
-            MiningSettings, class_weight=self.class_weighting, for_class=tuple(str(name) for name in for_class)
+            MiningSettings,
+            class_weight=self.class_weighting,
+            for_class=tuple(str(name) for name in for_class),
+            always=always,
         )
         repeats = self._settings(RepeatSettings)
         frame = self._frame(X, reset=True)
@@ -184,7 +191,8 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         table = prepare(*self._with_target(frame, codes))
         classes = tuple(str(name) for name in self.classes_)
         columns = replace(table.columns, classes=classes, target=str(getattr(y, "name", None) or "class"))
-        if columns.count <= settings.subset_sizes[-1] and (settings.preset == "paper" or settings.subset_size != 3):
+        few_columns = columns.count <= settings.subset_sizes[-1]
+        if few_columns and (settings.preset == "paper" or settings.subset_size != 3) and not settings.names_columns:
             settings = settings.model_copy(update={"strategy": "single"})
         progress = self.progress
         self.result_, document = mine_with_repeats(

@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from maabo_dist._util.setting_types import Budget, Certify, CountOrAll, Cut, SubsetSize
+from maabo_dist._util.setting_types import (
+    Budget,
+    Certify,
+    ColumnGroups,
+    CountOrAll,
+    Cut,
+    SubsetSize,
+    check_column_limits,
+)
 from maabo_dist.errors import SettingsError
 
 MAX_DEPTH = 12
@@ -141,6 +149,13 @@ class MiningSettings(SettingsModel):
 
     subset_size: SubsetSize = Field(
         3, description="Features per tree (D′); a range such as 2-4 includes subsets of all these sizes."
+    )
+    always: tuple[str, ...] = Field(
+        (), description="Use these columns in every subset (repeat the option or separate by commas)."
+    )
+    one_of: ColumnGroups = Field(
+        (),
+        description="Use at most one of these columns, separated by commas, in a subset; repeat it for other groups.",
     )
     max_depth: int = Field(5, ge=1, le=MAX_DEPTH, description="Maximum depth of a tree (p_max).")
     trees: Budget = Field(
@@ -278,11 +293,23 @@ class MiningSettings(SettingsModel):
             raise ValueError("--neighbours and --completions are shares of the same candidates: at most 1 together.")
         return self
 
+    @model_validator(mode="after")
+    def _check_column_limits(self) -> Self:
+        if self.strategy == "single" and self.names_columns:
+            raise ValueError("--strategy single uses all features; --always and --one-of need another strategy.")
+        check_column_limits(self.always, self.one_of, self.subset_sizes[-1])
+        return self
+
     @property
     def subset_sizes(self) -> tuple[int, ...]:
         """The possible sizes of subsets, ascending."""
         smallest, _, largest = str(self.subset_size).partition("-")
         return tuple(range(int(smallest), int(largest or smallest) + 1))
+
+    @property
+    def names_columns(self) -> bool:
+        """True if subsets are limited by the columns that they have."""
+        return bool(self.always or self.one_of)
 
     @property
     def publishes_findings(self) -> bool:

@@ -13,7 +13,8 @@ from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_prob
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
 from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import SettingsError
-from maabo_dist.search.plan import SearchPlan, explain_plan
+from maabo_dist.search.explanation import explain_plan
+from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import TrainingTable
 
@@ -38,7 +39,7 @@ class Study:
         """Add the probes, split the rows, lay out the training table and settle the plan."""
         check_classes(columns.classes, settings)
         columns = add_probes(columns, settings.probes, settings.seed)
-        plan = SearchPlan.settle(settings, columns.count)
+        plan = SearchPlan.settle(settings, columns.count, columns.column_names)
         split = split_for(columns, settings)
         table = TrainingTable.build(
             columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf

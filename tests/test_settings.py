@@ -6,6 +6,7 @@ from math import comb
 import pytest
 
 from maabo_dist.errors import SettingsError
+from maabo_dist.search.limits import SubsetLimits
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings, TableSettings
 
@@ -279,9 +280,10 @@ def test_a_plan_is_plain_values(size):
     plan = settled(5, trees=1000, subset_size=size)
 
     document = asdict(plan)
+    limits = document.pop("limits")
 
-    assert SearchPlan(**document) == plan
-    assert all(isinstance(value, int | tuple | None) for value in document.values())
+    assert SearchPlan(**document, limits=SubsetLimits(**limits)) == plan
+    assert all(isinstance(value, int | tuple | None) for value in [*document.values(), *limits.values()])
 
 
 @pytest.mark.parametrize("options", [{}, {"initial": 7}, {"trees": 500}])

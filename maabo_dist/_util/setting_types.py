@@ -1,6 +1,7 @@
 """Types of settings that accept several forms: a number or a share, a number or `all`, a size or a range of sizes."""
 
 import re
+from collections.abc import Sequence
 from operator import index
 from typing import Annotated, Any, Literal, TypeGuard
 
@@ -78,8 +79,38 @@ def _parse_shuffles(value: object) -> object:
     return int(value)
 
 
+def _parse_groups(value: object) -> object:
+    if isinstance(value, (list, tuple)) and any(isinstance(group, str) for group in value):
+        raise ValueError("is a list of names; each group of columns is a list of its own, as in [['a', 'b']]")
+    return value
+
+
+def check_column_limits(always: Sequence[str], groups: Sequence[Sequence[str]], size: int) -> None:
+    """Check that columns that are required and columns that exclude each other leave a choice."""
+    required = dict.fromkeys(always)
+    if len(required) > size:
+        raise ValueError(
+            f"--always names {len(required)} columns, but the largest subsets have {size} features. Give --subset-size "
+            f"{len(required)} or more, or name fewer columns."
+        )
+    seen: set[str] = set()
+    for group in groups:
+        names = dict.fromkeys(group)
+        if len(names) < 2:
+            raise ValueError(f"--one-of {','.join(names)!r} needs at least two columns, separated by commas.")
+        if both := seen & names.keys():
+            raise ValueError(f"--one-of has {min(both)!r} in two groups. Name each column in one group.")
+        if len(demanded := [name for name in required if name in names]) > 1:
+            raise ValueError(
+                f"--one-of {','.join(names)!r} allows one of these columns, but --always names "
+                f"{' and '.join(demanded)}. Leave one of them out."
+            )
+        seen |= names.keys()
+
+
 SubsetSize = Annotated[int | str, BeforeValidator(_parse_sizes)]
 Budget = Annotated[Annotated[int, Field(ge=1)] | str | None, BeforeValidator(_parse_budget)]
 CountOrAll = Annotated[Annotated[int, Field(ge=1)] | Literal["all"] | None, BeforeValidator(_parse_count)]
 Certify = Annotated[Annotated[int, Field(ge=1)] | Literal["auto", "off"], BeforeValidator(_parse_shuffles)]
+ColumnGroups = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_parse_groups)]
 Cut = Annotated[Literal["mean", "median"] | float | None, BeforeValidator(_parse_threshold)]

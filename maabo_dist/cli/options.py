@@ -87,8 +87,17 @@ def settings_options(
 
 def given_settings(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a command's values that the user gave for fields of the model."""
-    names = [name for name in model.model_fields if values.get(name) not in (None, ())]
-    return {name: _split_names(values[name]) if isinstance(values[name], tuple) else values[name] for name in names}
+    fields = {name: field for name, field in model.model_fields.items() if values.get(name) not in (None, ())}
+    return {name: _parse_names(values[name], field) for name, field in fields.items()}
+
+
+def _parse_names(value: Any, field: FieldInfo) -> Any:
+    """Return the names in the texts of an option that can be repeated, group by group if each text is a group."""
+    if not isinstance(value, tuple):
+        return value
+    if get_origin(get_args(field.annotation)[0]) is tuple:
+        return tuple(_split_names((text,)) for text in value)
+    return _split_names(value)
 
 
 def _section(parameter: click.Parameter) -> str | None:
@@ -147,6 +156,8 @@ _METAVARS = {
     "subset_size": "N|N-N",
     "trees": "N|SHARE%",
     "for_class": "CLASSES",
+    "always": "COLUMNS",
+    "one_of": "COLUMNS",
 }
 
 source_options = combine(

@@ -42,7 +42,8 @@ class QueueCluster(QueueClient):
             table, settings = source.prepare()
         # The schedulers would reject it too, but only after it was sent.
         check_classes(table.columns.classes, source.mining)
-        SearchPlan.settle(source.mining, table.columns.count + source.mining.probes)
+        features = table.columns.count + source.mining.probes
+        SearchPlan.settle(source.mining, features, table.columns.column_names)
         document = {
             "id": uuid4().hex,
             "dataset": {

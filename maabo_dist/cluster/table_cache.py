@@ -91,7 +91,7 @@ class TableCache:
         layout = TableSplit.of(settings)
         columns = self.columns(fingerprint, layout)
         check_classes(columns.classes, settings)
-        plan = SearchPlan.settle(settings, columns.count)
+        plan = SearchPlan.settle(settings, columns.count, columns.column_names)
         return Study(columns, make_split(columns, layout), self.training(fingerprint, layout), settings, plan)
 
     def segment_file(self, digest: str) -> Path:

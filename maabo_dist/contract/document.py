@@ -17,7 +17,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 if TYPE_CHECKING:
     SettingValue = Any
 else:
-    SettingValue = bool | int | float | str | None | list[str]
+    SettingValue = bool | int | float | str | None | list[str] | list[list[str]]
 
 # The section of a docstring that describes the fields of a record, and an entry of it.
 _HEADING = "\n\nAttributes\n----------\n"

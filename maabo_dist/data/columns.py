@@ -144,6 +144,11 @@ class Columns:
         return len(self.codes)
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The table column of each feature, without the probes, which come last."""
+        return tuple(feature.column for feature in self.features if feature.kind is not FeatureKind.PROBE)
+
+    @property
     def rows(self) -> int:
         """n, the number of rows."""
         return len(self.labels)

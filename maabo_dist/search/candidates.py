@@ -24,6 +24,7 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
 from maabo_dist._util.subset_rows import widen
+from maabo_dist.search.limited import Completions, LimitedSpace, draw_subsets
 from maabo_dist.search.space import ProposedSubsets, SizeSpace, Subsets, SubsetSpace, distinct
 
 BLOCK = 1 << 16
@@ -39,7 +40,10 @@ class CandidateSampler:
 
     def __init__(self, space: SubsetSpace, top: int) -> None:
         self._space = space
-        self._samplers = {part.size: _SizeSampler(part, top) for part in space.parts}
+        self._samplers = {
+            part.size: LimitedSampler(part, top) if isinstance(part, LimitedSpace) else _SizeSampler(part, top)
+            for part in space.parts
+        }
 
     def blocks(
         self, count: int | None, order: FeatureOrder, proposed: ProposedSubsets, stream: int
@@ -130,6 +134,44 @@ def _cumulative_probabilities(space: SizeSpace, top: int) -> npt.NDArray[np.uint
         total += comb(space.features - 1 - first, space.size - 1)
         steps.append(min((total << 64) // restricted, draws.MASK))
     return np.array(steps, np.uint64)
+
+
+class LimitedSampler:
+    """Draws from the part of a limited space that holds one of the first `top` features of a given order."""
+
+    def __init__(self, space: LimitedSpace, top: int) -> None:
+        self._space, self._top = space, top
+
+    def blocks(
+        self, count: int | None, order: FeatureOrder, proposed: ProposedSubsets, stream: int
+    ) -> Iterator[Subsets]:
+        """Yield up to `count` subsets that were not proposed in one block, or all (None)."""
+        completions = self._space.completions
+        if self._top < self._space.features:
+            completions = Completions.count_all(self._space, order[: self._top])
+        taken = proposed.counts[self._space.size]
+        if count is None:
+            yield from self._enumerate(completions, proposed)
+        elif completions.count > 3 * count + taken:  # then drawing is cheaper than listing all of them
+            yield self._draw_new(completions, count, proposed, stream)
+        else:
+            free = np.concatenate([*self._enumerate(completions, proposed), np.empty((0, self._space.size), np.int32)])
+            yield free if len(free) <= count else free[np.argsort(draws.keys(stream, len(free)), kind="stable")[:count]]
+
+    def _enumerate(self, completions: Completions, proposed: ProposedSubsets) -> Iterator[Subsets]:
+        for start in range(0, completions.count, BLOCK):
+            block = completions.block(start, BLOCK)
+            yield block[~proposed.contains(block)]
+
+    def _draw_new(self, completions: Completions, count: int, proposed: ProposedSubsets, stream: int) -> Subsets:
+        subsets = np.empty((0, self._space.size), np.int32)
+        free = completions.count - proposed.counts[self._space.size]
+        while len(subsets) < count:
+            likely = (count - len(subsets)) * completions.count // free
+            fresh = draw_subsets(completions, stream, min(likely + likely // 4 + 8, BLOCK))
+            subsets = distinct(np.concatenate([subsets, fresh[~proposed.contains(fresh)]]))
+            stream = draws.mix(stream)
+        return subsets[:count]
 
 
 @kernel

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import rows_by_size, widen
 from maabo_dist.screens.pairs import Screen
-from maabo_dist.search.space import SizeSpace, Subsets, SubsetSpace
+from maabo_dist.search.limited_hints import LimitTable
+from maabo_dist.search.space import Subsets, SubsetSpace
 
 # The parts of a stream of neighbours.
 SAME, MORE, LESS = range(3)
@@ -28,9 +29,8 @@ class HintSampler:
 
     def __init__(self, space: SubsetSpace, screen: Screen) -> None:
         self._width = space.width
-        no_pairs = Screen(screen.features, screen.pairs[:0])
-        self._single_features = SizeHints(SizeSpace(space.features, 1), no_pairs)
-        self._samplers = {part.size: SizeHints(part, screen if part.size > 1 else no_pairs) for part in space.parts}
+        self._rules = HintRules(space, screen)
+        self._samplers = {size: SizeHints(size, self._rules) for size in space.sizes}
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
         """Return initial subsets: promising features together, completed pairs, and draws by rank.
@@ -69,12 +69,13 @@ class HintSampler:
         yield self._samplers[size].neighbours(own, count - each * (more + less), self._substream(stream, SAME))
         if more:
             part = self._substream(stream, MORE)
-            further = self._single_features.scattered(each, draws.mix(part))
-            yield _valid(np.concatenate([own[_picks(part, len(further), len(own))], further], axis=1))
+            further = self._rules.promising(each, 1, draws.mix(part))
+            yield self._rules.fit(np.concatenate([own[_picks(part, each, len(own))], further], axis=1), size + 1, part)
         if less:
             part = self._substream(stream, LESS)
             remaining = np.arange(size) != _picks(draws.mix(part), each, size)[:, None]
-            yield own[_picks(part, each, len(own))][remaining].reshape(each, size - 1)
+            fewer = own[_picks(part, each, len(own))][remaining].reshape(each, size - 1)
+            yield self._rules.fit(fewer, size - 1, part)
 
     def _substream(self, stream: int, part: int) -> int:
         return draws.substream(stream, part, parts=len(self._samplers))
@@ -84,11 +85,36 @@ class HintSampler:
         return _interleave([widen(part, self._width) for part in parts])
 
 
+class HintRules:
+    """The features and pairs to draw from, and the form of a subset."""
+
+    def __init__(self, space: SubsetSpace, screen: Screen) -> None:
+        self._limits = LimitTable.of(space.limits, space.features, screen) if space.limits else None
+        self.screen = screen if self._limits is None else self._limits.screen
+        # Columns that every subset has; the other features are drawn.
+        self.required = len(space.limits.required)
+
+    def promising(self, count: int, size: int, stream: int) -> npt.NDArray[np.int32]:
+        """(count, size): features, each drawn by its rank in the screen."""
+        features = self.screen.features
+        return features[_ranks(_early(_uniform(stream, count, size)), len(features))]
+
+    def fit(self, features: npt.NDArray[np.int32], size: int, stream: int) -> Subsets:
+        """Return subsets of `size`, sorted, of rows that can be made one.
+
+        Where there are limits, a row lists features in order of preference, and may have too many. A column that it
+        lacks is added.
+        """
+        return _valid(features) if self._limits is None else self._limits.fit(features, size, stream)
+
+
 class SizeHints:
     """Draws subsets of one size; they are sorted and have no repeated features, but a subset may be repeated."""
 
-    def __init__(self, space: SizeSpace, screen: Screen) -> None:
-        self._space, self._screen = space, screen
+    def __init__(self, size: int, rules: HintRules) -> None:
+        self._size, self._rules = size, rules
+        self._features, self._pairs = rules.screen.features, rules.screen.pairs[: None if size > 1 else 0]
+        self._drawn = size - rules.required
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
         """Return, in turn, the most promising features together, in a fixed order; completed pairs; draws by rank."""
@@ -98,35 +124,42 @@ class SizeHints:
 
     def scattered(self, count: int, stream: int) -> Subsets:
         """Promising features, each drawn by its rank in the screen."""
-        ranks = _ranks(_early(_uniform(stream, count, self._space.size)), self._space.features)
-        return _valid(self._screen.features[ranks])
+        return self._fit(self._rules.promising(count, self._drawn, stream), stream)
 
     def _combinations(self, start: int, count: int) -> Subsets:
         """Subsets of the most promising features, those that reach least far down the screen first."""
-        size, stop = self._space.size, min(start + count, self._space.count)
-        subsets = np.array([_colex(number, size) for number in range(start, stop)], np.int64).reshape(-1, size)
-        return _valid(self._screen.features[subsets])
+        stop = min(start + count, comb(len(self._features), self._drawn))
+        numbers = range(start, stop)
+        subsets = np.array([_colex(number, self._drawn) for number in numbers], np.int64)
+        subsets = subsets.reshape(len(numbers), self._drawn)
+        return self._fit(self._features[subsets], start)
 
     def completions(self, count: int, stream: int) -> Subsets:
         """Promising pairs, with features that are promising or drawn from all."""
-        if not len(self._screen.pairs):
-            return np.empty((0, self._space.size), np.int32)
-        uniform = _uniform(stream, count, self._space.size)
-        pairs = self._screen.pairs[_ranks(uniform[:, 0] * uniform[:, 0], len(self._screen.pairs))]
-        return _valid(np.concatenate([pairs, self._draw_features(uniform[:, 2:], draws.mix(stream))], axis=1))
+        if not len(self._pairs):
+            return np.empty((0, self._size), np.int32)
+        uniform = _uniform(stream, count, self._size)
+        pairs = self._pairs[_ranks(uniform[:, 0] * uniform[:, 0], len(self._pairs))]
+        further = self._draw_features(uniform[:, 2:], draws.mix(stream))
+        return self._fit(np.concatenate([pairs, further], axis=1), stream)
 
     def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
         """High-scoring subsets with one feature changed, for one that is promising or drawn from all."""
         uniform = _uniform(stream, count, 3)
-        subsets = high[_ranks(uniform[:, 0], len(high))].copy()
-        changed = _ranks(uniform[:, 1], self._space.size)
-        subsets[np.arange(count), changed] = self._draw_features(uniform[:, 2:], draws.mix(stream))[:, 0]
-        return _valid(subsets)
+        subsets = high[_ranks(uniform[:, 0], len(high))]
+        changed = _ranks(uniform[:, 1], self._size)
+        others = subsets[np.arange(self._size) != changed[:, None]].reshape(count, self._size - 1)
+        return self._fit(
+            np.concatenate([self._draw_features(uniform[:, 2:], draws.mix(stream)), others], axis=1), stream
+        )
 
     def _draw_features(self, uniform: npt.NDArray[np.float64], stream: int) -> npt.NDArray[np.int32]:
         """Features by their rank in the screen, or each equally likely, half and half."""
         by_rank = _uniform(stream, len(uniform), uniform.shape[1]) < 0.5
-        return self._screen.features[_ranks(np.where(by_rank, _early(uniform), uniform), self._space.features)]
+        return self._features[_ranks(np.where(by_rank, _early(uniform), uniform), len(self._features))]
+
+    def _fit(self, features: npt.NDArray[np.int32], stream: int) -> Subsets:
+        return self._rules.fit(features, self._size, stream)
 
 
 def _interleave(parts: Sequence[Subsets]) -> Subsets:

@@ -47,7 +47,7 @@ class SubsetProposer:
         self._settings = settings
         self._plan = plan
         self._all_features = np.arange(plan.features, dtype=np.int32)
-        self._space = SubsetSpace(plan.features, plan.sizes)
+        self._space = SubsetSpace(plan.features, plan.sizes, plan.limits)
         self.proposed = ProposedSubsets(plan.sizes)
         self._steps = 0
         self._whole_space = CandidateSampler(self._space, plan.features)
@@ -151,11 +151,17 @@ class SubsetProposer:
         return subsets
 
     def _feature_order(self, guide: ScoreGuide) -> npt.NDArray[np.int32]:
-        """Return the features by their frequency in the high subsets, most frequent first; ties by a seeded draw."""
+        """Return the features by their frequency in the high subsets, most frequent first; ties by a seeded draw.
+
+        Those of columns that every subset has come last: a restriction to subsets with one of them would be none.
+        """
         if self._near_top is self._whole_space:
             return self._all_features
         ties = draws.keys(self._stream(Purpose.TOP_FEATURES), self._plan.features)
-        return np.lexsort([ties, -guide.high_frequencies(self.proposed)]).astype(np.int32)
+        frequencies = guide.high_frequencies(self.proposed)
+        for column in self._plan.limits.required:
+            frequencies[list(column)] = -1
+        return np.lexsort([ties, -frequencies]).astype(np.int32)
 
     def _stream(self, purpose: Purpose) -> int:
         return draws.stream(self._settings.seed, self._steps, purpose)

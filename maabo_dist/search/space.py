@@ -15,6 +15,8 @@ import numpy.typing as npt
 from maabo_dist._util.jit import kernel
 from maabo_dist._util.subset_rows import rows_by_size, widen
 from maabo_dist.errors import SearchError
+from maabo_dist.search.limited import LimitedSpace
+from maabo_dist.search.limits import NO_LIMITS, SubsetLimits
 
 # Rows of ascending feature indices; those of smaller subsets are filled up as described in `subset_rows`.
 Subsets = npt.NDArray[np.int32]
@@ -22,11 +24,15 @@ Subsets = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class SubsetSpace:
-    """The subsets of one or several sizes out of `features` features: size by size, the smallest first."""
+    """The subsets of one or several sizes out of `features` features: size by size, the smallest first.
+
+    With limits, only the subsets that meet them.
+    """
 
     features: int
     # Ascending.
     sizes: tuple[int, ...]
+    limits: SubsetLimits = NO_LIMITS
 
     @property
     def width(self) -> int:
@@ -34,8 +40,10 @@ class SubsetSpace:
         return self.sizes[-1]
 
     @cached_property
-    def parts(self) -> "tuple[SizeSpace, ...]":
+    def parts(self) -> "tuple[SizeSpace, ...] | tuple[LimitedSpace, ...]":
         """The space of each size."""
+        if self.limits:
+            return tuple(LimitedSpace(self.features, size, self.limits) for size in self.sizes)
         return tuple(SizeSpace(self.features, size) for size in self.sizes)
 
     @property

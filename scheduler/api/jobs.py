@@ -30,14 +30,17 @@ from maabo_dist.contract.job import (
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.selection import FunnelCounts
 from maabo_dist.contract.wording import large_number
-from maabo_dist.search.plan import SearchPlan, core_seconds, explain_plan, round_trip_seconds
+from maabo_dist.search.explanation import explain_plan
+from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
+from scheduler.api.tables import PreparedColumns
 from scheduler.ledger.jobs import COMMANDS, JobRow
 from scheduler.ledger.submissions import Submission
+from scheduler.ledger.tenants import DatasetRow
 from scheduler.messaging.publishers import StatusPublisher
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
@@ -88,9 +91,7 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
     Rejects whatever `POST /v1/jobs` would reject, except for quotas.
     """
     table = find_dataset(caller, body.dataset)
-    columns = caller.api.tables.prepare(table, body.table, keep=False)
-    check_classes(columns.classes, body.settings)
-    plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
+    columns, plan = _settle(body, table, caller.api, keep=False)
     return Plan(
         features=plan.features,
         rows=columns.rows,
@@ -271,9 +272,7 @@ def _submit(
         return Submission(existing, created=False)
     _check_callback(body, caller)
     table = find_dataset(caller, body.dataset)
-    columns = api.tables.prepare(table, body.table)
-    check_classes(columns.classes, body.settings)
-    plan = SearchPlan.settle(body.settings, columns.features + body.settings.probes)
+    columns, plan = _settle(body, table, api)
     spec = JobSpec(
         id=uuid4().hex,
         dataset=DatasetRef(fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes),
@@ -288,6 +287,15 @@ def _submit(
     return ledger.submissions.submit(
         spec, api.resources.clock(), key=key, body=digest, fresh=body.fresh, trees=plan.trees
     )
+
+
+def _settle(
+    body: PlanRequest, table: DatasetRow, api: ApiState, *, keep: bool = True
+) -> tuple[PreparedColumns, SearchPlan]:
+    """Prepare the table and check the settings against it."""
+    columns = api.tables.prepare(table, body.table, keep=keep, names=body.settings.names_columns)
+    check_classes(columns.classes, body.settings)
+    return columns, SearchPlan.settle(body.settings, columns.features + body.settings.probes, columns.column_names)
 
 
 def _check_callback(body: JobRequest, caller: Caller) -> None:

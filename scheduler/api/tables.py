@@ -191,7 +191,7 @@ def _receive(connection: socket.socket, end: float) -> bytes | None:
 
 
 CACHE_SIZE = 1000
-Key = tuple[str, str, str, bool]
+Key = tuple[str, str, str, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,8 @@ class PreparedColumns:
     # True if each row is a case of its own.
     independent: bool
     notes: tuple[str, ...]
+    # The table column of each feature, if it was asked for: wide tables have very many.
+    column_names: tuple[str, ...] = ()
 
 
 class Tables:
@@ -216,14 +218,16 @@ class Tables:
         self._pending: dict[Key, Future[PreparedColumns]] = {}
         self._lock = Lock()  # guards both dictionaries; never held while a table is read
 
-    def prepare(self, table: DatasetRow, settings: TableSettings, *, keep: bool = True) -> PreparedColumns:
+    def prepare(
+        self, table: DatasetRow, settings: TableSettings, *, keep: bool = True, names: bool = False
+    ) -> PreparedColumns:
         """Return the columns of a table; concurrent calls with the same arguments share one reader process.
 
         The columns are put into the store unless `keep` is False, as for previews, which would otherwise leave a copy
-        of the table for each combination of settings.
+        of the table for each combination of settings. `names` asks for the names of the columns.
         """
         # The name is part of the key because error messages contain it, and tenants must not see each other's names.
-        key = (table.digest, table.name, settings.model_dump_json(), keep)
+        key = (table.digest, table.name, settings.model_dump_json(), keep, names)
         with self._lock:
             columns = self._cache.get(key)
             if columns is not None:
@@ -236,7 +240,7 @@ class Tables:
         if pending is not None:
             return pending.result()
         try:
-            future.set_result(self._run_reader(table, settings, keep=keep))
+            future.set_result(self._run_reader(table, settings, keep=keep, names=names))
         except BaseException as error:  # noqa: BLE001 - raised below, and in the calls that wait
             future.set_exception(error)
         with self._lock:
@@ -247,7 +251,7 @@ class Tables:
                 self._cache.popitem(last=False)
         return future.result()
 
-    def _run_reader(self, table: DatasetRow, settings: TableSettings, *, keep: bool) -> PreparedColumns:
+    def _run_reader(self, table: DatasetRow, settings: TableSettings, *, keep: bool, names: bool) -> PreparedColumns:
         with TemporaryDirectory(prefix="maabo-") as folder:
             file = Path(folder) / f"{uuid4().hex}.{table.format}"
             try:
@@ -267,4 +271,5 @@ class Tables:
             if keep:
                 self._store.put(f"columns/{columns.fingerprint}", path)
             size = (columns.count, columns.rows, columns.classes, columns.independent_rows)
-            return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]))
+            column_names = columns.column_names if names else ()
+            return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]), column_names)

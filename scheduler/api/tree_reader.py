@@ -31,7 +31,7 @@ class TreeReader:
         features = [feature.name for feature in columns.features]
         self._names = [*features, *(f"(probe {number + 1})" for number in range(settings.probes))]
         self._shape = settings.max_depth, len(columns.classes)
-        self._size = SearchPlan.settle(settings, len(self._names)).subset_size
+        self._size = SearchPlan.settle(settings, len(self._names), columns.column_names).subset_size
 
     def in_order(self, first: int, count: int) -> list[Tree]:
         """Return up to `count` trees from index `first`, in the order of the search, up to the first unfinished one."""

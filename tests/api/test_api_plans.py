@@ -54,6 +54,18 @@ def test_an_unknown_class_is_refused_at_the_request(path, client, plan_request):
     assert client.get("/v1/jobs").json()["items"] == []
 
 
+def test_limits_of_subsets_are_resolved_by_the_columns_of_the_table(client, plan_request):
+    limits = {"always": ["x3"], "one_of": [["x1", "x2"]], "subset_size": 2, "probes": 5}
+
+    plan = client.post("/v1/plans", json=plan_request | {"settings": limits}).json()
+    problem = client.post("/v1/jobs", json=plan_request | {"settings": {"always": ["x33", "x333"]}}).json()
+
+    assert plan["space"] == "74"  # one of the other 69 columns or of the 5 probes
+    assert "always: every subset has 'x3' (--always)" in plan["explained"]
+    assert problem["field"] == "settings.always"
+    assert "--always 'x333': the table has no such column, or it was left out. Did you mean 'x33'" in problem["detail"]
+
+
 def test_plans_leave_nothing_in_the_store(client, resources, plan_request):
     for left_out in ("x1", "x2"):
         table = plan_request["table"] | {"exclude": [left_out]}
@@ -76,6 +88,9 @@ def _table(plan_request):
     [
         ({"table": {"target": "y", "include": ["x1", "x2"]}, "settings": {"subset_size": 4}}, 422, "invalid-settings"),
         ({"settings": {"max_depth": 99}}, 422, "invalid-document"),
+        ({"settings": {"always": ["z1"]}}, 422, "invalid-settings"),
+        ({"settings": {"one_of": [["x1", "y"]]}}, 422, "invalid-settings"),
+        ({"settings": {"one_of": ["x1", "x2"]}}, 422, "invalid-document"),
         ({"table": {"target": "z"}}, 422, "invalid-dataset"),
         ({"dataset": "nowhere"}, 404, "not-found"),
         ({"priority": "high"}, 422, "invalid-document"),

@@ -156,6 +156,18 @@ def test_columns_are_listed_by_commas_by_repeating_and_in_quotes(tmp_path, run):
     assert document["space"]["features"] == 3
 
 
+def test_every_subset_has_the_columns_that_it_must_have_and_one_of_a_group(tmp_path, run):
+    table = numbers(columns=6).rename(columns={"x1": "size, m"})
+    limits = ["--always", "x0", "--one-of", '"size, m",x2', "--one-of", "x3,x4", "--strategy", "exhaustive"]
+
+    _, out, _ = run(write_csv(tmp_path, table), "--target", "y", "--json", *limits)
+
+    document = json.loads(out)
+    assert document["settings"]["one_of"] == [["size, m", "x2"], ["x3", "x4"]]
+    # x0 and two of the five others, without the pair of either group
+    assert document["search"]["planned"] == document["search"]["trees"] == 8
+
+
 def test_options_override_the_target_of_a_bundled_table(run):
     _, out, _ = run("--dataset", "diabetes", "--target-quantiles", "3", "--json", *QUICK)
 

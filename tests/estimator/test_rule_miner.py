@@ -34,6 +34,17 @@ def planted(rows=600, seed=0):
     return frame, np.where(yes ^ flipped, "yes", "no")
 
 
+def test_subsets_have_the_columns_that_they_must_have_and_one_of_a_group():
+    miner = RuleMiner(strategy="exhaustive", always="port", one_of=[["fare", "age"]]).fit(*planted())
+
+    fare, port, age = 1, {2, 3, 4}, 5  # the features of the columns
+    subsets = [set(row) for row in miner.result_.records.subsets.tolist()]
+    assert all(port & subset and not {fare, age} <= subset for subset in subsets)
+    # 1 with the three levels, 3 · 4 with two of them, 3 · (6 − 1) with one
+    assert len(subsets) == miner.result_.plan.space_size == 1 + 12 + 15
+    assert {"sex", "fare"} <= {condition.feature for rule in miner.rules_ for condition in rule.conditions}
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # caused by the check itself
 @parametrize_with_checks([RuleMiner(), RuleMiner(min_samples=5, trees=20, batch=4)])
 def test_it_is_a_scikit_learn_estimator(estimator, check):

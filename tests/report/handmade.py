@@ -20,7 +20,8 @@ from maabo_dist.contract.wording import conditions_text
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Rule
-from maabo_dist.search.plan import SearchPlan, explain_plan
+from maabo_dist.search.explanation import explain_plan
+from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 
 AGE = Condition("age", Op.AT_MOST, 27.5)

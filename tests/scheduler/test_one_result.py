@@ -22,6 +22,14 @@ MINING = {
     "generated": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off"},
     "probed": {"trees": 60, "max_depth": 3, "seed": 3, "probes": 20},
     "wine": {"trees": 40, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
+    "limited": {
+        "trees": 60,
+        "seed": 5,
+        "all": True,
+        "certify": "off",
+        "always": ["worst texture"],
+        "one_of": [["mean radius", "mean area", "mean perimeter"], ["worst radius", "worst area"]],
+    },
     "grouped": {"trees": 4, "seed": 1, "all": True},
     "timed": {"trees": 4, "seed": 1, "all": True, "certify": "off", "holdout": 0.3},
 }
@@ -40,7 +48,7 @@ def table(name):
         columns = factories.make_clear(np.random.default_rng(5), rows=300, features=4)
         return replace(columns, times=columns.column(3).round(1), roles={"time": "x3"})
     if name != "generated":
-        return prepare(*load_bundled("breast_cancer" if name == "probed" else name)).columns
+        return prepare(*load_bundled("breast_cancer" if name in {"probed", "limited"} else name)).columns
     rng = np.random.default_rng(11)
     matrix = rng.normal(size=(1000, 300))
     labels = (matrix[:3].sum(axis=0) + rng.normal(size=300) / 2 > 0).astype(np.int32)

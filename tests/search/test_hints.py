@@ -9,10 +9,10 @@ from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.mining.local import mine
 from maabo_dist.screens.pairs import Screen
-from maabo_dist.search.hints import HintSampler, SizeHints
+from maabo_dist.search.hints import HintRules, HintSampler, SizeHints
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
-from maabo_dist.search.space import SizeSpace, SubsetSpace
+from maabo_dist.search.space import SubsetSpace
 from maabo_dist.settings import MiningSettings
 from tests import factories
 
@@ -36,7 +36,7 @@ def test_seeds_alternate_between_the_core_completed_pairs_and_draws_by_rank():
     kinds = (
         core(0, 40),
         sampler.completions(40, draws.mix(1)).tolist(),
-        SizeHints(SizeSpace(100, 3), SCREEN).scattered(40, draws.mix(1 ^ 1)).tolist(),
+        SizeHints(3, HintRules(SPACE, SCREEN)).scattered(40, draws.mix(1 ^ 1)).tolist(),
     )
 
     seeds = sampler.seeds(40, start=0, stream=1)

@@ -3,7 +3,8 @@
 import pytest
 
 from maabo_dist.findings.certificate import BOUND_SHARE, LEVEL
-from maabo_dist.search.plan import MIN_SHUFFLES, SearchPlan, explain_plan
+from maabo_dist.search.explanation import explain_plan
+from maabo_dist.search.plan import MIN_SHUFFLES, SearchPlan
 from maabo_dist.settings import MiningSettings
 
 

@@ -210,6 +210,8 @@ def _setting(value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
+        case [[*_], *_]:
+            return "; ".join(map(_setting, value))
         case list():
             return ", ".join(map(str, value))
         case _:

@@ -34,6 +34,7 @@ export function formField(name, property, texts) {
 
 function createControl(schema, attributes) {
   if (alternatives(schema)[0].type === "boolean") return createCheckbox(schema, attributes);
+  if (alternatives(schema)[0].items?.type === "array") return createGroups(attributes);
   if (alternatives(schema)[0].type === "array") return createList(attributes);
   if (find(schema, "enum") && alternatives(schema).length === 1) return createSelect(schema, attributes);
   return createText(schema, attributes);
@@ -51,9 +52,17 @@ function createSelect(schema, attributes) {
   return { element, read: () => (hasDefault && element.selectedIndex === 0 ? null : element.value) };
 }
 
+const split = (text, separator) => text.split(separator).map((part) => part.trim()).filter(Boolean);
+
 function createList(attributes) {
   const element = el("input", { ...attributes, type: "text", placeholder: "none", autocomplete: "off" });
-  return { element, read: () => element.value.split(",").map((part) => part.trim()).filter(Boolean) };
+  return { element, read: () => split(element.value, ",") };
+}
+
+/** Lists of names, separated by semicolons. */
+function createGroups(attributes) {
+  const { element } = createList(attributes);
+  return { element, read: () => split(element.value, ";").map((group) => split(group, ",")) };
 }
 
 function createText(schema, attributes) {

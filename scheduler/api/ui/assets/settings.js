@@ -9,7 +9,7 @@ const LABELS = {
   holdout: "Holdout share", seed: "Seed", b: "Damping (b)", h: "Mismatch (h)", alpha: "High-scoring share", initial: "Initial random subsets",
   gini: "Maximum impurity", na_values: "Texts that mean missing", max_levels: "Texts per column", impute: "Replace missing numbers by",
   target_above: "Two classes: threshold", target_quantiles: "Classes of equal size", test_size: "Validation share",
-  min_precision: "Minimum precision", min_lift: "Minimum lift", for_class: "Only these classes", max_rules: "Maximum number of rules",
+  min_precision: "Minimum precision", min_lift: "Minimum lift", always: "Columns in every subset", one_of: "One of these columns", for_class: "Only these classes", max_rules: "Maximum number of rules",
   all: "Every certified rule", certify: "Shuffled searches", max_p: "Greatest adjusted p", min_samples_leaf: "Minimum rows per leaf", top_features: "Top features", in_flight: "Batches in flight",
   group: "Column of groups of rows", time: "Column of times", holdout_by: "Hold out by",
 };
@@ -18,7 +18,7 @@ const TARGET = ["target_above", "target_quantiles"];
 const SET_BY_COLUMN_PICKER = ["target", "include", "exclude"];
 const GROUPS = {
   Rules: ["max_rules", "all", "for_class", "min_precision", "min_lift", "prefer", "certify", "max_p", "gini", "similarity", "similarity_by", "literals", "significance", "probes"],
-  Search: ["strategy", "initial", "alpha", "h", "b", "top_features", "candidates", "seeded", "neighbours", "completions"],
+  Search: ["strategy", "always", "one_of", "initial", "alpha", "h", "b", "top_features", "candidates", "seeded", "neighbours", "completions"],
   "Trees and rows": ["min_samples_leaf", "class_weight", "test_size", "holdout_by", "stratify", "split_seed"],
   Table: ["group", "time", "impute", "missing_indicator", "max_levels", "na_values"],
   Running: ["batch", "in_flight", "patience", "time_limit"],
@@ -36,7 +36,7 @@ export const labelOf = (name) => LABELS[name] ?? (name.charAt(0).toUpperCase() +
 
 /** Replace the names of command-line options in texts of the server by the labels of their fields. */
 export const replaceOptions = (text) =>
-  text.replace(/--([a-z][a-z-]*)/g, (_, option) => `“${labelOf(option.replaceAll("-", "_"))}”`).replace(" (repeat the option or separate by commas)", "");
+  text.replace(/--([a-z][a-z-]*)/g, (_, option) => `“${labelOf(option.replaceAll("-", "_"))}”`).replace(" (repeat the option or separate by commas)", "").replace("; repeat it for other groups", "; separate groups by semicolons");
 
 /** @param {() => void} changed */
 export async function settingsForm(changed) {
