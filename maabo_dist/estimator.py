@@ -15,12 +15,13 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from maabo_dist._util.settings_model import SettingsModel, document_field
 from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.notebook import MinedRule, ResultViews
 from maabo_dist.report.stability import mine_with_repeats
 from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
-from maabo_dist.settings import MiningSettings, RepeatSettings, SettingsModel, TableSettings, document_field
+from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 Settings = TypeVar("Settings", bound=SettingsModel)
 

@@ -4,12 +4,9 @@ Each field is defined here and nowhere else: the command line builds its options
 from the fields. `SearchPlan` resolves defaults (`None`) for a given table.
 """
 
-from inspect import cleandoc
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import Field, model_validator
 
 from maabo_dist._util.setting_types import (
     Budget,
@@ -20,7 +17,7 @@ from maabo_dist._util.setting_types import (
     SubsetSize,
     check_column_limits,
 )
-from maabo_dist.errors import SettingsError
+from maabo_dist._util.settings_model import SettingsModel
 
 MAX_DEPTH = 12
 MIN_DEFAULT_TREES = 100
@@ -31,56 +28,6 @@ PAPER_LIMITS = {"min_samples": 50, "gini": 0.3, "holdout": 0.0}
 
 # The content of a table column: numbers, two text values (none missing), text, or what can only be excluded.
 ColumnKind = Literal["number", "pair", "level", "other"]
-
-
-class SettingsModel(BaseModel):
-    """Settings that a user gives: validated, frozen, with errors that name the command-line option."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Insert the section `Parameters`, made from the fields, before the examples of the docstring."""
-        super().__pydantic_init_subclass__(**kwargs)
-        summary, heading, examples = cleandoc(cls.__doc__ or "").partition("Examples\n--------")
-        fields = "\n".join(document_field(name, field) for name, field in cls.model_fields.items())
-        cls.__doc__ = f"{summary.rstrip()}\n\nParameters\n----------\n{fields}\n\n{heading}{examples}".rstrip()
-        cls.model_config["json_schema_extra"] = {"description": summary.rstrip()}
-
-    @classmethod
-    def parse(cls, values: dict[str, Any]) -> Self:
-        """Validate, with errors that name the option, the value and the allowed range."""
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            raise SettingsError(_explain(error)) from None
-
-
-def document_field(name: str, field: FieldInfo) -> str:
-    """An entry of a numpydoc section."""
-    return f"{name} : {_describe_type(field.annotation)}, default {field.default!r}\n    {field.description}"
-
-
-def _describe_type(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _describe_type(arguments[0])
-    if origin in {Union, UnionType}:
-        return " or ".join(map(_describe_type, arguments))
-    if origin is Literal:
-        return " or ".join(map(repr, arguments))
-    return str(annotation) if arguments else annotation.__name__.replace("NoneType", "None")
-
-
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        field = str(problem["loc"][0]) if problem["loc"] else ""
-        option = f"--{field.replace('_', '-')} {problem['input']!r}: " if field else ""
-        message = str(problem["msg"]).removeprefix("Value error, ")
-        line = f"{option}{message[0].lower()}{message[1:]}"
-        lines.append(line if line.endswith(".") else f"{line}.")
-    return "\n".join(dict.fromkeys(lines))
 
 
 class TableSettings(SettingsModel):

@@ -22,12 +22,13 @@ from httpx_sse import ServerSentEvent
 from pydantic import TypeAdapter, ValidationError
 
 from maabo_dist._util.files import check_table_file
+from maabo_dist._util.settings_model import SettingsModel
 from maabo_dist.client.requests import Request
 from maabo_dist.contract.api import Explanation, Job, JobProgress
 from maabo_dist.contract.job import AnyCallback, Priority, dump_with_secrets
 from maabo_dist.contract.problem import document_error
 from maabo_dist.errors import DatasetError, SettingsError
-from maabo_dist.settings import MiningSettings, SettingsModel, TableSettings
+from maabo_dist.settings import MiningSettings, TableSettings
 
 if TYPE_CHECKING:
     import pandas as pd

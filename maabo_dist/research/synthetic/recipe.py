@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from maabo_dist.settings import SettingsModel
+from maabo_dist._util.settings_model import SettingsModel
 
 # The largest share of the rows left to it that a conjunction may cover; above it, its conditions say very little.
 MAX_RULE_SHARE = 0.6
