@@ -134,8 +134,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         # scikit-learn expects an attribute for each parameter, with the value as it was given.
         self.subset_size, self.max_depth, self.trees, self.initial = subset_size, max_depth, trees, initial
-        self.always, self.one_of = always, one_of
-        self.alpha, self.h, self.b = alpha, h, b
+        self.always, self.one_of, self.alpha, self.h, self.b = always, one_of, alpha, h, b
         self.top_features, self.candidates = top_features, candidates
         self.min_samples, self.gini = min_samples, gini
         self.min_precision, self.min_lift, self.for_class = min_precision, min_lift, for_class
