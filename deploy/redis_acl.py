@@ -34,6 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]{1,50}")  # without characters that have a me
 RECORDS = (f"{names.JOB_RECORD}:*", f"{names.JOB_DOCUMENT}:*")
 EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", f"{names.METERS}:*"
 WORKERS = f"{names.WORKERS}:*"
+ENDED = f"{names.JOB_ENDED}:*"
 ARTIFACTS = f"{ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.QUEUE_PREFIX}*"
@@ -93,7 +94,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("xadd expire", EVENTS),
                 grant("set mget exists", *RECORDS),
                 forget,
-                grant("set", names.CLUSTER),
+                grant("set", names.CLUSTER, ENDED),
                 grant("set mget", METERS),  # read by `python -m scheduler health`
                 grant("zadd zrange zrem", names.JOB_LIST),
                 grant("lpush llen exists", QUEUES, *_lists(own_queues)),
@@ -108,6 +109,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 *_consuming((QUEUES,)),
                 grant("xadd expire", RESULTS),
                 grant("set del", WORKERS),
+                grant("exists", ENDED),
                 ask,
                 grant("set setex get", ANSWERS),
                 *artifacts,

@@ -42,14 +42,13 @@ def later_release(directory, name):
 
 def _add_a_column(path, versions):
     migration = """MIGRATIONS: dict[int, Callable[[Connection], None]] = {
-    %d: lambda connection: connection.exec_driver_sql("ALTER TABLE maabo_jobs ADD COLUMN mood VARCHAR(80)")
-}
+    %d: lambda connection: connection.exec_driver_sql("ALTER TABLE maabo_jobs ADD COLUMN mood VARCHAR(80)"),
 """
     _edit(
         path,
         (f"\nVERSION = {versions}\n", f"\nVERSION = {versions + 1}\n"),
         ('    Column("owner", String(80)),\n', '    Column("owner", String(80)),\n    Column("mood", String(80)),\n'),
-        ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {}\n", migration % versions),
+        ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {\n", migration % versions),
     )
 
 

@@ -18,7 +18,7 @@ TABLE = "0123456789abcdef" * 4
 CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
 TABLES = (
     *("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results"),
-    *("maabo_screen_blocks", "maabo_screens"),
+    *("maabo_screen_blocks", "maabo_screens", "maabo_shuffle_plans", "maabo_shuffles"),
     *("maabo_datasets", "maabo_tokens", "maabo_quotas", "maabo_idempotency_keys"),
 )
 

@@ -19,8 +19,9 @@ from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import names
 from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
+from workers.base import ClusterTask, log_fields
 from workers.celery_hooks import Heartbeat, apply_workarounds
-from workers.tasks import ClusterTask, EvaluateTask, RulesTask, ScreenTask, SubmitTask, log_fields
+from workers.tasks import EvaluateTask, RulesTask, ScreenTask, ShuffleTask, SubmitTask
 
 logger = StructuredLogger("maabo.worker")
 
@@ -32,13 +33,14 @@ def make_app(
     settings: ClusterSettings,
     evaluate: type[EvaluateTask] = EvaluateTask,
     screen: type[ScreenTask] = ScreenTask,
+    shuffle: type[ShuffleTask] = ShuffleTask,
     tracing: Tracing | None = None,
 ) -> Celery:
     """Return the application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
     tracing = tracing or Tracing()
-    for task in (evaluate, screen, RulesTask, SubmitTask):
+    for task in (evaluate, screen, shuffle, RulesTask, SubmitTask):
         application.register_task(task(settings, cache, tracing))
     for shutdown in (signals.worker_process_shutdown, signals.worker_shutdown):
         shutdown.connect(lambda **_: tracing.close(), weak=False)

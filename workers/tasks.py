@@ -1,31 +1,28 @@
-"""The tasks of a worker: `maabo.evaluate`, `maabo.screen`, `maabo.rules` and `maabo.submit`, and their base classes.
+"""The tasks of a worker: `maabo.evaluate`, `maabo.screen`, `maabo.shuffle`, `maabo.rules` and `maabo.submit`."""
 
-AnsweringTask: decode the message ─► compute (one library call) ─► encode the answer onto the job's stream
-"""
-
-import os
 import re
-import socket
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
-from typing import Any, ClassVar
+from math import inf
+from typing import Any
 
 import redis
-from celery import Task
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError, store_figures
-from maabo_dist.cluster.streams import open_redis, send_answer, send_request
-from maabo_dist.cluster.table_cache import TableCache
-from maabo_dist.cluster.tracing import Tracing
+from maabo_dist.cluster.streams import send_request
 from maabo_dist.contract import messages, names
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.problem import problem_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, MaaboError
-from maabo_dist.mining.result import conclude
+from maabo_dist.findings.certificate import ShuffledSearch
+from maabo_dist.findings.wire import pack_searches, unpack_searches
+from maabo_dist.mining.result import collect_evidence, conclude
+from maabo_dist.mining.shuffles import ShuffleResult, plan_shuffles, run_shuffles, search_shuffled
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import FigureData, make_figures
 from maabo_dist.rules.publishing import TreePool
@@ -33,144 +30,16 @@ from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
 from maabo_dist.screens.wire import pack_pairs
 from maabo_dist.search.space import Subsets
+from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, read_segment
+from workers.base import AnsweringTask, ClusterTask, JobEndedError, TaskResult
 
 logger = StructuredLogger("maabo.worker")
 
-# Characters of a value in a log line; no valid value is longer.
-MAX_FIELD = 200
-# A worker that could not begin a task takes no other for this time, so that workers that can get it.
-REST_SECONDS = 1.0
-
-
-class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
-    """A task with settings, tables and a Redis connection of its own."""
-
-    abstract = True
-    ignore_result = True
-    acks_late = True
-
-    def __init__(self, settings: ClusterSettings, cache: TableCache, tracing: Tracing) -> None:
-        self._settings, self._cache, self._tracing = settings, cache, tracing
-        self._connections: dict[int, Any] = {}
-
-    @property
-    def redis(self) -> Any:
-        """A connection of the current process: connections do not survive a fork."""
-        process = os.getpid()
-        if process not in self._connections:
-            self._connections = {process: open_redis(self._settings)}
-        return self._connections[process]
-
-    def report_loss(self, message: dict[str, Any], reason: str) -> None:
-        """Called in the worker's main process when the process that ran the task has died."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """The body and fields of an answer, and a human-readable summary, shown by Flower."""
-
-    body: bytes
-    summary: str
-    fields: dict[str, Any] = field(default_factory=dict)
-
-
-class AnsweringTask(ClusterTask):
-    """A task that answers on the job's stream, even when it fails; no expected error is raised to Celery."""
-
-    abstract = True
-    answer: ClassVar[type[Any]]
-    # Fields of the message that are copied to the answer.
-    key_fields: ClassVar[tuple[str, ...]]
-
-    def decode(self, message: dict[str, Any]) -> Any:
-        """Read the message and fetch what the task needs."""
-        raise NotImplementedError
-
-    def compute(self, task: Any) -> TaskResult:
-        """Do the work."""
-        raise NotImplementedError
-
-    def run(self, **message: Any) -> str:
-        """Return one human-readable line, shown by Flower."""
-        trace = _source(message).get("trace")
-        parent = trace if isinstance(trace, str) else None
-        with self._tracing.span(self.name, parent, "consumer", **log_fields(message)) as span:
-            line = self.work(message)
-            span.annotate(outcome=line)
-        return line
-
-    def work(self, message: dict[str, Any]) -> str:
-        """Decode, compute, answer."""
-        try:
-            task = self.decode(message)
-        except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
-            return self._reply(message, "unavailable", _reason(error))
-        started = time.perf_counter()
-        try:
-            result = self.compute(task)
-        except (StoreError, OSError) as error:
-            return self._reply(message, "unavailable", _reason(error))
-        except (MaaboError, MemoryError) as error:  # Celery would end the worker on a MemoryError, again and again
-            return self._reply(message, "failed", _reason(error))
-        seconds = time.perf_counter() - started
-        self._reply(message, "done", body=result.body, seconds=seconds, **result.fields)
-        return f"{result.summary} · {seconds * 1000:.0f} ms"
-
-    def report_loss(self, message: dict[str, Any], reason: str) -> None:
-        """Answer that the task was lost."""
-        self._reply(message, "lost", reason)
-
-    def _reply(
-        self, message: dict[str, Any], kind: messages.Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
-    ) -> str:
-        """Answer a message, even of another version, if it names the job. Return a human-readable line."""
-        values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
-        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
-        try:
-            answer = self.answer.read(values | fields)
-        except FormatError:
-            return f"refused: {reason}"
-        if isinstance(version := message.get("version"), int):  # refusals are the same in all contract versions
-            answer = answer.model_copy(update={"version": version})
-        if kind != "lost":  # that is logged by the main process
-            facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
-            logger.info(f"task {kind}", task=self.name, **facts)
-        try:
-            send_answer(self.redis, self._settings, answer, body)
-        except redis.RedisError as error:  # without an answer, the scheduler sends the task again
-            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
-        if kind == "unavailable":
-            time.sleep(REST_SECONDS)
-        return f"{kind}: {reason}"
-
-
-def log_fields(message: dict[str, Any]) -> dict[str, object]:
-    """The fields of a message for log lines, even if it is invalid."""
-    values = {"job": _job(message)} | {name: message.get(name) for name in ("batch", "start", "stop", "final")}
-    values["correlation"] = _source(message).get("correlation")
-    return {name: _log_value(value) for name, value in values.items()}
-
-
-def _source(message: dict[str, Any]) -> dict[str, Any]:
-    """The part of a message that describes the job: the job's document if there is one."""
-    spec = message.get("spec")
-    return spec if isinstance(spec, dict) else message
-
-
-def _job(message: dict[str, Any]) -> object:
-    source = _source(message)
-    return source.get("job") if source is message else source.get("id")
-
-
-def _log_value(value: object) -> str | int | None:
-    return value[:MAX_FIELD] if isinstance(value, str) else value if isinstance(value, int) else None
-
-
-def _reason(error: BaseException) -> str:
-    return "The worker ran out of memory." if isinstance(error, MemoryError) else str(error) or repr(error)
+# The interval at which a long task checks that its job has not ended.
+CHECK_SECONDS = 1.0
 
 
 class EvaluateTask(AnsweringTask):
@@ -224,6 +93,53 @@ class ScreenTask(AnsweringTask):
         return screen_block(table, task.start, task.stop, task.most)
 
 
+class ShuffleTask(AnsweringTask):
+    """Repeats the search on shuffled labels."""
+
+    name = names.SHUFFLE
+    answer = messages.ShuffleAnswer
+    key_fields = ("start", "stop", "attempt")
+
+    def decode(self, message: dict[str, Any]) -> tuple[messages.ShuffleMessage, Study]:
+        """Read the message and its table."""
+        task = messages.ShuffleMessage.read(message)
+        return task, self._cache.study(task.spec.dataset.fingerprint, task.spec.settings)
+
+    def compute(self, task: tuple[messages.ShuffleMessage, Study]) -> TaskResult:
+        """Search and pack the strongest rules."""
+        message, study = task
+        numbers, should_stop = range(message.start, message.stop), self._end_check(message.spec.id)
+        searches = [self.search(study, number, message, should_stop) for number in numbers]
+        strongest = min((search.strongest for search in searches), default=inf)
+        best = "no rule" if strongest == inf else f"strongest statistic {strongest:.1f}"
+        count = f"{len(searches)} shuffled search{'' if len(searches) == 1 else 'es'}"
+        return TaskResult(pack_searches(searches), f"{count} · {best}")
+
+    def search(
+        self, study: Study, number: int, task: messages.ShuffleMessage, should_stop: Callable[[], bool]
+    ) -> ShuffledSearch:
+        """Run one search, unless the job ends."""
+        result = search_shuffled(study, number, should_stop)
+        if result is None:
+            raise JobEndedError(f"Job {task.spec.id} has ended.")
+        return result[0]
+
+    def _end_check(self, job: str) -> Callable[[], bool]:
+        """Return a function that tells whether a job has ended, and asks Redis only from time to time."""
+        due, key = time.monotonic() + CHECK_SECONDS, self._settings.key(f"{names.JOB_ENDED}:{job}")
+        ended = False
+
+        def has_ended() -> bool:
+            nonlocal due, ended
+            if not ended and time.monotonic() >= due:
+                due = time.monotonic() + CHECK_SECONDS
+                with suppress(redis.RedisError):  # then the task is finished, perhaps in vain
+                    ended = bool(self.redis.exists(key))
+            return ended
+
+        return has_ended
+
+
 class RulesTask(AnsweringTask):
     """Mines the rules of the trees grown so far; at the end of a job, it also stores the figures of its report."""
 
@@ -243,7 +159,16 @@ class RulesTask(AnsweringTask):
         for digest in task.segments:
             for forest in read_segment(self._cache.segment_file(digest), max_depth, classes):
                 pool.add(forest)
-        result = conclude(study, pool, task.stopped, task.seconds)
+        evidence = collect_evidence(study, pool)
+        if task.shuffled is None:
+            plan = plan_shuffles(study, evidence, task.stopped)
+            if plan.count and task.plan_shuffles:
+                wanted = {"trees": pool.count, "shuffles": plan.count, "undecided": plan.undecided}
+                return TaskResult(b"", f"{plan.count} shuffled searches needed", wanted)
+            shuffled = run_shuffles(study, plan)
+        else:
+            shuffled = self._read_shuffles(task.shuffled)
+        result = conclude(study, pool, task.stopped, task.seconds, evidence=evidence, shuffled=shuffled)
         if task.final:
             self._store_figures(task, make_figures(result, study))
         notes = (*task.spec.dataset.notes, *result.notes, *_failure_notes(task, study.table_columns))
@@ -255,6 +180,10 @@ class RulesTask(AnsweringTask):
         trees, rules = result.search.trees, len(result.rules)
         fields = {"trees": trees, "rules": rules, "digest": result.digest}
         return TaskResult(document, f"{rules} rules from {trees} trees", fields)
+
+    def _read_shuffles(self, stored: messages.StoredShuffles) -> ShuffleResult:
+        searches = unpack_searches(self._cache.shuffles_file(stored.digest).read_bytes(), stored.count)
+        return ShuffleResult(searches, stored.planned, stored.seconds)
 
     def _store_figures(self, task: messages.RulesMessage, figures: FigureData) -> None:
         """If the store cannot be reached, the report has no figures; the rules are more important."""

@@ -10,7 +10,7 @@ import click
 from maabo_dist._util.text import format_count, printable
 from maabo_dist.cli.cluster import Cluster, ClusterAddress, cluster_options, connect, leave_running, raise_for_failure
 from maabo_dist.cli.output import Output, format_options
-from maabo_dist.cli.progress import Display, Snapshot, format_best, format_repeat, progress_display
+from maabo_dist.cli.progress import SHUFFLES, Display, Snapshot, format_best, format_repeat, progress_display
 from maabo_dist.console import (
     NOTHING,
     Cell,
@@ -180,9 +180,11 @@ def _state(record: JobRecord) -> Cell:
 
 
 def _trees(record: JobRecord) -> str:
-    """Format the progress: `120/455 (26 %)`, or `screening 40 %` before the first tree."""
+    """Format the progress: `screening 40 %`, then `120/455 (26 %)`, then `certifying 7/24`."""
     if record.pairs and record.pairs_screened is not None:
         return f"screening {100 * record.pairs_screened // record.pairs} %"
+    if record.shuffles and record.shuffles_done is not None:
+        return f"certifying {record.shuffles_done:,}/{record.shuffles:,}"
     if not record.planned:
         return f"{record.trees:,}"
     return f"{record.trees:,}/{record.planned:,} ({100 * record.trees // record.planned} %)"
@@ -268,6 +270,10 @@ def _show(display: Display, record: JobRecord) -> None:
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
         display.set_activity("screening pairs of features")
         display.update(Snapshot(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))
+        return
+    if record.shuffles is not None and record.shuffles_done is not None and record.state is JobState.MINING:
+        display.set_activity("certifying")
+        display.update(Snapshot(record.shuffles_done, record.shuffles, record.seconds, "", unit=SHUFFLES))
         return
     if record.state in _ACTIVITIES:
         display.set_activity(_ACTIVITIES[record.state])

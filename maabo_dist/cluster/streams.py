@@ -11,13 +11,19 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer
+from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, ShuffleAnswer
 
 # Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data.
-HEADER, RULES_HEADER, SCREEN_HEADER, BODY = b"header", b"mined", b"screened", b"body"
+HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER = b"header", b"mined", b"screened", b"shuffled"
+BODY = b"body"
 
-_HEADERS = {EvaluationAnswer: HEADER, RulesAnswer: RULES_HEADER, ScreenAnswer: SCREEN_HEADER}
-Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer
+_HEADERS = {
+    EvaluationAnswer: HEADER,
+    RulesAnswer: RULES_HEADER,
+    ScreenAnswer: SCREEN_HEADER,
+    ShuffleAnswer: SHUFFLE_HEADER,
+}
+Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer
 
 # Short, because a process has several connections and detects one after another that they are dead.
 SOCKET_SECONDS = 5
@@ -41,7 +47,7 @@ def open_redis(settings: ClusterSettings, timeout: float = SOCKET_SECONDS, retri
 
 
 def send_answer(client: Any, settings: ClusterSettings, answer: Answer, body: bytes = b"") -> None:
-    """Add an answer to the job's stream: its header, and packed trees, pairs or a result document.
+    """Add an answer to the job's stream: its header, and packed trees, pairs, searches or a result document.
 
     It may be added twice; the scheduler drops the second.
     """

@@ -5,6 +5,7 @@
     <fingerprint>-<split>.training           either of them, laid out for the kernels under one split
     <fingerprint>-<split>.bits               its training rows as bits, for screens
     <digest>.segment                         trees of a job
+    <digest>.shuffles                        searches of a job on shuffled labels
 
 Files are written under a lock and renamed into place. When the cache exceeds its limit, the least recently used files
 are removed; a process that has one mapped can use it until it closes it.
@@ -96,7 +97,11 @@ class TableCache:
 
     def segment_file(self, digest: str) -> Path:
         """Return the file of a segment of trees, which is verified when it is fetched."""
-        return self._file(f"{digest}.segment", lambda target: self._fetch_segment(digest, target))
+        return self._file(f"{digest}.segment", lambda target: self._fetch_verified("trees", digest, target))
+
+    def shuffles_file(self, digest: str) -> Path:
+        """Return the file of searches on shuffled labels, which is verified when it is fetched."""
+        return self._file(f"{digest}.shuffles", lambda target: self._fetch_verified("shuffles", digest, target))
 
     def _open(
         self,
@@ -128,11 +133,11 @@ class TableCache:
             self.store.delete(name)
             raise StoreError(f"The table {fingerprint[:12]}… in the store is damaged: {error}") from error
 
-    def _fetch_segment(self, digest: str, target: Path) -> None:
-        self.store.get(f"trees/{digest}", target)
+    def _fetch_verified(self, kind: str, digest: str, target: Path) -> None:
+        self.store.get(f"{kind}/{digest}", target)
         if file_digest(target) != digest:
-            self.store.delete(f"trees/{digest}")
-            raise StoreError(f"The segment {digest[:12]}… of trees in the store is damaged.")
+            self.store.delete(f"{kind}/{digest}")
+            raise StoreError(f"{kind}/{digest[:12]}… in the store is damaged.")
 
     def _file(self, name: str, make: Callable[[Path], None]) -> Path:
         """Return a file of the cache, and make it first if it is missing."""

@@ -258,6 +258,10 @@ class JobRecord(_Record):
     pairs: int | None = None
     trees: int = 0
     planned: int | None = None
+    # Searches on shuffled labels that are complete; None unless the job runs them.
+    shuffles_done: int | None = None
+    # The most that are needed.
+    shuffles: int | None = None
     # Subsets that failed, for example by crashing their worker.
     failed: int = 0
     best_score: float | None = None

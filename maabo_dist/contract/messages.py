@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maabo_dist.contract.document import is_none
+from maabo_dist.contract.document import is_false, is_none
 from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
@@ -210,6 +210,45 @@ class Failure(BaseModel):
     reason: Annotated[str, Field(max_length=MAX_REASON)]
 
 
+class ShuffleMessage(_Message):
+    """Repeat the search on shuffled labels, numbers `start` … `stop` − 1, and return the strongest rules of each."""
+
+    spec: JobSpec
+    start: Count
+    stop: Count
+    # The number of searches that are planned, for logs and for Flower.
+    planned: Count
+    attempt: Count
+    # The time that all searches of the task are expected to take, from which its time limit follows; never sent.
+    expected: float = Field(0.0, exclude=True)
+
+    @property
+    def argsrepr(self) -> str:
+        """A summary of the task, shown by Flower."""
+        searches = f"searches {self.start + 1}–{self.stop}" if self.stop - self.start > 1 else f"search {self.stop}"
+        line = f"job {self.spec.id[:4]} · shuffled {searches} of {self.planned}"
+        return _with_correlation(line, self.spec.correlation)
+
+
+class ShuffleAnswer(_Answer):
+    """The answer to `ShuffleMessage`; if it is `done`, its body contains the packed searches."""
+
+    start: Count
+    stop: Count
+
+
+class StoredShuffles(BaseModel):
+    """Searches on shuffled labels in the store, which certify rules."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    digest: Fingerprint
+    count: Count
+    planned: Count
+    # The time that they took on one core.
+    seconds: Annotated[float, Field(ge=0)]
+
+
 class RulesMessage(_Message):
     """Mine the rules from the trees in these segments of the store: final ones, or the rules so far."""
 
@@ -222,6 +261,12 @@ class RulesMessage(_Message):
     stopped: StopReason
     # The first failed subsets.
     failures: tuple[Failure, ...] = ()
+    # Both are omitted by default, so that older workers can read the message.
+
+    # True to answer how many searches on shuffled labels are needed, instead of running them.
+    plan_shuffles: bool = Field(False, exclude_if=is_false)
+    # The searches, once they were run.
+    shuffled: StoredShuffles | None = Field(None, exclude_if=is_none)
 
     @property
     def argsrepr(self) -> str:
@@ -231,12 +276,21 @@ class RulesMessage(_Message):
 
 
 class RulesAnswer(_Answer):
-    """The answer to `RulesMessage`; if it is `done`, its body contains the result document."""
+    """The answer to `RulesMessage`; if it is `done`, its body contains the result document.
+
+    It has no body if searches on shuffled labels are needed first.
+    """
 
     final: bool
     trees: Count = 0
     rules: Count = 0
     digest: Annotated[str, Field(max_length=64)] = ""
+    # Both are omitted by default, so that older schedulers can read the answer.
+
+    # The number of searches on shuffled labels that may be needed.
+    shuffles: Annotated[int, Field(ge=1)] | None = Field(None, exclude_if=is_none)
+    # See `ShufflePlan`.
+    undecided: float | None = Field(None, exclude_if=is_none)
 
 
 class Request(_Message):

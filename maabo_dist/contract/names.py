@@ -4,7 +4,9 @@
 EVALUATE = "maabo.evaluate"
 # Task: find the strongest pairs of a block of features. It uses the queue of evaluations.
 SCREEN = "maabo.screen"
-# Task: mine the rules from all trees of a job (GS-MRM).
+# Task: repeat the search on shuffled labels. It uses the queue of evaluations.
+SHUFFLE = "maabo.shuffle"
+# Task: mine the rules from all trees of a job.
 RULES = "maabo.rules"
 # Task: submit a job document.
 SUBMIT = "maabo.submit"
@@ -31,6 +33,8 @@ JOB_EVENTS = "maabo:events"
 EVENTS_EPOCH = "maabo:events-epoch"
 # Prefixes of all keys that are deleted with a job.
 JOB_KEYS = (JOB_RECORD, JOB_DOCUMENT, JOB_EVENTS)
+# Redis keys, one for each job that failed or was cancelled (`maabo:ended:<job>`), so that workers stop; they expire.
+JOB_ENDED = "maabo:ended"
 # Redis sorted set: ids of the jobs that have a record, by their time of submission.
 JOB_LIST = "maabo:jobs"
 # Redis key: the record of the cluster (`record.ClusterRecord`) as JSON; expires when no scheduler runs.

@@ -13,7 +13,7 @@ from typing import Any
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.core.job import ScreeningJob, SearchingJob
+from scheduler.core.job import AnyJob, CertifyingJob
 from scheduler.ledger.leases import Lease
 from scheduler.resources import Broker, Resources
 
@@ -28,7 +28,7 @@ URGENT_SLOTS, IDLE_TENANT_SLOTS = 10, 25
 
 
 class TaskQueue:
-    """The queue of `maabo.evaluate` and `maabo.screen` tasks: how many more to send, and which have been taken."""
+    """The queue of all tasks but `maabo.rules`: how many more to send, and which have been taken."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -118,16 +118,14 @@ class FairOrder:
             heapq.heappop(self._order)
 
 
-def choose_tasks(
-    jobs: Collection[SearchingJob | ScreeningJob], room: int, seconds: float, now: float
-) -> dict[str, list[Any]]:
+def choose_tasks(jobs: Collection[AnyJob], room: int, seconds: float, now: float) -> dict[str, list[Any]]:
     """Take up to `room` tasks of about `seconds` from the jobs' outboxes; return them by job."""
     jobs_by_id = {job.lease.job: job for job in jobs}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(
         JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.speed.expected(job.outbox.in_flight))
         for job in jobs
-        if job.state is JobState.RUNNING
+        if job.state is JobState.RUNNING or isinstance(job, CertifyingJob)
     )
     while room > 0 and (name := order.next_job) is not None:
         job = jobs_by_id[name]

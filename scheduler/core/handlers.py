@@ -1,62 +1,58 @@
-"""`SearchHandler`, `ScreenHandler` and `RulesHandler` send the tasks of a job, and handle and record the answers."""
+"""`SearchHandler`, `ScreenHandler` and `ShuffleHandler` send the tasks of a job, and handle and record the answers."""
 
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from maabo_dist._util.network import backoff_delay
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, Answer
-from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, RulesMessage, ScreenAnswer
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
+from maabo_dist.findings.wire import unpack_searches
+from maabo_dist.mining.shuffles import ShufflePlan
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.screens.wire import pack_screen, unpack_pairs
-from maabo_dist.trees.wire import Frame, unpack_forest, write_segment
+from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
+from scheduler.core.blocks import BlockTask, cut_searches
 from scheduler.core.dispatch import TaskQueue
-from scheduler.core.job import HeldJob, JobEnd, RulesRequest, ScreeningJob, SearchingJob
-from scheduler.core.machines import BlockTask, Task, TaskKey
-from scheduler.core.outbox import MAX_PATIENCE
-from scheduler.ledger.jobs import Segment
-from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, TaskRow
-from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
+from scheduler.core.job import (
+    AnyJob,
+    CertifyingJob,
+    HeldJob,
+    JobEnd,
+    ScreeningJob,
+    SearchingJob,
+    certifying_job,
+)
+from scheduler.core.machines import Task, TaskKey
+from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, ShufflePlanRow, ShuffleRow, TaskRow
+from scheduler.messaging.publishers import TaskPublisher
 from scheduler.resources import Resources
 
-logger, rules_logger = StructuredLogger("maabo.scheduler"), StructuredLogger("maabo.scheduler.rules")
+logger = StructuredLogger("maabo.scheduler")
 
 # Delay before a task that a worker could not begin is sent again. Random: at a fixed interval, the same worker may be
 # the first in the queue each time.
 RETRY_SECONDS = (0.5, 1.5)
 
-# Failures of the final rules after which a job has failed.
-MAX_RULES_FAILURES = 4
-# A generous estimate for mining, to detect overdue answers.
-SECONDS_PER_TREE = 5e-5
-# Rules so far are mined again after this multiple of the time that it took.
-REST_FACTOR = 10
-COMPLETE_SEARCH = {StopReason.BUDGET, StopReason.EXHAUSTED}
-
-AnyJob = TypeVar("AnyJob", bound=HeldJob)
+Job = TypeVar("Job", bound=HeldJob)
 
 
-class TaskHandler(ABC, Generic[AnyJob]):
-    """The base class of what searches and screens share: sending tasks and handling answers."""
+class TaskHandler(ABC, Generic[Job]):
+    """The base class of what these share: sending tasks and handling answers."""
 
     def __init__(self, resources: Resources, publisher: TaskPublisher, queue: TaskQueue) -> None:
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
         self._publisher, self._queue = publisher, queue
 
-    def send(self, job: AnyJob, tasks: Sequence[Any], now: float) -> None:
+    def send(self, job: Job, tasks: Sequence[Any], now: float) -> None:
         """Write tasks to the ledger, then publish them."""
         self._write_sent(job, tasks, now)
         for task in tasks:  # before publishing: if the broker fails, answers will show which tasks have arrived
@@ -65,7 +61,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
         self._publisher.publish([job.message(task) for task in tasks])
         self._metrics.count(metrics.TASKS_SENT, job.task, len(tasks))
 
-    def resend_unanswered(self, job: AnyJob, now: float) -> None:
+    def resend_unanswered(self, job: Job, now: float) -> None:
         """Resend tasks whose answers are overdue."""
         job.outbox.mark_taken(self._queue.taken_before, now)
         unanswered = job.outbox.resend_unanswered(now, lambda key: job.allowance(key.size))
@@ -74,19 +70,19 @@ class TaskHandler(ABC, Generic[AnyJob]):
             self._metrics.count(metrics.RESENT, "silent", len(unanswered))
 
     @abstractmethod
-    def _write_sent(self, job: AnyJob, tasks: Sequence[Any], now: float) -> None:
+    def _write_sent(self, job: Job, tasks: Sequence[Any], now: float) -> None:
         """Write tasks that are about to be sent."""
 
     def _drop(self, job: HeldJob, task: str, reason: str) -> None:
         logger.debug(f"answer dropped: {reason}", **job.log_fields, task=task)
         self._metrics.count(metrics.DROPPED, task)
 
-    def _note_done(self, job: AnyJob, size: int, seconds: float) -> None:
+    def _note_done(self, job: Job, size: int, seconds: float) -> None:
         job.speed.observe(size, seconds)
         job.stuck_since = None
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
-    def _retry(self, job: AnyJob, key: Any, answer: EvaluationAnswer | ScreenAnswer, now: float) -> bool:
+    def _retry(self, job: Job, key: Any, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> bool:
         """Resend a task that was not completed. True if it failed too often."""
         facts = {"task": job.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
         logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
@@ -102,7 +98,7 @@ class TaskHandler(ABC, Generic[AnyJob]):
             self._metrics.count(metrics.RESENT, answer.kind)
         return given_up
 
-    def _check_available(self, job: AnyJob, reason: str, now: float) -> JobEnd | None:
+    def _check_available(self, job: Job, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
         job.stuck_since = job.stuck_since or now
         if now - job.stuck_since > self._resources.settings.stuck_seconds:
@@ -142,6 +138,11 @@ class SearchHandler(TaskHandler[SearchingJob]):
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", answer.reason))
             logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=answer.reason)
         return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+
+    def drop_late(self, job: CertifyingJob, answer: EvaluationAnswer | ScreenAnswer | RulesAnswer) -> None:
+        """Drop an answer that came when the search was over."""
+        kinds = {EvaluationAnswer: "evaluate", ScreenAnswer: "screen", RulesAnswer: "rules"}
+        self._drop(job, kinds[type(answer)], "the search is over")
 
     def advance(self, job: SearchingJob, now: float) -> None:
         """Observe and propose batches, and write them and the accepted answers to the ledger."""
@@ -213,133 +214,63 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         self._ledger.screens.write_blocks(job.lease, now, rows)
 
 
+class ShuffleHandler(TaskHandler[CertifyingJob]):
+    """Handles `maabo.shuffle` tasks."""
+
+    def begin(self, search: SearchingJob, plan: ShufflePlan, now: float) -> CertifyingJob:
+        """Cut the searches into tasks and write them to the ledger, before the first is sent."""
+        ranges = cut_searches(plan.count, search.core_seconds, self._resources.settings.task_seconds)
+        rows = [ShuffleRow(start, stop) for start, stop in ranges]
+        self._ledger.shuffles.write_plan(search.lease, now, ShufflePlanRow(plan.count, plan.undecided), rows)
+        return certifying_job(search, plan, ranges)
+
+    def handle(self, job: AnyJob, answer: ShuffleAnswer, body: bytes, now: float) -> JobEnd | None:
+        """Accept or reject an answer; `commit` writes it. Return the end of the job, if it ends."""
+        if not isinstance(job, CertifyingJob):
+            self._drop(job, "shuffle", "the searches are complete")
+            return None
+        block = job.machine.block(answer.start, answer.stop)
+        if block is None:
+            raise FormatError(f"Searches {answer.start} to {answer.stop - 1} are not a task of this job.")
+        self._queue.note_taken(job.outbox.sent_at(block))
+        if answer.kind == "done":
+            if not job.machine.is_open(block):
+                self._drop(job, job.task, "another one came first, or it is not needed any more")
+                return None
+            job.machine.accept(block, unpack_searches(body, block.size), answer.seconds)
+            job.unwritten.append(ShuffleRow(block.start, block.stop, answer.attempt, body, answer.seconds))
+            self._note_done(job, block.size, answer.seconds)
+            return None
+        if self._retry(job, block, answer, now) and job.machine.is_open(block):
+            searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"
+            return JobEnd.failure(f"{searches} could not be run: {answer.reason}")
+        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+
+    def commit(self, job: CertifyingJob, now: float) -> bool:
+        """Write the accepted answers to the ledger. True if the searches are complete."""
+        if job.unwritten:
+            self._ledger.shuffles.write(job.lease, now, job.unwritten, {"run_seconds": job.run_seconds(now)})
+            job.unwritten.clear()
+        return job.machine.finished
+
+    def _write_sent(self, job: CertifyingJob, tasks: Sequence[BlockTask], now: float) -> None:
+        rows = [ShuffleRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
+        self._ledger.shuffles.write(job.lease, now, rows)
+
+
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
-    """Return the answer and its body: trees, pairs or a result document. Raise FormatError if it is invalid."""
+    """Return the answer and its body: packed data or a result document. Raise FormatError if it is invalid."""
     body = fields.get(BODY, b"")
     if SCREEN_HEADER in fields:
         return ScreenAnswer.read(fields[SCREEN_HEADER]), body
+    if SHUFFLE_HEADER in fields:
+        return ShuffleAnswer.read(fields[SHUFFLE_HEADER]), body
     if RULES_HEADER not in fields:
         return EvaluationAnswer.read(fields.get(HEADER, b"")), body
     answer = RulesAnswer.read(fields[RULES_HEADER])
-    if answer.kind == "done":
+    if answer.kind == "done" and answer.shuffles is None:
         try:
             json.loads(body)
         except ValueError as error:
             raise FormatError(f"The result document is invalid: {error}.") from None
     return answer, body
-
-
-class RulesHandler:
-    """Handles `maabo.rules` tasks."""
-
-    def __init__(self, resources: Resources, publisher: TaskPublisher, status: StatusPublisher) -> None:
-        self._resources, self._publisher, self._status = resources, publisher, status
-        self._ledger, self._metrics = resources.ledger, resources.metrics
-
-    def send_if_due(self, job: SearchingJob, now: float) -> None:
-        """Request the rules of a search that is over, or rules so far if they are due."""
-        if job.machine.finished:
-            if job.request is None or not job.request.final:
-                job.state = JobState.MINING
-                self._ledger.search.write(job.lease, now, {"state": job.state.value})
-                self._send(job, now, final=True)
-            return
-        job.next_partial = job.next_partial or now + self._resources.settings.partial_seconds
-        exported = job.segments[-1].until if job.segments else 0
-        if job.request is None and now >= job.next_partial and job.machine.observed > exported:
-            job.next_partial = now + self._resources.settings.partial_seconds
-            self._send(job, now, final=False)
-
-    def resend_unanswered(self, job: SearchingJob, now: float) -> None:
-        """Drop a request whose answer is overdue; `send_if_due` sends it again."""
-        request = job.request
-        if request is None:
-            return
-        allowance = 5 + request.trees * SECONDS_PER_TREE
-        if request.taken_at is None:
-            waiting = self._resources.broker.waiting([names.RULES_QUEUE])[0]
-            request.taken_at = now if waiting == 0 else None
-        elif now - request.taken_at > backoff_delay(allowance, job.rules_timeouts, MAX_PATIENCE * allowance):
-            rules_logger.warning("no answer; sending again", **job.log_fields, task="rules", final=request.final)
-            self._metrics.count(metrics.RESENT, "silent")
-            job.rules_timeouts += 1
-            job.request = None
-
-    def handle(self, job: SearchingJob, answer: RulesAnswer, document: bytes, now: float) -> JobEnd | None:
-        """Publish the rules, or note that they are to be mined again. Return the end of the job, if it ends."""
-        if answer.kind != "done":
-            self._note_failure(job, answer, now)
-            failed = job.rules_failures >= MAX_RULES_FAILURES
-            return JobEnd.failure(f"The rules could not be mined: {answer.reason}") if failed else None
-        if answer.final != job.machine.finished:  # the search was not over then, or is not now
-            self._metrics.count(metrics.DROPPED, "rules")
-            return None
-        if job.request is not None and answer.attempt == job.request.number:
-            job.request = None
-        if not answer.final:
-            job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
-        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
-        job.rules, job.rules_timeouts, job.rules_seconds = answer.rules, 0, answer.seconds
-        self._status.publish_document(job.lease.job, document)
-        if not answer.final:
-            return None
-        reason = job.machine.run.reason
-        columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
-        return JobEnd(JobState.DONE, columns | {"reason": None if reason in COMPLETE_SEARCH else reason.explanation})
-
-    def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
-        if answer.kind == "lost":
-            self._metrics.count(metrics.LOST, "rules")
-        if job.request is None or answer.attempt != job.request.number:
-            return
-        job.request = None
-        job.next_partial = now + self._resources.settings.partial_seconds
-        rules_logger.warning(f"task {answer.kind}", **job.log_fields, task="rules", reason=answer.reason)
-        self._metrics.count(metrics.RESENT, answer.kind)
-        if answer.kind == "unavailable":
-            # If the store has lost trees, all of them are stored again with the next request: the ledger has them.
-            if not all(self._resources.store.has(f"trees/{segment.digest}") for segment in job.segments):
-                rules_logger.warning("trees missing in the store; storing them again", **job.log_fields)
-                job.segments.clear()
-        elif answer.final:
-            job.rules_failures += 1
-
-    def _send(self, job: SearchingJob, now: float, *, final: bool) -> None:
-        self._store_trees(job, now)
-        job.requests += 1
-        run = job.machine.run
-        # Omit fields that workers do not need; its span is a child of the job's.
-        spec = job.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": job.trace})
-        message = RulesMessage(
-            spec=spec,
-            attempt=job.requests,
-            final=final,
-            segments=tuple(segment.digest for segment in job.segments),
-            seconds=job.run_seconds(now),
-            stopped=run.reason if final else StopReason.RUNNING,
-            failures=tuple(job.failures.values()),
-        )
-        self._publisher.publish([message])
-        self._metrics.count(metrics.TASKS_SENT, "rules")
-        job.request = RulesRequest(job.requests, final, run.trees)
-
-    def _store_trees(self, job: SearchingJob, now: float) -> None:
-        """Store the trees of all batches observed since the last segment as one more segment."""
-        first, until = (job.segments[-1].until if job.segments else 0), job.machine.observed
-        if until == first:
-            return
-        scratch = Path(self._resources.settings.cache_dir)
-        scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=scratch, prefix=".segment-") as directory:
-            path = Path(directory) / "segment"
-            digest = write_segment(path, self._frames(job, first, until))
-            self._resources.store.put(f"trees/{digest}", path)
-        job.segments.append(Segment(digest, until))
-        self._ledger.search.write_segments(job.lease, now, job.segments)
-        rules_logger.debug("trees stored", **job.log_fields, segment=digest[:12], batches=until)
-
-    def _frames(self, job: SearchingJob, first: int, until: int) -> Iterator[Frame]:
-        subsets = {row.number: row.subsets for row in self._ledger.search.batches(job.lease.job, first, until)}
-        for row in self._ledger.search.results(job.lease.job, first, until):
-            batch = np.frombuffer(subsets[row.batch], "<i4").reshape(-1, job.plan.subset_size)
-            yield batch[row.start : row.stop], row.trees

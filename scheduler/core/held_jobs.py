@@ -3,7 +3,7 @@
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import redis
@@ -12,10 +12,11 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.cluster.tracing import Span
+from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
-from scheduler.core.job import HeldJob, JobEnd, ScreeningJob, SearchingJob
+from scheduler.core.job import AnyJob, CertifyingJob, HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.publishers import StatusPublisher
@@ -27,6 +28,10 @@ logger = StructuredLogger("maabo.scheduler")
 OUTAGES = (redis.RedisError, LedgerError, StoreError, BrokerError, OSError)
 
 
+# How long workers can learn that a job has ended: longer than most tasks take.
+ENDED_SECONDS = 3600
+
+
 class HeldJobs:
     """Jobs by their ids. Their state in memory is never ahead of the ledger for long."""
 
@@ -35,15 +40,15 @@ class HeldJobs:
         self._status = status
         # Trace spans, children of the requests' spans and parents of the tasks' spans.
         self._spans: dict[str, Span] = {}
-        self.by_id: dict[str, SearchingJob | ScreeningJob] = {}
+        self.by_id: dict[str, AnyJob] = {}
 
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def __iter__(self) -> Iterator[SearchingJob | ScreeningJob]:
+    def __iter__(self) -> Iterator[AnyJob]:
         return iter(list(self.by_id.values()))
 
-    def add(self, job: SearchingJob | ScreeningJob, now: float) -> None:
+    def add(self, job: AnyJob, now: float) -> None:
         """Hold a job that was opened, and publish that it runs."""
         name = job.lease.job
         self.by_id[name] = job
@@ -51,6 +56,8 @@ class HeldJobs:
             attributes: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
             self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **attributes)
         job.trace = self._spans[name].traceparent
+        if isinstance(job, CertifyingJob):
+            job.search.trace = job.trace
         columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
         self._ledger.search.write(job.lease, now, columns)
         if job.row.started is None:
@@ -58,10 +65,31 @@ class HeldJobs:
         if isinstance(job, ScreeningJob):
             facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
             logger.info("screening pairs", **job.log_fields, **facts)
+        elif isinstance(job, CertifyingJob):
+            self._log_shuffling(job)
         else:
             facts = {"trees": job.trees, "of": job.plan.trees}
             logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)
         self._status.publish([job.record(now)])
+
+    def begin_shuffles(self, job: CertifyingJob, now: float) -> None:
+        """Hold a job whose searches on shuffled labels begin, in place of its search."""
+        job.trace = job.search.trace
+        self.by_id[job.lease.job] = job
+        self._log_shuffling(job)
+        self._status.publish([job.record(now)])
+
+    def end_shuffles(self, job: CertifyingJob) -> SearchingJob:
+        """Hold the search again, with the results of the searches on shuffled labels, and return it."""
+        job.search.shuffled = job.machine.result()
+        self.by_id[job.lease.job] = job.search
+        facts = {"searches": len(job.search.shuffled.searches), "seconds": job.machine.seconds}
+        logger.info("searches on shuffled labels complete", **job.log_fields, **facts)
+        return job.search
+
+    def _log_shuffling(self, job: CertifyingJob) -> None:
+        facts = {"done": job.machine.done, "of": job.machine.plan.count, "tasks": job.machine.blocks}
+        logger.info("searching on shuffled labels", **job.log_fields, **facts)
 
     def drop(self, job: str) -> None:
         """Forget a job in memory; the ledger has it."""
@@ -100,8 +128,15 @@ class HeldJobs:
         update = {"finished": now, "digest": end.columns.get("digest"), "reason": reason}
         self._status.publish([job.record(now).model_copy(update=update)])
         self._resources.redis.delete(results_stream(self._resources.settings, job.lease.job))
+        if end.state is not JobState.DONE:
+            self._tell_workers(job.lease.job)
         facts = {"trees": job.trees, "seconds": job.run_seconds(now), "rules": job.record(now).rules}
         logger.info(f"job {end.state.value}", **job.log_fields, **facts, reason=reason)
+
+    def _tell_workers(self, job: str) -> None:
+        """Tell workers that a job has ended; one that does not learn it finishes its task in vain."""
+        with suppress(redis.RedisError):
+            self._resources.redis.set(self._resources.settings.key(f"{names.JOB_ENDED}:{job}"), b"", ex=ENDED_SECONDS)
 
     def fail(self, lease: Lease, reason: str, now: float) -> None:
         """Write and publish the failure of a job that is not open here."""

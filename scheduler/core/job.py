@@ -1,22 +1,37 @@
-"""Jobs that this scheduler holds: `ScreeningJob` during the screen of pairs, `SearchingJob` from then on."""
+"""Jobs that this scheduler holds.
+
+    ScreeningJob ──► SearchingJob ──► CertifyingJob ──► SearchingJob, whose rules are mined
+
+The screen of pairs and the searches on shuffled labels are left out where they are not needed.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState
-from maabo_dist.contract.messages import MAX_REASON, EvaluateMessage, Failure, ScreenMessage, TableSplit, pack_subsets
+from maabo_dist.contract.messages import (
+    MAX_REASON,
+    EvaluateMessage,
+    Failure,
+    ScreenMessage,
+    ShuffleMessage,
+    TableSplit,
+    pack_subsets,
+)
+from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
 from maabo_dist.screens.blocks import pair_seconds
 from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
-from scheduler.core.machines import BlockTask, JobMachine, Screening, Task, TaskKey
+from scheduler.core.blocks import BlockTask, Screening, Shuffling
+from scheduler.core.machines import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox
 from scheduler.ledger.jobs import JobRow, Segment
 from scheduler.ledger.leases import Lease
-from scheduler.ledger.search import BlockRow, ResultRow
+from scheduler.ledger.search import BlockRow, ResultRow, ShuffleRow
 
 # Subsets of a task while it is unknown how long one takes.
 FIRST_TASK_SIZE = 32
@@ -87,7 +102,7 @@ class RulesRequest:
 
 @dataclass(slots=True)
 class HeldJob(ABC):
-    """Base of both kinds of jobs."""
+    """Base of all kinds of jobs."""
 
     # The kind of its tasks, a label of metrics.
     task: ClassVar[str]
@@ -97,7 +112,7 @@ class HeldJob(ABC):
     # The job's row when it was opened.
     row: JobRow
     opened: float
-    # The state machine of the job: a `JobMachine` or a `Screening`.
+    # The state machine of the job: a `JobMachine`, a `Screening` or a `Shuffling`.
     machine: Any
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     # Since when every answer has been that the worker could not begin.
@@ -127,11 +142,11 @@ class HeldJob(ABC):
         """Take the next task to send, of about `seconds`."""
 
     @abstractmethod
-    def message(self, task: Any) -> EvaluateMessage | ScreenMessage:
+    def message(self, task: Any) -> EvaluateMessage | ScreenMessage | ShuffleMessage:
         """The message for a worker."""
 
     def message_fields(self, task: Any) -> dict[str, Any]:
-        """The fields that both kinds of messages have."""
+        """The fields that evaluations and screens have."""
         return {
             "job": self.lease.job,
             "start": task.key.start,
@@ -202,6 +217,8 @@ class SearchingJob(HeldJob):
 
     task = "evaluate"
     machine: JobMachine
+    # The time that the whole search is expected to take on one core.
+    core_seconds: float
     failed: int = 0
     # The first failed subsets, in the order of the search.
     failures: dict[TaskKey, Failure] = field(default_factory=dict)
@@ -218,6 +235,15 @@ class SearchingJob(HeldJob):
     rules_seconds: float = 0.0
     # When rules of the trees so far are due.
     next_partial: float = 0.0
+    # The searches on shuffled labels that the final rules need, once a worker has answered how many.
+    shuffle_plan: ShufflePlan | None = None
+    # Their results.
+    shuffled: ShuffleResult | None = None
+
+    @property
+    def worker_spec(self) -> JobSpec:
+        """The job without fields that workers do not need; the spans of its tasks are children of the job's."""
+        return self.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": self.trace})
 
     @property
     def trees(self) -> int:
@@ -265,3 +291,58 @@ class SearchingJob(HeldJob):
         run = self.machine.run
         progress = {"trees": run.trees, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
         return HeldJob.record(self, now).model_copy(update=progress)
+
+
+@dataclass(slots=True)
+class CertifyingJob(HeldJob):
+    """A job whose search is over, and is repeated on shuffled labels."""
+
+    task = "shuffle"
+    machine: Shuffling
+    # Continues when the searches are complete.
+    search: SearchingJob
+    # Answers that are not in the ledger yet.
+    unwritten: list[ShuffleRow] = field(default_factory=list)
+
+    @property
+    def trees(self) -> int:
+        """The number of trees of the search."""
+        return self.search.trees
+
+    def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
+        """Take the next searches to send."""
+        return self.machine.next_task(now)
+
+    def allowance(self, size: int) -> float:
+        """Seconds for an answer, with additional time for the first one."""
+        return HeldJob.allowance(self, size) + (0.0 if self.machine.done else FIRST_ANSWER_SECONDS)
+
+    def message(self, task: BlockTask) -> ShuffleMessage:
+        """The message for a worker."""
+        return ShuffleMessage(
+            spec=self.search.worker_spec,
+            start=task.key.start,
+            stop=task.key.stop,
+            planned=self.machine.plan.count,
+            attempt=task.attempt,
+            expected=self.speed.expected(task.key.size),
+        )
+
+    def record(self, now: float) -> JobRecord:
+        """The public record of the job."""
+        record = self.search.record(now).model_copy(update={"state": self.state})
+        if self.state is not JobState.MINING:
+            return record
+        return record.model_copy(update={"shuffles_done": self.machine.done, "shuffles": self.machine.plan.count})
+
+
+def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tuple[int, int]]) -> CertifyingJob:
+    """Return a job whose search is over, with searches on shuffled labels cut into these ranges."""
+    speed, state = Speed(seconds=search.core_seconds), JobState.MINING
+    machine = Shuffling(plan, ranges)
+    return CertifyingJob(
+        search.lease, search.spec, search.plan, search.row, search.opened, machine, search, speed=speed, state=state
+    )
+
+
+AnyJob = SearchingJob | ScreeningJob | CertifyingJob

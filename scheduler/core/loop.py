@@ -18,15 +18,16 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer
+from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
-from scheduler.core.handlers import RulesHandler, ScreenHandler, SearchHandler, read_answer
+from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
-from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.job import AnyJob, CertifyingJob, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
 from scheduler.core.preparation import Preparations, open_job, prepare_job
+from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.intake import Entry, Intake
@@ -57,11 +58,17 @@ class Scheduler:
         self._queue = TaskQueue(resources.broker)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
+        self._shuffles = ShuffleHandler(resources, self._publisher, self._queue)
         self._rules = RulesHandler(resources, self._publisher, self._status)
-        self._task_handlers: dict[type, Any] = {SearchingJob: self._search, ScreeningJob: self._screens}
+        self._task_handlers: dict[type, Any] = {
+            SearchingJob: self._search,
+            ScreeningJob: self._screens,
+            CertifyingJob: self._shuffles,
+        }
         self._answer_handlers: dict[type, Any] = {
             EvaluationAnswer: self._search,
             ScreenAnswer: self._screens,
+            ShuffleAnswer: self._shuffles,
             RulesAnswer: self._rules,
         }
         self._intake = Intake(resources, self._status, self._publisher)
@@ -223,13 +230,16 @@ class Scheduler:
             if stream == intake.encode() or name in self.jobs.by_id:  # else they are for the job's next holder
                 self._redis.xdel(stream, *(entry for entry, _ in entries))
 
-    def _handle_answers(self, job: SearchingJob | ScreeningJob, entries: Sequence[Entry], now: float) -> None:
+    def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
             for _, fields in entries:
                 try:
                     answer, body = read_answer(fields)
                     if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
                         raise FormatError("The answer is for a search that has not started.")
+                    if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
+                        self._search.drop_late(job, answer)
+                        continue
                     end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
                 except FormatError as error:
                     logger.warning("answer refused", **job.log_fields, reason=error)
@@ -240,10 +250,16 @@ class Scheduler:
                     return
             self._advance(job, now)
 
-    def _advance(self, job: SearchingJob | ScreeningJob, now: float) -> None:
+    def _advance(self, job: AnyJob, now: float) -> None:
         """Continue a job after answers, and write its progress to the ledger."""
-        if isinstance(job, SearchingJob):
+        if isinstance(job, CertifyingJob):
+            if self._shuffles.commit(job, now):
+                self._advance(self.jobs.end_shuffles(job), now)
+        elif isinstance(job, SearchingJob):
             self._search.advance(job, now)
+            if job.shuffle_plan is not None and job.shuffled is None:
+                self.jobs.begin_shuffles(self._shuffles.begin(job, job.shuffle_plan, now), now)
+                return
             with self._tolerate_broker():
                 self._rules.send_if_due(job, now)
         elif self._screens.commit_screen(job, now):  # the job is opened again, with its screen

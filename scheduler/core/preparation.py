@@ -2,6 +2,8 @@
 
 open_job ──► ScreeningJob ──its screen is in the ledger──► open_job ──► SearchingJob
     └────── no screen needed, or it is small or in the ledger ────────────┘
+
+A search that is over becomes a CertifyingJob if its searches on shuffled labels have begun.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +14,28 @@ from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
+from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.mining.run import SearchRun
+from maabo_dist.mining.shuffles import ShufflePlan
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import MAX_PAIRS, Screen, compute_screen
 from maabo_dist.screens.wire import unpack_pairs, unpack_screen
+from maabo_dist.search.plan import core_seconds
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
-from scheduler.core.job import PreparedTable, ScreeningJob, SearchingJob, Speed
-from scheduler.core.machines import JobMachine, Screening, TaskKey, cut_blocks
+from scheduler.core.blocks import Screening, cut_blocks
+from scheduler.core.job import (
+    AnyJob,
+    CertifyingJob,
+    PreparedTable,
+    ScreeningJob,
+    SearchingJob,
+    Speed,
+    certifying_job,
+)
+from scheduler.core.machines import JobMachine, TaskKey
 from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
@@ -104,7 +118,7 @@ def open_job(
     now: float,
     tick: Callable[[], None],
     task_seconds: float = 1.0,
-) -> SearchingJob | ScreeningJob:
+) -> AnyJob:
     """Restore a job. `tick` is called repeatedly while it runs; a new screen is cut into blocks of `task_seconds`."""
     row = _read_row(ledger, lease)
     screen = prepared.screen
@@ -115,7 +129,7 @@ def open_job(
         screen = unpack_screen(stored, prepared.study.columns.count)
     job = _start_search(lease, row, prepared.study, screen, now)
     _replay(job, ledger, now, tick)
-    return job
+    return _open_shuffling(job, ledger, now) if job.machine.finished else job
 
 
 def _open_screening(
@@ -146,7 +160,10 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     # Workers pool the trees; here they only serve to detect that no new rules are found.
     pool = TreePool(study) if study.settings.patience is not None else None
     machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
-    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, rules=row.rules, segments=list(row.segments))
+    rows, classes = study.columns.rows, len(study.columns.classes)
+    seconds = core_seconds(study.plan, study.settings, rows=rows, classes=classes)
+    segments = list(row.segments)
+    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, rules=row.rules, segments=segments)
     if row.stop_after is not None:
         job.stopping = True
         machine.stop(row.stop_after, StopReason.TIME)
@@ -171,6 +188,24 @@ def _replay(job: SearchingJob, ledger: Ledger, now: float, tick: Callable[[], No
         machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
     if unwritten:
         ledger.search.write(job.lease, now, new_batches=unwritten)
+
+
+def _open_shuffling(search: SearchingJob, ledger: Ledger, now: float) -> SearchingJob | CertifyingJob:
+    """Restore the searches on shuffled labels, if they have begun."""
+    plan = ledger.shuffles.plan(search.lease.job)
+    if plan is None:
+        return search
+    rows = ledger.shuffles.rows(search.lease.job)
+    ranges = [(row.start, row.stop) for row in rows]
+    job = certifying_job(search, ShufflePlan(plan.count, plan.undecided), ranges)
+    for row in rows:
+        block = job.machine.block(row.start, row.stop)
+        if block is not None and row.searches is not None:
+            job.machine.accept(block, unpack_searches(row.searches, block.size), row.seconds)
+            job.speed.observe(block.size, row.seconds)
+        elif block is not None and row.attempt is not None:
+            job.machine.adopt(block, row.attempt, now)
+    return job
 
 
 def _new_batches(machine: JobMachine, written: dict[int, bytes]) -> list[BatchRow]:

@@ -10,7 +10,7 @@ from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
 from scheduler.ledger.schema import datasets, jobs
-from scheduler.ledger.search import Screens, SearchState
+from scheduler.ledger.search import Screens, SearchState, Shuffles
 from scheduler.ledger.submissions import Submissions
 from scheduler.ledger.tenants import Datasets, Quotas, Tokens
 
@@ -24,6 +24,7 @@ class Ledger:
         self.leases = Leases(database)
         self.search = SearchState(database)
         self.screens = Screens(database)
+        self.shuffles = Shuffles(database)
         self.callbacks = Callbacks(database)
         self.submissions = Submissions(database)
         self.datasets = Datasets(database)

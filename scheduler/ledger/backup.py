@@ -27,9 +27,9 @@ from maabo_dist.trees.wire import file_digest
 from scheduler.ledger import Ledger, find_artifacts, schema
 from scheduler.ledger.database import DuplicateError
 from scheduler.ledger.jobs import JOB_COLUMNS, read_job
-from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens
+from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens, shuffle_plans, shuffles
 
-SEARCH = (batches, results, screens, blocks)
+SEARCH = (batches, results, screens, blocks, shuffle_plans, shuffles)
 # Tables included in a backup, by name; jobs first.
 TABLES = {table.name: table for table in (jobs, *SEARCH, datasets)}
 # Rows written at a time.

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, up
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
-from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, tasks
+from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 UNENDED = jobs.c.finished.is_(None)
@@ -250,7 +250,7 @@ def read_job(row: Any) -> JobRow:
 
 def delete_search(connection: Connection, ids: list[str]) -> None:
     """Delete the rows that only the search of these jobs needed."""
-    for table in (batches, tasks, results, blocks, screens):
+    for table in (batches, tasks, results, blocks, screens, shuffle_plans, shuffles):
         connection.execute(delete(table).where(table.c.job.in_(ids)))
 
 

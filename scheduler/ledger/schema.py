@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-VERSION = 1
+VERSION = 2
 
 
 class _UserString(TypeDecorator[str]):
@@ -129,6 +129,21 @@ screens = _job_table(
     Column("screen", LargeBinary, nullable=False),  # packed
 )
 
+shuffle_plans = _job_table(
+    "maabo_shuffle_plans",
+    Column("count", Integer, nullable=False),  # searches on shuffled labels that may be needed
+    Column("undecided", Double),  # the strongest statistic of the undecided rules; null if all searches are to run
+)
+
+shuffles = _job_table(
+    "maabo_shuffles",
+    Column("start", Integer, primary_key=True),  # searches start … stop − 1
+    Column("stop", Integer, nullable=False),
+    Column("attempt", Integer),  # the last attempt sent; null before the first
+    Column("seconds", Double, nullable=False),
+    Column("searches", LargeBinary),  # packed; null until answered
+)
+
 datasets = _table(
     "maabo_datasets",
     Column("id", String(64), primary_key=True),
@@ -175,4 +190,6 @@ keys = _table(
 
 
 # The step from each version to the next; runs in the transaction that records the new version.
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {
+    1: lambda connection: metadata.create_all(connection, tables=[shuffle_plans, shuffles]),
+}

@@ -1,4 +1,4 @@
-"""`SearchState` and `Screens`: batches, sent tasks and answers of running jobs, and the end of jobs."""
+"""`SearchState`, `Screens` and `Shuffles`: what running jobs have proposed, sent and answered; and the end of jobs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from maabo_dist.contract.job import JobState
 from scheduler.ledger.database import Database, LedgerTopic, upsert
 from scheduler.ledger.jobs import Segment, delete_search
 from scheduler.ledger.leases import Lease, fenced
-from scheduler.ledger.schema import batches, blocks, results, screens, tasks
+from scheduler.ledger.schema import batches, blocks, results, screens, shuffle_plans, shuffles, tasks
 
 END = 2**31 - 1
 
@@ -60,7 +60,28 @@ class BlockRow:
     seconds: float = 0.0
 
 
-Row = TypeVar("Row", TaskRow, ResultRow, BatchRow, BlockRow)
+@dataclass(frozen=True, slots=True)
+class ShuffleRow:
+    """Searches start … stop − 1 on shuffled labels."""
+
+    start: int
+    stop: int
+    # The last attempt sent; None before the first.
+    attempt: int | None = None
+    # The answer, packed; None before it arrives.
+    searches: bytes | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShufflePlanRow:
+    """The searches on shuffled labels that a job may need."""
+
+    count: int
+    undecided: float | None
+
+
+Row = TypeVar("Row", TaskRow, ResultRow, BatchRow, BlockRow, ShuffleRow, ShufflePlanRow)
 
 
 def _stream(
@@ -161,3 +182,34 @@ class Screens(LedgerTopic):
         with self._database.read() as connection:
             screen: bytes | None = connection.execute(select(screens.c.screen).where(screens.c.job == job)).scalar()
         return screen
+
+
+_UPSERT_SHUFFLES = upsert(shuffles, "attempt", "searches", "seconds")
+
+
+class Shuffles(LedgerTopic):
+    """Reads and writes searches on shuffled labels."""
+
+    def write_plan(self, lease: Lease, now: float, plan: ShufflePlanRow, rows: Iterable[ShuffleRow]) -> None:
+        """Write the plan and its tasks, before the first is sent."""
+        with fenced(self._database, lease, now) as connection:
+            connection.execute(insert(shuffle_plans).values(job=lease.job, **asdict(plan)))
+            connection.execute(insert(shuffles), [{"job": lease.job} | asdict(row) for row in rows])
+
+    def write(
+        self, lease: Lease, now: float, rows: Iterable[ShuffleRow], columns: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        """Write tasks before they are sent, and answers before they are acknowledged."""
+        values = [{"job": lease.job} | asdict(row) for row in rows]
+        with fenced(self._database, lease, now, **columns) as connection:
+            if values:
+                connection.execute(_UPSERT_SHUFFLES[connection.dialect.name], values)
+
+    def plan(self, job: str) -> ShufflePlanRow | None:
+        """The plan of a job, or None."""
+        rows = list(_stream(self._database, ShufflePlanRow, shuffle_plans, job, order=[shuffle_plans.c.job]))
+        return rows[0] if rows else None
+
+    def rows(self, job: str) -> list[ShuffleRow]:
+        """The tasks of a job, in order."""
+        return list(_stream(self._database, ShuffleRow, shuffles, job, order=[shuffles.c.start]))

@@ -23,23 +23,29 @@ from pydantic import ValidationError
 from redis import RedisError
 
 from maabo_dist._version import __version__
+from maabo_dist.cluster.broker import HARD_LIMIT_FACTOR
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, ClusterRecord, JobRecord
-from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage
+from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage, ShuffleMessage
 from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import FormatError
 from scheduler.resources import Resources
 
-TaskMessage = EvaluateMessage | ScreenMessage | RulesMessage
+TaskMessage = EvaluateMessage | ScreenMessage | ShuffleMessage | RulesMessage
 
-# The task name and queue of each message; screens go to the workers that evaluate.
+# The task name and queue of each message; screens and shuffled searches go to the workers that evaluate.
 _ROUTES = {
     EvaluateMessage: (names.EVALUATE, names.EVALUATE_QUEUE),
     ScreenMessage: (names.SCREEN, names.EVALUATE_QUEUE),
+    ShuffleMessage: (names.SHUFFLE, names.EVALUATE_QUEUE),
     RulesMessage: (names.RULES, names.RULES_QUEUE),
 }
+
+
+# A slow worker may take this multiple of the expected time.
+SLOW_FACTOR = 10
 
 
 class TaskPublisher:
@@ -47,6 +53,7 @@ class TaskPublisher:
 
     def __init__(self, resources: Resources) -> None:
         self._celery, self._broker = resources.celery, resources.broker
+        self._task_limit = resources.settings.task_limit
 
     def publish(self, messages: Sequence[TaskMessage]) -> None:
         """Send tasks to the workers."""
@@ -63,7 +70,15 @@ class TaskPublisher:
                     kwargsrepr="",
                     # The ledger has them: RabbitMQ need not write them to its disk before it confirms.
                     delivery_mode="transient",
+                    **self._time_limits(message),
                 )
+
+    def _time_limits(self, message: TaskMessage) -> dict[str, float]:
+        """A whole search on one core may take longer than the limit that other tasks have."""
+        if not isinstance(message, ShuffleMessage) or SLOW_FACTOR * message.expected <= self._task_limit:
+            return {}
+        limit = SLOW_FACTOR * message.expected
+        return {"soft_time_limit": limit, "time_limit": limit * HARD_LIMIT_FACTOR}
 
     def call_back(self, callback: Callback, values: dict[str, object]) -> None:
         """Send a task to another service."""

@@ -5,6 +5,8 @@ The job must be done within a time limit, with the digest of `mine` in this proc
 
 from functools import cache
 
+import numpy as np
+
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobRecord, JobState
@@ -14,7 +16,7 @@ from maabo_dist.mining.local import mine
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
 from maabo_dist.settings import MiningSettings, TableSettings
-from tests import servers
+from tests import factories, servers
 from tests.cluster import ask, submit
 
 MINING = {
@@ -30,7 +32,14 @@ MINING = {
 
 @cache
 def table(name="breast_cancer"):
-    """Return a bundled table, or one with planted rules and N features if the name is `planted N`."""
+    """Return a bundled table, or one with planted rules and N features if the name is `planted N`.
+
+    In `weak` there is so little evidence that only searches on shuffled labels certify rules.
+    """
+    if name == "weak":
+        rng = np.random.default_rng(7)
+        matrix = rng.normal(size=(8, 200))
+        return factories.columns_of(matrix, 0.8 * matrix[0] + 1.2 * rng.normal(size=200) > 0)
     if name.startswith("planted "):
         frame, _ = generate(Recipe(rows=300, features=int(name.split()[1]), xor=1, seed=4))
         return prepare(frame, TableSettings(target="y")).columns
@@ -38,12 +47,17 @@ def table(name="breast_cancer"):
 
 
 @cache
-def _digest(name, mining):
-    return mine(table(name), MiningSettings.parse(dict(mining))).digest
+def _mined(name, mining, jobs):
+    return mine(table(name), MiningSettings.parse(dict(mining)), jobs=jobs)
+
+
+def mined_here(mining, name="breast_cancer", jobs=1):
+    """Return the result of this process."""
+    return _mined(name, tuple(sorted(mining.items())), jobs)
 
 
 def expected_digest(mining, name="breast_cancer"):
-    return _digest(name, tuple(sorted(mining.items())))
+    return mined_here(mining, name).digest
 
 
 class Client:

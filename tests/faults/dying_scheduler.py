@@ -23,6 +23,9 @@ STEPS = {
     "ack": ("_redis", "xdel", lambda _: True, 4),
     "block": ("_screens._ledger.screens", "write_blocks", lambda _: True, 3),
     "block-publish": ("_screens._publisher", "publish", lambda _: True, 2),
+    "shuffle-plan": ("_shuffles._ledger.shuffles", "write_plan", lambda _: True, 1),
+    "shuffle": ("_shuffles._ledger.shuffles", "write", lambda _: True, 3),
+    "shuffle-publish": ("_shuffles._publisher", "publish", lambda _: True, 2),
     "screen": ("_screens._ledger.screens", "write_screen", lambda _: True, 1),
 }
 """Step → the object, its method, a predicate for the calls that count, and the number of the call at which to die."""

@@ -186,4 +186,4 @@ def test_a_scheduler_that_is_older_than_the_ledger_refuses_to_start(cluster):
     old = cluster.scheduler(wait=False)
 
     assert old.exit_code(30) == 2
-    assert "schema version 2; this scheduler knows 1. Use a newer scheduler." in old.log
+    assert "schema version 3; this scheduler knows 2. Use a newer scheduler." in old.log

@@ -7,6 +7,7 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
 from scheduler.ledger import Ledger, schema
 from scheduler.ledger.database import LedgerError
+from scheduler.ledger.search import ShufflePlanRow, ShuffleRow
 from tests.ledgers import (
     CALLBACK,
     a_job,
@@ -39,29 +40,41 @@ def test_schedulers_that_start_concurrently_on_an_empty_database_all_succeed(url
 
 
 @pytest.fixture
-def a_second_version(monkeypatch):
-    """A fictitious schema version 2, in which jobs have one more column; returns a list of the migration runs."""
+def a_later_version(monkeypatch):
+    """A fictitious next schema version, in which jobs have one more column; returns a list of the migration runs."""
     runs = []
 
     def migrate(connection):
         runs.append(1)
         connection.execute(text("ALTER TABLE maabo_jobs ADD COLUMN colour VARCHAR(8) DEFAULT 'blue'"))
 
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: migrate})
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS | {schema.VERSION: migrate})
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     return runs
 
 
 def make_version_1(url):
-    """A ledger with a running and a finished job."""
+    """A ledger of version 1, without searches on shuffled labels, with a running and a finished job."""
     with opened(url) as ledger:
         ledger.search.end_job(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
         write_search(ledger, held(ledger))
     with connected(url) as connection:
+        for table in ("maabo_shuffles", "maabo_shuffle_plans"):
+            connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE maabo_meta SET value = '1' WHERE key = 'schema'"))
 
 
-def test_a_ledger_of_an_older_version_is_migrated_with_its_jobs(url, a_second_version):
+def test_a_ledger_of_version_1_gets_room_for_searches_on_shuffled_labels(url):
+    make_version_1(url)
+
+    with opened(url) as ledger:
+        (lease,) = ledger.leases.acquire("two", 1000.0, seconds=10, limit=9)
+        ledger.shuffles.write_plan(lease, 1001.0, ShufflePlanRow(24, -7.5), [ShuffleRow(0, 24)])
+        assert ledger.shuffles.plan(lease.job) == ShufflePlanRow(24, -7.5)
+        assert ledger.shuffles.rows(lease.job) == [ShuffleRow(0, 24)]
+
+
+def test_a_ledger_of_an_older_version_is_migrated_with_its_jobs(url, a_later_version):
     make_version_1(url)
 
     with opened(url) as ledger:
@@ -71,11 +84,11 @@ def test_a_ledger_of_an_older_version_is_migrated_with_its_jobs(url, a_second_ve
         ledger.search.end_job(lease, 1002.0, JobState.DONE)
     with connected(url) as connection:
         assert connection.execute(text("SELECT DISTINCT colour FROM maabo_jobs")).scalars().all() == ["blue"]
-    assert contents(url)["maabo_meta"] == ["('schema', '2')"]
-    assert a_second_version == [1]
+    assert contents(url)["maabo_meta"] == [f"('schema', '{schema.VERSION}')"]
+    assert a_later_version == [1]
 
 
-def test_schedulers_that_start_concurrently_on_an_old_ledger_migrate_it_once(url, a_second_version):
+def test_schedulers_that_start_concurrently_on_an_old_ledger_migrate_it_once(url, a_later_version):
     make_version_1(url)
 
     def start():
@@ -83,16 +96,18 @@ def test_schedulers_that_start_concurrently_on_an_old_ledger_migrate_it_once(url
             return ledger.jobs.count_by_state()
 
     assert call_concurrently(*[start] * 4) == [{"running": 1, "done": 1}] * 4
-    assert a_second_version == [1]
+    assert a_later_version == [1]
 
 
-def test_a_migration_that_fails_leaves_the_ledger_as_it_is(url, a_second_version, monkeypatch):
+def test_a_migration_that_fails_leaves_the_ledger_as_it_is(url, a_later_version, monkeypatch):
     def migrate(connection):
         connection.execute(text("ALTER TABLE maabo_jobs ADD COLUMN colour VARCHAR(8)"))
         connection.execute(text("SELECT 1 FROM nowhere"))
 
-    make_version_1(url)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: migrate})
+    Ledger(url).close()
+    with connected(url) as connection:
+        connection.execute(text(f"UPDATE maabo_meta SET value = '{schema.VERSION - 1}' WHERE key = 'schema'"))
+    monkeypatch.setattr(schema, "MIGRATIONS", {schema.VERSION - 1: migrate})
     before = contents(url)
 
     with pytest.raises(LedgerError, match="nowhere"):
@@ -107,7 +122,7 @@ def test_a_ledger_of_a_newer_schema_is_refused_and_left_as_it_is(url):
         connection.execute(text("UPDATE maabo_meta SET value = '99' WHERE key = 'schema'"))
     before = contents(url)
 
-    with pytest.raises(SettingsError, match=r"schema version 99; this scheduler knows 1\. Use a newer"):
+    with pytest.raises(SettingsError, match=f"schema version 99; this scheduler knows {schema.VERSION}. Use a newer"):
         Ledger(url)
 
     assert contents(url) == before

@@ -21,9 +21,9 @@ from maabo_dist.study import split_for
 from maabo_dist.trees.training import TrainingTable
 from scheduler.background import BackgroundThread
 from scheduler.core import loop, preparation
+from scheduler.core.blocks import MAX_BLOCK_FAILURES, MIN_BLOCKS
 from scheduler.core.dispatch import choose_tasks
 from scheduler.core.loop import Scheduler
-from scheduler.core.machines import MAX_BLOCK_FAILURES, MIN_BLOCKS
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit

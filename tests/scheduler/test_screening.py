@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from maabo_dist.data.split import split_rows
 from maabo_dist.screens.blocks import pair_blocks
 from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
-from scheduler.core.machines import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
+from scheduler.core.blocks import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
 from tests import factories
 
 FEATURES, MAX_PAIRS, ALLOWANCE = 14, 12, 3.0

@@ -14,18 +14,35 @@ import pytest
 from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import FileStore
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, open_redis, results_stream
+from maabo_dist.cluster.streams import (
+    BODY,
+    HEADER,
+    RULES_HEADER,
+    SCREEN_HEADER,
+    SHUFFLE_HEADER,
+    open_redis,
+    results_stream,
+)
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, pack_subsets
+from maabo_dist.contract.messages import (
+    EvaluationAnswer,
+    Request,
+    RulesAnswer,
+    ScreenAnswer,
+    ShuffleAnswer,
+    pack_subsets,
+)
 from maabo_dist.data.split import split_rows
+from maabo_dist.findings.wire import pack_searches, unpack_searches
 from maabo_dist.mining.local import mine
+from maabo_dist.mining.shuffles import ShufflePlan, run_shuffles
 from maabo_dist.report.document import result_document
 from maabo_dist.screens.pairs import BitTable, screen_block
 from maabo_dist.screens.wire import unpack_pairs
 from maabo_dist.settings import MiningSettings
-from maabo_dist.study import split_for
+from maabo_dist.study import Study, split_for
 from maabo_dist.trees.training import TrainingTable, depth_search
-from maabo_dist.trees.wire import pack_forest, unpack_forest, write_segment
+from maabo_dist.trees.wire import file_digest, pack_forest, unpack_forest, write_segment
 from tests import factories, servers
 
 JOB = "0123456789abcdef" * 2
@@ -33,8 +50,8 @@ SPLIT = {"test_size": 0.3, "holdout": 0.0, "seed": 1, "stratify": False, "class_
 
 
 class Cluster:
-    def __init__(self, settings, columns):
-        self.settings, self.columns = settings, columns
+    def __init__(self, settings, columns, log_path):
+        self.settings, self.columns, self.log = settings, columns, log_path.read_text
         self.app, self.redis = make_celery(settings), open_redis(settings)
 
     def send(self, subsets, **changes):
@@ -92,7 +109,7 @@ def cluster(request, tmp_path_factory):
         columns.save(directory / "table")
         FileStore(settings.store_url).put(f"columns/{columns.fingerprint}", directory / "table")
         with servers.worker(settings, directory, "--pool", request.param, "-c", "2"):
-            yield Cluster(settings, columns)
+            yield Cluster(settings, columns, directory / "worker.log")
 
 
 def subsets_of(cluster, size=2):
@@ -209,6 +226,66 @@ def test_rules_from_the_store_are_those_of_one_process(cluster):
     assert document["rules"]
     assert document["certificate"].pop("shuffles") == 24
     assert document | UNTIMED == expected.to_json() | UNTIMED
+
+
+def test_the_searches_that_rules_need_can_be_run_as_tasks_of_their_own(cluster):
+    result, message = mine_message(cluster)
+    cluster.app.send_task(names.RULES, kwargs=message | {"plan_shuffles": True}, queue=names.RULES_QUEUE)
+    (fields,) = cluster.entries(1)
+    plan = RulesAnswer.read(fields[RULES_HEADER])
+    assert (plan.kind, plan.shuffles, plan.undecided, fields[BODY]) == ("done", 24, None, b"")
+
+    bodies = {}
+    for start, stop in ((0, 1), (1, 24)):
+        shuffle = {"spec": message["spec"], "start": start, "stop": stop, "planned": 24, "attempt": 2}
+        cluster.app.send_task(names.SHUFFLE, kwargs=shuffle, queue=names.EVALUATE_QUEUE)
+    for fields in cluster.entries(2):
+        answer = ShuffleAnswer.read(fields[SHUFFLE_HEADER])
+        assert (answer.kind, answer.job, answer.attempt) == ("done", JOB, 2)
+        bodies[answer.start] = fields[BODY]
+    searches = unpack_searches(bodies[0], 1) + unpack_searches(bodies[1], 23)
+    study = Study.build(cluster.columns, MiningSettings.parse(message["spec"]["settings"]))
+    assert searches == run_shuffles(study, ShufflePlan(24)).searches
+
+    path = Path(cluster.settings.cache_dir) / "searches"
+    path.write_bytes(pack_searches(searches))
+    digest = file_digest(path)
+    FileStore(cluster.settings.store_url).put(f"shuffles/{digest}", path)
+    stored = {"digest": digest, "count": 24, "planned": 24, "seconds": 2.5}
+    cluster.app.send_task(names.RULES, kwargs=message | {"shuffled": stored}, queue=names.RULES_QUEUE)
+    (fields,) = cluster.entries(1)
+    document = json.loads(fields[BODY])
+    assert RulesAnswer.read(fields[RULES_HEADER]).digest == result.digest
+    assert document["certificate"] == {"level": 0.05, "shuffles": 24, "planned": 24, "seconds": 2.5, "stopped": False}
+    assert [rule["certificate"] for rule in document["rules"]] == [
+        rule.certificate.model_dump(mode="json") for rule in result.rules
+    ]
+
+
+def test_searches_that_are_not_in_the_store_are_reported(cluster):
+    stored = {"digest": "e" * 64, "count": 24, "planned": 24, "seconds": 2.5}
+    _, message = mine_message(cluster, shuffled=stored)
+
+    cluster.app.send_task(names.RULES, kwargs=message, queue=names.RULES_QUEUE)
+
+    (fields,) = cluster.entries(1)
+    answer = RulesAnswer.read(fields[RULES_HEADER])
+    assert answer.kind == "unavailable"
+    assert f"shuffles/{'e' * 64} is not in the artifact store" in answer.reason
+
+
+def test_a_worker_stops_a_long_search_of_a_job_that_has_ended(cluster):
+    mining = MiningSettings(subset_size=3, batch=1, in_flight=1, certify=24)
+    spec = {"id": JOB, "dataset": {"fingerprint": cluster.columns.fingerprint}}
+    key = cluster.settings.key(f"{names.JOB_ENDED}:{JOB}")
+    cluster.redis.set(key, b"", ex=60)
+    shuffle = {"spec": spec | {"settings": mining.model_dump(mode="json")}, "planned": 100_000, "attempt": 0}
+
+    cluster.app.send_task(names.SHUFFLE, kwargs=shuffle | {"start": 0, "stop": 100_000}, queue=names.EVALUATE_QUEUE)
+    servers.wait_for(lambda: "stopped: the job has ended" in cluster.log(), 30, what="the end of the task")
+
+    assert not cluster.redis.exists(results_stream(cluster.settings, JOB))
+    cluster.redis.delete(key)
 
 
 def test_preliminary_rules_state_that_the_search_is_running(cluster):

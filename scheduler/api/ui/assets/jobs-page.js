@@ -98,6 +98,7 @@ function factsText(job) {
   const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
   if (job.state === "queued") return "waiting for a scheduler";
   if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} screened`;
+  if (job.shuffles) return `${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} shuffled searches`;
   const rules = job.rules === null ? null : plural(job.rules, "rule");
   return [trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`, rules?.replace(" ", "\u00a0")].filter(Boolean).join(" · ");
 }
@@ -107,7 +108,7 @@ export function progressBar(label) {
   const inner = el("span", { class: "done" });
   const element = el("span", { class: "progress", role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 }, inner);
   const show = (job) => {
-    const share = job.pairs ? (job.pairs_screened ?? 0) / job.pairs : job.progress ?? 0;
+    const share = job.pairs ? (job.pairs_screened ?? 0) / job.pairs : job.shuffles ? (job.shuffles_done ?? 0) / job.shuffles : job.progress ?? 0;
     element.dataset.state = job.state;
     element.setAttribute("aria-valuenow", String(Math.round(100 * share)));
     inner.style.width = `${100 * share}%`;

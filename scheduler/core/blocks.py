@@ -1,0 +1,183 @@
+"""`Screening` and `Shuffling`: the pairwise screen and the searches on shuffled labels of one job, without I/O.
+
+Both are pure state machines over blocks that are cut in advance and answered in any order:
+
+    block ──sent──► answer ──► accepted ──► finished, when every block that is needed is answered
+      ▲      │ no answer: again            (not a failure: the worker may have died)
+      ├──────┤ unavailable: again, later   (not a failure of the block)
+      └──────┘ failed or lost: again; after too many failures of one block the job has failed
+
+The strongest pairs of all are the strongest of the strongest of each block. A search on shuffled labels depends on its
+number alone, and the searches that count are the first ones, up to the one that decides the certificate. So neither the
+cut into blocks, nor the worker, nor the order of the answers changes the outcome.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from maabo_dist.findings.certificate import ShuffledSearch
+from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
+from maabo_dist.screens.blocks import count_pairs, pair_blocks
+from maabo_dist.screens.pairs import Pairs
+from scheduler.core.outbox import Outbox
+
+# Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it.
+MAX_BLOCK_FAILURES = 8
+# Enough that several workers share short work, few enough to keep track of in long work.
+MIN_BLOCKS, MAX_BLOCKS = 16, 4096
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Block:
+    """Pairs whose first feature is one of start … stop − 1; or searches start … stop − 1."""
+
+    start: int
+    stop: int
+    # The number of pairs or searches.
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTask:
+    """A block to send. `attempt` counts its failures."""
+
+    key: Block
+    attempt: int
+
+
+class BlockMachine:
+    """The in-flight state of work that is cut into blocks."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        cut = list(blocks)
+        self._numbers = {block: number for number, block in enumerate(cut, start=1)}
+        self._blocks = {(block.start, block.stop): block for block in cut}
+        self._open = set(cut)
+        self.outbox: Outbox[Block] = Outbox()
+        self.outbox.unsent.extend((block, 0) for block in cut)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return len(self._numbers)
+
+    @property
+    def finished(self) -> bool:
+        """True when every block that is needed is answered."""
+        return not self._open
+
+    def block(self, start: int, stop: int) -> Block | None:
+        """The block of this range, or None."""
+        return self._blocks.get((start, stop))
+
+    def number(self, block: Block) -> int:
+        """The number of a block, from 1."""
+        return self._numbers[block]
+
+    def next_task(self, now: float) -> BlockTask | None:
+        """Take the next block to send."""
+        entry = self.outbox.take_next(now)
+        return None if entry is None else BlockTask(*entry)
+
+    def mark_sent(self, block: Block, attempt: int, now: float) -> None:
+        """Record that a block is in flight."""
+        self.outbox.mark_sent(block, attempt, now)
+
+    def adopt(self, block: Block, attempt: int, now: float) -> None:
+        """Treat a block sent by an earlier scheduler as in flight."""
+        if self.is_open(block):
+            self._withdraw(block)
+            self.outbox.mark_sent(block, attempt, now)
+
+    def is_open(self, block: Block) -> bool:
+        """True if this block is needed and not answered yet."""
+        return block in self._open
+
+    def fail(self, block: Block, attempt: int) -> bool:
+        """Send a failed attempt again. True if the block failed too often."""
+        if not self.outbox.is_sent(block, attempt):
+            return False
+        self.outbox.remove_sent(block)
+        self.outbox.put_back(block, attempt + 1)
+        return attempt + 1 >= MAX_BLOCK_FAILURES
+
+    def _close(self, *blocks: Block) -> None:
+        """Note that blocks are answered, or are not needed any more."""
+        for block in blocks:
+            self._withdraw(block)
+            self._open.remove(block)
+
+    def _withdraw(self, block: Block) -> None:
+        """Remove a block from the outbox."""
+        if block in self.outbox.sent:
+            self.outbox.remove_sent(block)
+        self.outbox.trim(lambda other: [other] if other != block else [])
+
+
+def cut_blocks(features: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
+    """Start and stop of blocks that take about `task_seconds` each, if all pairs take `seconds`."""
+    return pair_blocks(features, min(MAX_BLOCKS, max(MIN_BLOCKS, ceil(seconds / task_seconds))))
+
+
+class Screening(BlockMachine):
+    """The in-flight state of one screen: the `max_pairs` strongest pairs of `features` features, from these blocks."""
+
+    def __init__(self, features: int, blocks: Sequence[tuple[int, int]], max_pairs: int) -> None:
+        cut = [Block(start, stop, count_pairs(start, stop, features)) for start, stop in blocks]
+        super().__init__(cut)
+        self.features, self.max_pairs = features, max_pairs
+        # The strongest pairs of the answered blocks.
+        self.best = Pairs.strongest([], max_pairs)
+        # The number of pairs in the answered blocks.
+        self.screened = 0
+        self.pairs = sum(block.size for block in cut)
+
+    def accept(self, block: Block, pairs: Pairs) -> bool:
+        """Accept the strongest pairs of a block; False if they are no longer needed."""
+        if not self.is_open(block):
+            return False
+        self._close(block)
+        self.best = Pairs.strongest([self.best, pairs], self.max_pairs)
+        self.screened += block.size
+        return True
+
+
+def cut_searches(count: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
+    """Start and stop of blocks of searches that take about `task_seconds` each, if one search takes `seconds`."""
+    size = min(int(task_seconds / max(seconds, 1e-6)), count // MIN_BLOCKS)
+    size = max(1, size, ceil(count / MAX_BLOCKS))
+    return [(start, min(count, start + size)) for start in range(0, count, size)]
+
+
+class Shuffling(BlockMachine):
+    """The in-flight state of the searches on shuffled labels of one job, in these blocks."""
+
+    def __init__(self, plan: ShufflePlan, blocks: Sequence[tuple[int, int]]) -> None:
+        super().__init__(Block(start, stop, stop - start) for start, stop in blocks)
+        self.plan = plan
+        self._known: dict[int, ShuffledSearch] = {}
+        # The time of the answered searches.
+        self.seconds = 0.0
+
+    @property
+    def done(self) -> int:
+        """The number of answered searches."""
+        return len(self._known)
+
+    def accept(self, block: Block, searches: Sequence[ShuffledSearch], seconds: float) -> bool:
+        """Accept the searches of a block; False if they are no longer needed."""
+        if not self.is_open(block):
+            return False
+        self._close(block)
+        self._known |= dict(zip(range(block.start, block.stop), searches, strict=True))
+        self.seconds += seconds
+        needed = self.plan.count_needed(self._known)
+        self._close(*(other for other in self._open if other.start >= needed))
+        return True
+
+    def result(self) -> ShuffleResult:
+        """The searches that decide the certificate, once all of them are answered."""
+        needed = self.plan.count_needed(self._known)
+        searches = tuple(self._known[number] for number in range(needed))
+        return ShuffleResult(searches, self.plan.count, self.seconds)

@@ -1,0 +1,163 @@
+"""The base classes of tasks.
+
+AnsweringTask: decode the message ─► compute (one library call) ─► encode the answer onto the job's stream
+"""
+
+import os
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import redis
+from celery import Task
+
+from maabo_dist.cluster.logs import StructuredLogger
+from maabo_dist.cluster.settings import ClusterSettings
+from maabo_dist.cluster.store import StoreError
+from maabo_dist.cluster.streams import open_redis, send_answer
+from maabo_dist.cluster.table_cache import TableCache
+from maabo_dist.cluster.tracing import Tracing
+from maabo_dist.contract import messages
+from maabo_dist.errors import FormatError, MaaboError
+
+logger = StructuredLogger("maabo.worker")
+
+# Characters of a value in a log line; no valid value is longer.
+MAX_FIELD = 200
+# A worker that could not begin a task takes no other for this time, so that workers that can get it.
+REST_SECONDS = 1.0
+
+
+class JobEndedError(MaaboError):
+    """The job of a task has ended."""
+
+
+class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
+    """A task with settings, tables and a Redis connection of its own."""
+
+    abstract = True
+    ignore_result = True
+    acks_late = True
+
+    def __init__(self, settings: ClusterSettings, cache: TableCache, tracing: Tracing) -> None:
+        self._settings, self._cache, self._tracing = settings, cache, tracing
+        self._connections: dict[int, Any] = {}
+
+    @property
+    def redis(self) -> Any:
+        """A connection of the current process: connections do not survive a fork."""
+        process = os.getpid()
+        if process not in self._connections:
+            self._connections = {process: open_redis(self._settings)}
+        return self._connections[process]
+
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Called in the worker's main process when the process that ran the task has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The body and fields of an answer, and a human-readable summary, shown by Flower."""
+
+    body: bytes
+    summary: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class AnsweringTask(ClusterTask):
+    """A task that answers on the job's stream, even when it fails; no expected error is raised to Celery."""
+
+    abstract = True
+    answer: ClassVar[type[Any]]
+    # Fields of the message that are copied to the answer.
+    key_fields: ClassVar[tuple[str, ...]]
+
+    def decode(self, message: dict[str, Any]) -> Any:
+        """Read the message and fetch what the task needs."""
+        raise NotImplementedError
+
+    def compute(self, task: Any) -> TaskResult:
+        """Do the work."""
+        raise NotImplementedError
+
+    def run(self, **message: Any) -> str:
+        """Return one human-readable line, shown by Flower."""
+        trace = _source(message).get("trace")
+        parent = trace if isinstance(trace, str) else None
+        with self._tracing.span(self.name, parent, "consumer", **log_fields(message)) as span:
+            line = self.work(message)
+            span.annotate(outcome=line)
+        return line
+
+    def work(self, message: dict[str, Any]) -> str:
+        """Decode, compute, answer."""
+        try:
+            task = self.decode(message)
+        except (MaaboError, MemoryError, OSError) as error:  # another worker, or this one later, may be able to begin
+            return self._reply(message, "unavailable", _reason(error))
+        started = time.perf_counter()
+        try:
+            result = self.compute(task)
+        except JobEndedError:  # nobody waits for an answer
+            return "stopped: the job has ended"
+        except (StoreError, OSError) as error:
+            return self._reply(message, "unavailable", _reason(error))
+        except (MaaboError, MemoryError) as error:  # Celery would end the worker on a MemoryError, again and again
+            return self._reply(message, "failed", _reason(error))
+        seconds = time.perf_counter() - started
+        self._reply(message, "done", body=result.body, seconds=seconds, **result.fields)
+        return f"{result.summary} · {seconds * 1000:.0f} ms"
+
+    def report_loss(self, message: dict[str, Any], reason: str) -> None:
+        """Answer that the task was lost."""
+        self._reply(message, "lost", reason)
+
+    def _reply(
+        self, message: dict[str, Any], kind: messages.Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
+    ) -> str:
+        """Answer a message, even of another version, if it names the job. Return a human-readable line."""
+        values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
+        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
+        try:
+            answer = self.answer.read(values | fields)
+        except FormatError:
+            return f"refused: {reason}"
+        if isinstance(version := message.get("version"), int):  # refusals are the same in all contract versions
+            answer = answer.model_copy(update={"version": version})
+        if kind != "lost":  # that is logged by the main process
+            facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
+            logger.info(f"task {kind}", task=self.name, **facts)
+        try:
+            send_answer(self.redis, self._settings, answer, body)
+        except redis.RedisError as error:  # without an answer, the scheduler sends the task again
+            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+        if kind == "unavailable":
+            time.sleep(REST_SECONDS)
+        return f"{kind}: {reason}"
+
+
+def log_fields(message: dict[str, Any]) -> dict[str, object]:
+    """The fields of a message for log lines, even if it is invalid."""
+    values = {"job": _job(message)} | {name: message.get(name) for name in ("batch", "start", "stop", "final")}
+    values["correlation"] = _source(message).get("correlation")
+    return {name: _log_value(value) for name, value in values.items()}
+
+
+def _source(message: dict[str, Any]) -> dict[str, Any]:
+    """The part of a message that describes the job: the job's document if there is one."""
+    spec = message.get("spec")
+    return spec if isinstance(spec, dict) else message
+
+
+def _job(message: dict[str, Any]) -> object:
+    source = _source(message)
+    return source.get("job") if source is message else source.get("id")
+
+
+def _log_value(value: object) -> str | int | None:
+    return value[:MAX_FIELD] if isinstance(value, str) else value if isinstance(value, int) else None
+
+
+def _reason(error: BaseException) -> str:
+    return "The worker ran out of memory." if isinstance(error, MemoryError) else str(error) or repr(error)
