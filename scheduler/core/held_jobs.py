@@ -4,6 +4,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import ceil
 from typing import Any
 
 import redis
@@ -135,8 +136,10 @@ class HeldJobs:
 
     def _tell_workers(self, job: str) -> None:
         """Tell workers that a job has ended; one that does not learn it finishes its task in vain."""
+        settings = self._resources.settings
         with suppress(redis.RedisError):
-            self._resources.redis.set(self._resources.settings.key(f"{names.JOB_ENDED}:{job}"), b"", ex=ENDED_SECONDS)
+            seconds = ceil(min(ENDED_SECONDS, settings.retention))
+            self._resources.redis.set(settings.key(f"{names.JOB_ENDED}:{job}"), b"", ex=seconds)
 
     def fail(self, lease: Lease, reason: str, now: float) -> None:
         """Write and publish the failure of a job that is not open here."""

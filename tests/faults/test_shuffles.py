@@ -152,7 +152,7 @@ def test_many_searches_are_sent_several_in_a_task_and_answered_once_each(world):
 
 def test_an_answer_that_does_not_match_a_task_is_refused(world):
     job, before = half_certified(world), len(world.first_scheduler.log)
-    task = next(each for each in world.ledger.shuffles.rows(job) if each.searches is None)
+    task = world.ledger.shuffles.rows(job)[-1]  # held
     header = {"kind": "done", "job": job, "attempt": 0, "worker": "unknown"}
     for start, stop, body in [(task.start, task.stop, b"short"), (0, 1000, b"")]:
         answer = ShuffleAnswer.read(header | {"start": start, "stop": stop})
