@@ -1,6 +1,7 @@
 """`maabo mine` and `maabo submit`: mine a file or a bundled table, in this process or on a cluster."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from maabo_dist.errors import MaaboError, SettingsError
 from maabo_dist.settings import RepeatSettings
 
 if TYPE_CHECKING:
+    from maabo_dist.data.columns import Columns
     from maabo_dist.mining.result import MiningResult
     from maabo_dist.report.figures import FigureData
 
@@ -104,7 +106,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     document = result_document(result, dataset)
     if repeats:
-        document = with_repeats(document, repeat_documents, source.repeating)
+        document = with_repeats(document, repeat_documents, source.repeating, table.columns)
     return document, figures, result
 
 
@@ -170,7 +172,7 @@ def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     with leave_running(*submission.ids, possibly_queued=True):
         records = submission.send()
     if wait:
-        _wait(cluster, records, source.repeating, output)
+        _wait(cluster, records, source.repeating, output, submission.read_columns)
     else:
         record = records[0]
         click.echo(record.model_dump_json(indent=2) if output.format == "json" else record.id)
@@ -192,7 +194,13 @@ def _check_output(values: dict[str, Any], *, wait: bool) -> Output:
     return Output.from_options(values)
 
 
-def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, output: Output) -> None:
+def _wait(
+    cluster: Cluster,
+    jobs: list[JobRecord],
+    repeating: RepeatSettings,
+    output: Output,
+    read_columns: Callable[[], "Columns"],
+) -> None:
     first, *repeats = jobs
     record, *others = wait_for_end(cluster, *(job.id for job in jobs), quiet=output.quiet)
     if record.state is not JobState.DONE and repeats:
@@ -203,7 +211,7 @@ def _wait(cluster: Cluster, jobs: list[JobRecord], repeating: RepeatSettings, ou
         # pandas and numba take half a second to import, and most jobs have no repeats.
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
 
-        document = with_repeats(document, _repeat_documents(cluster, others, output), repeating)
+        document = with_repeats(document, _repeat_documents(cluster, others, output), repeating, read_columns())
     started = datetime.fromtimestamp(record.started or record.created, UTC)
     figures = None if output.report is None else cluster.figures(first.id)
     output.write_files(document, None, {"started": started.isoformat(timespec="seconds"), "job": first.id}, figures)

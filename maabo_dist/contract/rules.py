@@ -127,9 +127,9 @@ class DisplacedRecord(Statement, Record):
 
 
 class StabilityRecord(Record):
-    """The share of repeats, on other draws of the rows, that find a rule again: same class, same conditions.
+    """The share of repeats, on other draws of the rows, that find a rule again: the same class on about the same rows.
 
-    Thresholds may differ. null without `--repeats`.
+    Its conditions may differ. null without `--repeats`.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class StabilityRecord(Record):
     repeats : int
         Repeats that were done.
     precision : float or None
-        On rows that a repeat did not search, over all repeats that found the rule, each with its own thresholds.
+        On rows that a repeat did not search, over all repeats that found the rule, each with its own conditions.
     """
 
     share: Share | None
@@ -297,11 +297,11 @@ class ConsensusRecord(Statement, Record):
     text : str
         The rule as a human-readable sentence.
     conditions : tuple of ConditionRecord
-        Each with the median threshold of the repeats that found the rule.
+        Those of the rule in `rules`; where it is not there, those of the most typical rule of the repeats.
     label : str
         The class it predicts.
     rows : int
-        Rows of the table that it covers: the median of the repeats.
+        Rows of the table that it covers.
     stability : StabilityRecord
         How often it is found again.
     """
@@ -327,15 +327,19 @@ class RepeatsRecord(Record):
         Split seeds of these.
     rows : int or None
         Rows that each of them searched, training and validation; null where none was done.
+    same_rows : float
+        A rule comes back where a repeat has one of its class that shares at least this part of all rows that either
+        covers (the Jaccard coefficient, on the whole table).
     threshold : float
         Rules found in at least this share of the repeats are consensus rules.
     consensus : tuple of ConsensusRecord
-        Consensus rules, including those not in `rules`: fewest conditions first, then most rows over all repeats.
+        Consensus rules, including those not in `rules`: fewest conditions first, then most rows.
     """
 
     asked: Count
     done: Count
     seeds: tuple[Count, ...]
     rows: Count | None
+    same_rows: Share
     threshold: Share
     consensus: tuple[ConsensusRecord, ...]

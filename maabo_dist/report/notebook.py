@@ -169,8 +169,8 @@ class ResultViews(ABC):
         >>> miner = RuleMiner(trees=50, min_samples=20, repeats=4).fit(X, y)
         >>> miner.get_consensus()[["class", "stability"]].head(2)
            class  stability
-        0      0        0.5
-        1      1        0.5
+        0      1        1.0
+        1      0        1.0
         """
         check_is_fitted(self)
         columns = ["id", "rule", "class", "rows", "stability", "precision"]

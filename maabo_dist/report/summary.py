@@ -140,7 +140,8 @@ def repeats_text(repeats: RepeatsRecord) -> str:
     others = format_count(len(repeats.consensus) - own, "other")
     return (
         f"{repeats.done:,}, on {repeats.rows:,} rows each; {own:,} of these rules, and {others}, "
-        f"come back in at least {100 * repeats.threshold:g} % of them"
+        f"come back in at least {100 * repeats.threshold:g} % of them: the same class, and at least "
+        f"{100 * repeats.same_rows:g} % of the rows shared"
     )
 
 

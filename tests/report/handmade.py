@@ -164,6 +164,6 @@ def make_repeated(document, *returns, consensus=(), threshold=0.5):
         for name in consensus
     )
     repeats = RepeatsRecord(
-        asked=10, done=10, seeds=tuple(range(10)), rows=50, threshold=threshold, consensus=found_again
+        asked=10, done=10, seeds=tuple(range(10)), rows=50, same_rows=0.5, threshold=threshold, consensus=found_again
     )
     return document.model_copy(update={"rules": rules, "repeats": repeats})
