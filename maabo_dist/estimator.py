@@ -20,7 +20,8 @@ from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.notebook import MinedRule, ResultViews
 from maabo_dist.report.stability import mine_with_repeats
-from maabo_dist.rules.matching import covered_values, logic_arrays, mean_class_shares
+from maabo_dist.rules.frame_matching import match_frame
+from maabo_dist.rules.matching import mean_class_shares
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
 Settings = TypeVar("Settings", bound=SettingsModel)
@@ -74,7 +75,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
     >>> print(miner.rules_[0].text)
-    IF flavanoids > 2.3 AND proline > 755 THEN target = 0
+    IF flavanoids > 2.3 AND proline ≥ 760 THEN target = 0
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -340,7 +341,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         """(rules, rows): True where a rule covers a row."""
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
-        return covered_values(self._encoder.encode(frame), *logic_arrays(self.rules_))
+        return match_frame([rule.conditions for rule in self.rules_], frame, self._encoder)
 
 
 def _check_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ from maabo_dist._util import draws
 from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
+from maabo_dist.data.recoding import order_sets, recode, set_features
 from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.explanation import explain_plan
@@ -27,24 +28,28 @@ MIN_LEAF_ROWS = 5
 class Study:
     """The inputs that a search and the selection of its rules share."""
 
-    # The table's columns, followed by the probes.
+    # The table's columns, followed by the probes; recoded if findings are published.
     columns: Columns
     split: Split
     table: TrainingTable
     settings: MiningSettings
     plan: SearchPlan
+    # The table's columns as they were prepared.
+    prepared: Columns
 
     @classmethod
     def build(cls, columns: Columns, settings: MiningSettings) -> "Study":
         """Add the probes, split the rows, lay out the training table and settle the plan."""
         check_classes(columns.classes, settings)
-        columns = add_probes(columns, settings.probes, settings.seed)
+        prepared, columns = columns, add_probes(columns, settings.probes, settings.seed)
         plan = SearchPlan.settle(settings, columns.count, columns.column_names)
         split = split_for(columns, settings)
+        if settings.publishes_findings:
+            columns = recode(columns, split.train)
         table = TrainingTable.build(
             columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
         )
-        return cls(columns, split, table, settings, plan)
+        return cls(columns, split, table, settings, plan, prepared)
 
     @property
     def mined_rows(self) -> npt.NDArray[np.int64]:
@@ -94,10 +99,9 @@ class Study:
             else:
                 source = np.argsort(draws.keys(stream, len(rows)), kind="stable")
             labels[rows] = labels[rows][source]
-        table = self.table.with_labels(
-            labels[self.split.train], labels[self.split.validation], self.settings.class_weight
-        )
-        return replace(self, columns=replace(self.columns, labels=labels), table=table)
+        columns = order_sets(replace(self.columns, labels=labels), self.split.train)
+        table = self.table.with_labels(columns, self.split, self.settings.class_weight, set_features(columns))
+        return replace(self, columns=columns, table=table)
 
     @property
     def table_columns(self) -> Columns:

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.recoding import recode
 from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
@@ -96,8 +97,9 @@ def make_split(rng, rows, validation=0.3, holdout=0.0):
 def make_study(columns, split, **settings):
     """Return a study of this split, with the plan of a single tree, which allows any number of features."""
     mining = MiningSettings(strategy="single", **settings)
-    table = TrainingTable.build(columns, split, class_weight=mining.class_weight)
-    return Study(columns, split, table, mining, SearchPlan.settle(mining, columns.count))
+    recoded = recode(columns, split.train) if mining.publishes_findings else columns
+    table = TrainingTable.build(recoded, split, class_weight=mining.class_weight)
+    return Study(recoded, split, table, mining, SearchPlan.settle(mining, columns.count), columns)
 
 
 def every_subset(features, size):

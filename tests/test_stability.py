@@ -22,7 +22,7 @@ from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settin
 from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.document import result_document
 from maabo_dist.report.stability import mine_with_repeats, with_repeats
-from maabo_dist.rules.rule import conditions_of
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 from maabo_dist.study import split_for
 from tests import factories

@@ -2,7 +2,8 @@
 
     <fingerprint>.columns                    a table from the store
     <fingerprint>-<probes>-<seed>.probed     the table with probes, built here
-    <fingerprint>-<split>.training           either of them, laid out for the kernels under one split
+    <fingerprint>-<split>.recoded            either of them as a search for findings reads it
+    <fingerprint>-<split>.training           one of these, laid out for the kernels under one split
     <fingerprint>-<split>.bits               its training rows as bits, for screens
     <digest>.segment                         trees of a job
     <digest>.shuffles                        searches of a job on shuffled labels
@@ -21,9 +22,12 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
+import numpy as np
+
 from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns, add_probes
+from maabo_dist.data.recoding import recode
 from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable
@@ -51,7 +55,16 @@ class TableCache:
         self._lock = RLock()
 
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
-        """Return a table, with the probes of `split` if it has any."""
+        """Return a table, with the probes of `split` if it has any, and recoded if it asks for that."""
+        if split is not None and split.recoded:
+            columns = self.columns(fingerprint, split.model_copy(update={"recoded": False}))
+            if not columns.raw:  # not a copy: its cells stay as they are
+                return recode(columns, np.empty(0, np.int64))
+
+            def make(target: Path) -> None:
+                recode(columns, make_split(columns, split).train).save(target)
+
+            return self._open(self._columns, f"{_layout_key(fingerprint, split)}.recoded", make, Columns.load)
         if split is None or not split.probes:
             return self._open(
                 self._columns,
@@ -93,7 +106,8 @@ class TableCache:
         columns = self.columns(fingerprint, layout)
         check_classes(columns.classes, settings)
         plan = SearchPlan.settle(settings, columns.count, columns.column_names)
-        return Study(columns, make_split(columns, layout), self.training(fingerprint, layout), settings, plan)
+        split, training = make_split(columns, layout), self.training(fingerprint, layout)
+        return Study(columns, split, training, settings, plan, self.columns(fingerprint))
 
     def segment_file(self, digest: str) -> Path:
         """Return the file of a segment of trees, which is verified when it is fetched."""

@@ -17,6 +17,7 @@ class Op(StrEnum):
 
     AT_MOST = "<="
     ABOVE = ">"
+    AT_LEAST = ">="
     IS = "="
     IS_NOT = "!="
     IN = "in"
@@ -48,7 +49,7 @@ class Condition:
     # The table's column.
     feature: str
     op: Op
-    # A number for <= and >, a level for = and !=, levels for in and not in, None for missing and not missing.
+    # A number for <=, > and >=, a level for = and !=, levels for in and not in, None for missing and not missing.
     value: float | str | tuple[str, ...] | None
     # True if rows where the column is missing satisfy it too (the value filled in does).
     or_missing: bool = False
@@ -63,10 +64,11 @@ class Condition:
     @property
     def literal(self) -> "Literal":
         """The condition without its threshold."""
-        return self.name, self.op, self.value if isinstance(self.value, str | tuple) else None
+        op = Op.ABOVE if self.op is Op.AT_LEAST else self.op
+        return self.name, op, self.value if isinstance(self.value, str | tuple) else None
 
 
-# Column, comparison and, for levels, their text. Neither the threshold nor `or_missing` is part of it.
+# Column, comparison (> for >=) and, for levels, their text. Neither the threshold nor `or_missing` is part of it.
 Literal = tuple[str, Op, str | tuple[str, ...] | None]
 
 
@@ -109,7 +111,7 @@ class ConditionTest(Record):
 
 
 _VALUES_OF_OPS = [
-    {"properties": {"op": {"enum": [Op.AT_MOST, Op.ABOVE]}, "value": {"type": "number"}}},
+    {"properties": {"op": {"enum": [Op.AT_MOST, Op.ABOVE, Op.AT_LEAST]}, "value": {"type": "number"}}},
     {"properties": {"op": {"enum": [Op.IS, Op.IS_NOT]}, "value": {"type": "string"}}},
     {"properties": {"op": {"enum": [Op.IN, Op.NOT_IN]}, "value": {"type": "array", "items": {"type": "string"}}}},
     {"properties": {"op": {"enum": [Op.IS_MISSING, Op.IS_PRESENT]}, "value": {"type": "null"}}},
@@ -126,7 +128,7 @@ class ConditionRecord(Record):
     op : Op
         The comparison.
     value : float or str or tuple of str or None
-        A number for <= and >, a level for = and !=, levels for in and not in, null for missing and not missing.
+        A number for <=, > and >=, a level for = and !=, levels for in and not in, null for missing and not missing.
     or_missing : bool
         Rows where the column is missing satisfy the condition too. Left out where they do not.
     part : DatePart or None

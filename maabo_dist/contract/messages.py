@@ -105,6 +105,8 @@ class TableSplit(_Message):
     probes: Annotated[int, Field(ge=0, le=MAX_PROBES)] = 0
     # 0 without probes, so that equal tables have equal layouts.
     probe_seed: Seed = 0
+    # True if missing cells and levels are recoded for findings.
+    recoded: bool = False
 
     @classmethod
     def of(cls, settings: MiningSettings) -> Self:
@@ -119,6 +121,7 @@ class TableSplit(_Message):
             min_samples_leaf=settings.min_samples_leaf,
             probes=settings.probes,
             probe_seed=settings.seed if settings.probes else 0,
+            recoded=settings.publishes_findings,
         )
 
 

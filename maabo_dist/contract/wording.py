@@ -23,8 +23,9 @@ LARGEST_PLAIN = 10**9
 _MAX_LEVELS, _FEW_LEVELS = 6, 3
 _DIGITS = 6
 _MAX_DIGITS = 17  # enough to distinguish any two doubles
+_EXACT_DIGITS = 8  # bounds of so many digits are not rounded
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_BOUNDS = frozenset({Op.ABOVE, Op.AT_MOST})
+_BOUNDS = frozenset({Op.ABOVE, Op.AT_LEAST, Op.AT_MOST})
 _SIGNS = {Op.IS: "=", Op.IS_NOT: "≠"}
 
 
@@ -170,14 +171,25 @@ def day_text(part: DatePart, days: int) -> str:
 def _interval_text(group: Sequence[Condition], *, exact: bool) -> str:
     """The tightest of the bounds on a number column."""
     feature = printable(group[0].name)
-    low = max(_bounds(group, Op.ABOVE), default=None)
+    least, above = _bounds(group, Op.AT_LEAST), _bounds(group, Op.ABOVE)
+    low = max([*least, *above], default=None)
     high = min(_bounds(group, Op.AT_MOST), default=None)
     if group[0].part is not None:
         return _date_text(group[0].feature, group[0].part, low, high)
-    below, above = _bound_texts([low, high], exact=exact)
+    below, upto = _bound_texts([low, high], exact=exact)
+    inclusive = low in least
     if low is not None and high is not None:
-        return f"{below} < {feature} ≤ {above}"
-    return f"{feature} > {below}" if high is None else f"{feature} ≤ {above}"
+        return (
+            f"{feature} = {below}"
+            if inclusive and low == high
+            else f"{below} {'≤' if inclusive else '<'} {feature} ≤ {upto}"
+        )
+    return f"{feature} {'≥' if inclusive else '>'} {below}" if high is None else f"{feature} ≤ {upto}"
+
+
+def _digits(number: float) -> int:
+    """The significant digits of a number, which distinguish it from all others."""
+    return len(Decimal(repr(float(number))).normalize().as_tuple().digits)
 
 
 def _bounds(group: Sequence[Condition], op: Op) -> list[float]:
@@ -187,7 +199,7 @@ def _bounds(group: Sequence[Condition], op: Op) -> list[float]:
 def _bound_texts(bounds: Sequence[float | None], *, exact: bool) -> list[str]:
     """The bounds, with as many digits as are needed to distinguish them."""
     numbers = [0.0 if bound is None else bound for bound in bounds]
-    if not exact:
+    if not exact and any(_digits(number) > _EXACT_DIGITS for number in numbers):
         for digits in range(_DIGITS, _MAX_DIGITS):
             texts = [number_text(number, digits) for number in numbers]
             if len(set(texts)) == len(set(numbers)):

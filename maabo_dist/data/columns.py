@@ -22,6 +22,7 @@ class FeatureKind(StrEnum):
     PAIR = "pair"  # a column of two levels: 0 is the first level, 1 the second
     LEVEL = "level"  # one level of several: 1 where the column has it
     OTHER = "other"  # 1 where the column has a level, and none of these
+    SET = "set"  # the rank of the column's level in an order; made for a search, see `recoding`
     DATE = "date"  # a part of a date: the weekday, for example
     MISSING = "missing"  # 1 where the column is missing
     PROBE = "probe"  # a permuted copy of another feature, never shown
@@ -37,12 +38,15 @@ class Feature:
     column: str
     kind: FeatureKind
     # PAIR: the two levels in code order. LEVEL: the one level. OTHER: the levels that have features of their own.
-    # DATE: the part, the layout of the column's texts, and the date that days are counted from.
+    # SET: all levels in their order, and OTHER_LEVELS where other levels are. DATE: the part, the layout of the
+    # column's texts, and the date that days are counted from.
     levels: tuple[str, ...] = ()
     # The encoded value of missing cells; None if none may be missing.
     fill: float | None = None
     # The number of missing cells in the prepared table.
     missing: int = 0
+    # True for numbers that are all whole; known for a search only, see `recoding`.
+    whole: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a header or a document."""
@@ -54,10 +58,32 @@ class Feature:
         return cls(**{**data, "kind": FeatureKind(data["kind"]), "levels": tuple(data["levels"])})
 
 
+# Stands for all levels that have no feature of their own; no level has this text.
+OTHER_LEVELS = "\0other"
+
+
+@dataclass(frozen=True, slots=True)
+class RawColumn:
+    """A table column with text or missing cells, of which its features alone do not tell everything."""
+
+    column: str
+    # The levels that have the codes 1, 2, …; any other value has the code after these. Missing cells have the code 0.
+    levels: tuple[str, ...] = ()
+
+    @property
+    def other(self) -> int:
+        """The code of any other value."""
+        return len(self.levels) + 1
+
+
 KIND = "columns/1"
-_ARRAYS = ("codes", "values", "offsets", "labels")
+_ARRAYS = ("codes", "raw_codes", "values", "offsets", "labels")
 # Arrays that a table may have; their names are those of the settings that name their columns.
 _ROW_ARRAYS = ("groups", "times")
+
+
+def _no_codes() -> npt.NDArray[np.unsignedinteger[Any]]:
+    return np.empty((0, 0), np.uint8)
 
 
 @dataclass(frozen=True)
@@ -89,6 +115,10 @@ class Columns:
     roles
         The table columns that describe rows, by their roles: `{"group": "patient", "time": "visit"}`. If times are
         dates, `time_kind` is "date".
+    raw
+        The table columns with text or missing cells.
+    raw_codes
+        (raw columns, n): the level of each cell, or that it is missing; see `RawColumn`.
 
     Examples
     --------
@@ -109,6 +139,8 @@ class Columns:
     groups: npt.NDArray[np.int32] | None = None
     times: npt.NDArray[np.float64] | None = None
     roles: dict[str, str] = field(default_factory=dict)
+    raw: tuple[RawColumn, ...] = ()
+    raw_codes: npt.NDArray[np.unsignedinteger[Any]] = field(default_factory=_no_codes)
 
     @classmethod
     def from_matrix(
@@ -192,6 +224,7 @@ class Columns:
                 target=meta["target"],
                 **{name: arrays[name] for name in _ROW_ARRAYS if name in arrays},
                 roles=dict(meta.get("roles", {})),
+                raw=tuple(RawColumn(entry["column"], tuple(entry["levels"])) for entry in meta["raw"]),
             )
             fingerprint = str(meta["fingerprint"])
         except (KeyError, TypeError, ValueError) as error:
@@ -210,6 +243,7 @@ class Columns:
             "classes": list(self.classes),
             "target": self.target,
             **({"roles": self.roles} if self.roles else {}),
+            "raw": [{"column": raw.column, "levels": list(raw.levels)} for raw in self.raw],
         }
 
 

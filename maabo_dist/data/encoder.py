@@ -226,6 +226,13 @@ class TableEncoder:
         missing cell becomes the feature's `fill`. NaN satisfies no condition: a level that a PAIR feature does not
         have, or a missing cell of a column that had none.
         """
+        frame = self.check(frame)
+        matrix = self.encode_cells({column: frame[column] for column in self.columns}, len(frame))
+        self.fill(matrix)
+        return matrix
+
+    def check(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame with its column names as text, once it is known to have the columns that are read."""
         frame = with_text_names(frame)
         absent = [column for column in self.columns if column not in frame.columns]
         if absent:
@@ -234,10 +241,10 @@ class TableEncoder:
                 f"{format_names(absent)}. " + suggestion(absent[0], list(frame.columns))
             )
         check_unique(frame.columns, among=self.columns)
-        return self.encode_cells({column: frame[column] for column in self.columns}, len(frame))
+        return frame
 
     def encode_cells(self, table: Mapping[str, pd.Series], rows: int) -> Values:
-        """Encode columns that were already taken out of their frame."""
+        """Encode columns that were already taken out of their frame; missing numbers and dates stay NaN."""
         matrix = np.empty((len(self.features), rows))
         position = 0
         for column, group in groupby(self.features, key=attrgetter("column")):
@@ -245,6 +252,14 @@ class TableEncoder:
                 matrix[position] = values
                 position += 1
         return matrix
+
+    def fill(self, matrix: Values) -> None:
+        """Fill in missing numbers and dates."""
+        for feature, values in zip(self.features, matrix, strict=True):
+            if feature.kind in {FeatureKind.NUMBER, FeatureKind.DATE}:
+                missing = np.isnan(values)
+                if missing.any():
+                    values[missing] = _fill(feature)
 
 
 def with_text_names(frame: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +286,7 @@ def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[
     if FeatureKind.DATE in kinds:
         return _encode_dates(cells, features)
     if FeatureKind.NUMBER in kinds:
-        values = _check_numbers(cells)
+        values = read_numbers(cells)
         missing = np.isnan(values)
         return [_encode_number(values, missing, feature) for feature in features]
     if kinds == {FeatureKind.MISSING}:
@@ -281,7 +296,16 @@ def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[
 
 
 def _encode_dates(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
-    layout = next(feature.levels[1] for feature in features if feature.kind is FeatureKind.DATE)
+    times = read_times(cells, next(feature.levels[1] for feature in features if feature.kind is FeatureKind.DATE))
+    missing = times.isna().to_numpy()
+    for feature in features:
+        is_date = feature.kind is FeatureKind.DATE
+        values = part_values(times, feature.levels[0], feature.levels[2]) if is_date else missing.astype(np.float64)
+        yield _encode_number(values, missing, feature)
+
+
+def read_times(cells: pd.Series, layout: str) -> pd.Series:
+    """Return dates; texts that are none count as missing."""
     times = to_times(cells, layout)
     if times.isna().all() and cells.notna().sum() > 1:
         written = "dates such as 2024-12-31" if layout == ISO else f"dates written as {layout}"
@@ -290,14 +314,10 @@ def _encode_dates(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[V
             f"Column '{cells.name}' holds {example!r} where {written} are expected. Write them so, or give another "
             "column this name."
         )
-    missing = times.isna().to_numpy()
-    for feature in features:
-        is_date = feature.kind is FeatureKind.DATE
-        values = part_values(times, feature.levels[0], feature.levels[2]) if is_date else missing.astype(np.float64)
-        yield _encode_number(values, missing, feature)
+    return times
 
 
-def _check_numbers(cells: pd.Series) -> Values:
+def read_numbers(cells: pd.Series) -> Values:
     """Return numbers; texts are read as numbers, and those that are none count as missing."""
     remedy = f"Convert column '{cells.name}' to numbers."
     if holds_numbers(cells, remedy=remedy):
@@ -316,11 +336,7 @@ def _stripped(cell: object) -> object:
 
 
 def _encode_number(values: Values, missing: npt.NDArray[np.bool_], feature: Feature) -> Values:
-    if feature.kind is FeatureKind.MISSING:
-        return missing.astype(np.float64)
-    if missing.any():
-        values[missing] = _fill(feature)
-    return values
+    return missing.astype(np.float64) if feature.kind is FeatureKind.MISSING else values
 
 
 def _encode_levels(coded: Levels, feature: Feature) -> Values:

@@ -21,6 +21,7 @@ from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
 from maabo_dist.data.file_checks import NOTES
+from maabo_dist.data.recoding import raw_columns
 from maabo_dist.data.remarks import group_notes, leak_notes
 from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
 from maabo_dist.errors import DatasetError
@@ -95,11 +96,14 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
         ]
     used, column_notes = _choose_readings(readings, settings)
     all_features = tuple(feature for reading in used for feature in reading.features)
-    features, matrix, left_out = _prune(
-        all_features, TableEncoder(all_features).encode_cells(table, len(used_frame)), column_notes
-    )
+    encoder = TableEncoder(all_features)
+    full = encoder.encode_cells(table, len(used_frame))
+    raw, raw_codes = raw_columns(all_features, full)
+    encoder.fill(full)
+    features, matrix, left_out = _prune(all_features, full, column_notes)
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
     columns = replace(columns, groups=row_roles.groups, times=row_roles.times, roles=row_roles.names)
+    columns = replace(columns, raw=raw, raw_codes=raw_codes)
     notes = (  # what makes rules look better than they are comes first
         *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),

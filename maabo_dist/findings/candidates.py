@@ -1,46 +1,22 @@
 """Candidate rules: the leaves of all trees, each about one class against the rest, with supported conditions alone."""
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.findings import evidence
+from maabo_dist.findings.conditions import ConditionTable, index_conditions
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats
-from maabo_dist.findings.rowbits import Bits, Ints, MinedRows, condition_bits
+from maabo_dist.findings.rowbits import Ints, MinedRows
 from maabo_dist.rules.leaves import Leaves, heaviest_classes
-from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.statistics import portable_log
 from maabo_dist.study import Study
 
 # Bits of rows that candidates may take together: 256 MB.
 MAX_BITS = 1 << 31
-
-
-@dataclass(frozen=True)
-class ConditionTable:
-    """The distinct conditions of all candidates, and the rows in which each holds."""
-
-    # (conditions): 2 · feature, plus 1 if the value is above the bound.
-    literals: npt.NDArray[np.int32]
-    bounds: Floats
-    bits: Bits
-    mined: MinedRows
-    # (D): the number of cuts between distinct values of each feature among the mined rows.
-    cuts: Ints
-    # The number of rows that are worth one independent row.
-    effect: float = 1.0
-
-    @cached_property
-    def factorials(self) -> Floats:
-        """Ln k! for every number of rows."""
-        return evidence.log_factorials(len(self.mined.rows))
-
-    @property
-    def log_choices(self) -> float:
-        """Ln of the number of conditions that a rule could have had in the place of one of its own."""
-        return float(portable_log(np.array([2.0 * self.cuts.sum()]))[0])
+# The greatest p-value at which missing cells, or the others, support a condition.
+MISSING_SUPPORT = 0.05
 
 
 @dataclass(frozen=True)
@@ -93,15 +69,16 @@ def find_candidates(leaves: Leaves, study: Study) -> tuple[CandidateRules, Condi
     labels = heaviest_classes(leaves.counts, study.table.shares)
     chosen = _choose_promising(leaves, labels, study, max_rules=MAX_BITS // len(mined.rows))
     leaves, labels = leaves.take(chosen), labels[chosen]
-    table, conditions = _index_conditions(leaves, study, mined)
-    return _measure(conditions, labels, leaves.tree, table), table
+    table, conditions = index_conditions(leaves, study.columns, mined)
+    table = replace(table, effect=study.design_effect)
+    return _measure(*_with_variants(conditions, labels, leaves.tree, table), table), table
 
 
 def support(candidates: CandidateRules, table: ConditionTable, significance: float) -> CandidateRules:
     """Return the candidates without their unsupported conditions; of those that cover the same rows, the shortest."""
-    limit = float(portable_log(np.array([significance]))[0]) - table.log_choices
+    limits = float(portable_log(np.array([significance]))[0]) - table.log_choices
     kept = evidence.drop_unsupported(
-        table.bits, table.mined, candidates.conditions, candidates.labels, limit, table.factorials, table.effect
+        table.bits, table.mined, candidates.conditions, candidates.labels, limits, table.factorials, table.effect
     )
     rules = replace(candidates, conditions=-np.sort(-kept, axis=1))  # dropped ones last
     rules = rules.take(np.flatnonzero(rules.lengths > 0))
@@ -133,22 +110,49 @@ def _choose_promising(leaves: Leaves, labels: Ints, study: Study, max_rules: int
     return promising[np.sort(best)]
 
 
-def _index_conditions(leaves: Leaves, study: Study, mined: MinedRows) -> tuple[ConditionTable, ConditionIndices]:
-    """Return the distinct conditions of the leaves, and for each leaf the indices of its own."""
-    present = leaves.logic != NO_LITERAL
-    distinct, indices = np.unique(
-        np.column_stack([leaves.logic[present].astype(np.float64), leaves.bounds[present]]), axis=0, return_inverse=True
+def _with_variants(
+    conditions: ConditionIndices, labels: Ints, trees: Ints, table: ConditionTable
+) -> tuple[ConditionIndices, Ints, Ints]:
+    """Add rules that treat missing cells otherwise in one condition, where these cells support it.
+
+    `x ≤ 3` may become `x ≤ 3 or missing`, if both parts support it, `x is missing`, or `x is not missing`. A part
+    supports a condition if the rule's class is more frequent in it than among all rows that satisfy the others. The
+    bound was chosen among many, and its part must be that much more certain.
+    """
+    rules, places = np.nonzero(np.where(conditions >= 0, table.is_present[conditions], NO_CONDITION) >= 0)
+    chosen = conditions[rules, places]
+    variants = np.stack([table.or_missing[chosen], table.is_missing[chosen], table.is_present[chosen]])
+    itself, missing, present = (
+        _log_p_of_part(conditions[rules], places, each, labels[rules], table) for each in (chosen, *variants[1:])
     )
-    literals, bounds = distinct[:, 0].astype(np.int32), distinct[:, 1]
-    conditions = np.full(leaves.logic.shape, NO_CONDITION, np.int32)
-    conditions[present] = indices.ravel()
-    bits = condition_bits(study.columns, mined, literals, bounds)
-    return ConditionTable(literals, bounds, bits, mined, _count_cuts(study, mined), study.design_effect), conditions
+    level = float(portable_log(np.array([MISSING_SUPPORT]))[0])
+    supports = [(itself <= level - table.log_choices[chosen]) & (missing <= level), missing <= level, present <= level]
+    rows, parts = [conditions], [np.arange(len(conditions))]
+    for variant, supported in zip(variants, supports, strict=True):
+        kept = np.flatnonzero(supported & (variant != NO_CONDITION))
+        changed = conditions[rules[kept]]
+        changed[np.arange(len(kept)), places[kept]] = variant[kept]
+        rows.append(changed)
+        parts.append(rules[kept])
+    sources = np.concatenate(parts)
+    return np.concatenate(rows), labels[sources], trees[sources]
 
 
-def _count_cuts(study: Study, mined: MinedRows) -> Ints:
-    cuts = [len(np.unique(codes[mined.rows])) - 1 for codes in study.columns.codes]
-    return np.maximum(1, np.array(cuts, np.int64))
+def _log_p_of_part(
+    conditions: ConditionIndices, places: Ints, condition: Ints, labels: Ints, table: ConditionTable
+) -> Floats:
+    """(rules): ln p of the class being no more frequent in rows with `condition` at the place than in all."""
+    every, wider, narrow = np.arange(len(places)), conditions.copy(), conditions.copy()
+    wider[every, places], narrow[every, places] = NO_CONDITION, condition
+    all_rows, rows = (evidence.count_rows(table.bits, table.mined, each) for each in (wider, narrow))
+    return evidence.log_p_values(
+        rows[every, labels],
+        rows.sum(axis=1),
+        all_rows[every, labels],
+        all_rows.sum(axis=1),
+        table.factorials,
+        table.effect,
+    )
 
 
 def _measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: ConditionTable) -> CandidateRules:

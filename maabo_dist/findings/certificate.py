@@ -11,8 +11,11 @@ whatever the search did:
                (Westfall and Young). Step-down: once a rule is certified, its own conditions no longer count against
                the others.
 
-Both compare the same statistic: ln p of the rule plus ln of the number of possible rules with as many conditions. The
-error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 4 %. An adjusted p-value is therefore
+Both compare the same statistic: ln p of the rule plus ln of the number of possible rules with as many conditions. Rules
+with sets of levels are counted by themselves, by the columns and sizes of their sets: 4,094 sets can be made of twelve
+levels, and the labels choose among all of them, even if a search tries few.
+
+The error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 4 %. An adjusted p-value is thus
 five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller.
 
 The bound assumes independent rows. Where they come in groups, rules pass by shuffles alone, at 5 %, which exchange the
@@ -26,8 +29,9 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.findings.candidates import CandidateRules, ConditionTable
-from maabo_dist.findings.evidence import Floats
+from maabo_dist.findings.candidates import CandidateRules
+from maabo_dist.findings.conditions import ConditionTable
+from maabo_dist.findings.evidence import NO_CONDITION, Floats
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.rules.statistics import portable_log
 
@@ -56,23 +60,31 @@ class ShuffledSearch:
 
 
 def statistics(rules: CandidateRules, table: ConditionTable) -> Floats:
-    """(rules): ln p plus ln of the number of possible rules with as many conditions; the smaller, the stronger."""
-    widths = rules.conditions.shape[1]
-    values: Floats = rules.log_p + log_rule_counts(table.cuts, widths)[rules.lengths]
+    """(rules): ln p plus ln of the number of possible rules of the same kind; the smaller, the stronger.
+
+    Rules are of the same kind if they have as many conditions, and as many of them are sets of several levels. Sets are
+    also distinguished by their column and size.
+    """
+    present = rules.conditions != NO_CONDITION
+    log_sets = np.where(present, table.log_sets[rules.conditions], 0.0)
+    sets, widths = (log_sets > 0).sum(axis=1), rules.conditions.shape[1]
+    kinds = table.choices.log_families + np.where(sets > 0, _log(float(widths)), 0.0)
+    counts = log_rule_counts(table.choices.singles, table.choices.intervals, widths)
+    values: Floats = rules.log_p + counts[rules.lengths - sets] + log_sets.sum(axis=1) + kinds
     return values
 
 
-def log_rule_counts(cuts: Ints, max_length: int) -> Floats:
-    """(max_length + 1): ln of the number of possible rules with so many conditions.
+def log_rule_counts(singles: Ints, intervals: Ints, max_length: int) -> Floats:
+    """(max_length + 1): ln of the number of possible rules with so many conditions, sets of several levels aside.
 
-    A feature with k cuts allows 2 k conditions, and k (k − 1) / 2 intervals of two.
+    Each feature, or text column, allows this many conditions, and this many intervals of two.
     """
     counts = np.zeros(max_length + 1)
     counts[0] = 1.0
-    for k in cuts.tolist():
+    for single, two in zip(singles.tolist(), intervals.tolist(), strict=True):
         more = counts.copy()
-        more[1:] += 2.0 * k * counts[:-1]
-        more[2:] += k * (k - 1) / 2 * counts[:-2]
+        more[1:] += single * counts[:-1]
+        more[2:] += two * counts[:-2]
         counts = more
     return portable_log(np.maximum(counts, 1.0))
 

@@ -63,13 +63,16 @@ def drop_unsupported(
     mined: MinedRows,
     rules: ConditionIndices,
     labels: Ints,
-    limit: float,
+    limits: Floats,
     factorials: Floats,
     effect: float = 1.0,
 ) -> ConditionIndices:
-    """Drop the least supported condition of each rule, one after another, until ln p of each one left is ≤ `limit`."""
+    """Drop the least supported condition of each rule, one after another, until ln p of each one left is in its limit.
+
+    `limits` are those of the conditions; the least supported one exceeds its limit most.
+    """
     kept = rules.copy()
-    _drop_unsupported(bits, mined.starts, mined.everything, labels, limit, factorials, effect, kept)
+    _drop_unsupported(bits, mined.starts, mined.everything, labels, limits, factorials, effect, kept)
     return kept
 
 
@@ -153,7 +156,7 @@ def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
 
 @kernel
 def _drop_unsupported(
-    bits: Any, starts: Any, everything: Any, labels: Any, limit: float, factorials: Any, effect: float, rules: Any
+    bits: Any, starts: Any, everything: Any, labels: Any, limits: Any, factorials: Any, effect: float, rules: Any
 ) -> None:
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
@@ -162,12 +165,12 @@ def _drop_unsupported(
         label = labels[rule]
         while True:
             _count_without(bits, everything, rules[rule], starts[label], starts[label + 1], rows, hits)
-            worst, greatest = -1, limit
+            worst, greatest = -1, 0.0
             for k in range(width):
                 if rules[rule, k] >= 0:
                     value = _effective_log_tail(hits[width], rows[width], hits[k], rows[k], factorials, effect)
-                    if value > greatest:
-                        worst, greatest = k, value
+                    if value - limits[rules[rule, k]] > greatest:
+                        worst, greatest = k, value - limits[rules[rule, k]]
             if worst < 0:
                 break
             rules[rule, worst] = NO_CONDITION

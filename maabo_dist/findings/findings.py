@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.findings import certificate
-from maabo_dist.findings.candidates import CandidateRules, ConditionTable, find_candidates, support
+from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
 from maabo_dist.findings.certificate import MARGIN, MAX_REPORTED, Certification, ShuffledSearch
-from maabo_dist.findings.evidence import NO_CONDITION, Floats, cover
+from maabo_dist.findings.conditions import ConditionTable
+from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats, cover
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
+from maabo_dist.findings.thresholds import readable_bounds
 from maabo_dist.rules.leaves import Leaves, leaf_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import NO_LITERAL
@@ -58,8 +60,8 @@ class Evidence:
     @cached_property
     def logic(self) -> list[tuple[int, ...]]:
         """The literals of each rule, ascending, without thresholds."""
-        rules = self.rules.conditions
-        return [tuple(sorted(self.table.literals[rule[rule != NO_CONDITION]].tolist())) for rule in rules]
+        logic, _ = literals_of(self.rules.conditions, self.table)
+        return [tuple(row[row != NO_LITERAL].tolist()) for row in logic]
 
     def strongest(self) -> ShuffledSearch:
         """Return the strongest rule of each logic set, for a comparison with another search."""
@@ -141,7 +143,8 @@ def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves,
     groups = [(group.head, *_wordings(group, evidence.logic)) for group in findings.groups]
     members = [index for group in groups for index in group]
     rules = evidence.rules.take(np.array(members, np.int64))
-    logic, bounds = _literals(rules, evidence.table)
+    logic, bounds = literals_of(rules.conditions, evidence.table)
+    bounds = readable_bounds(logic, bounds, columns)
     covered = covered_rows(columns, train, logic, bounds)
     labels, classes = columns.labels[train], len(columns.classes)
     counts = np.array([np.bincount(labels[rows], minlength=classes) for rows in covered], np.int32)
@@ -180,21 +183,20 @@ def _selection(groups: Sequence[tuple[int, ...]], evidence: Evidence) -> Selecti
     return Selection(np.array(chosen, np.int64), np.array(displaced_by, np.int64), np.array(similarity))
 
 
-def _literals(rules: CandidateRules, table: ConditionTable) -> tuple[npt.NDArray[np.int32], Floats]:
+def literals_of(rules: ConditionIndices, table: ConditionTable) -> tuple[npt.NDArray[np.int32], Floats]:
     """Logic and bounds of rules as leaves have them: literals ascend."""
-    present = rules.conditions != NO_CONDITION
-    logic = np.where(present, table.literals[rules.conditions], NO_LITERAL).astype(np.int32)
-    bounds = np.where(present, table.bounds[rules.conditions], 0.0)
-    order = np.argsort(logic, axis=1, kind="stable")
+    present, width = (rules != NO_CONDITION)[..., None], rules.shape[1] * table.literals.shape[1]
+    logic = np.where(present, table.literals[rules], NO_LITERAL).reshape(len(rules), width)
+    bounds = np.where(present, table.bounds[rules], 0.0).reshape(len(rules), width)
+    order = np.argsort(logic, axis=1, kind="stable")[:, : max(1, int((logic != NO_LITERAL).sum(axis=1).max(initial=1)))]
     return np.take_along_axis(logic, order, axis=1), np.take_along_axis(bounds, order, axis=1)
 
 
 def uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
     """(rules): True if one of the conditions is about a probe."""
     conditions, probes = evidence.rules.conditions, study.probe_mask
-    used: npt.NDArray[np.bool_] = (probes[evidence.table.literals >> 1][conditions] & (conditions != NO_CONDITION)).any(
-        axis=1
-    )
+    uses_probe = probes[evidence.table.literals[:, 0] >> 1]
+    used: npt.NDArray[np.bool_] = (uses_probe[conditions] & (conditions != NO_CONDITION)).any(axis=1)
     return used
 
 

@@ -19,18 +19,20 @@ from maabo_dist.contract.wording import class_text, statement_text
 from maabo_dist.data.split import held_out_share
 from maabo_dist.findings import certificate
 from maabo_dist.findings.certificate import LEVEL
-from maabo_dist.findings.evidence import NO_CONDITION, log_factorials, log_p_values
+from maabo_dist.findings.evidence import log_factorials, log_p_values
 from maabo_dist.findings.findings import (
     Evidence,
     Findings,
     choose_certified,
     is_certified,
+    literals_of,
     meets_limits,
     uses_probes,
 )
 from maabo_dist.findings.rowbits import Ints
+from maabo_dist.findings.thresholds import readable_bounds
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import leaf_gini
-from maabo_dist.rules.rule import conditions_of
 from maabo_dist.study import Study
 
 # Tried where the rows support no condition about a class.
@@ -118,7 +120,7 @@ class _Explanation:
         table, totals = self.evidence.table, self.evidence.table.mined.totals
         hits, rows = totals[self.label : self.label + 1], np.array([totals.sum()])
         log_p = log_p_values(hits, hits, hits, rows, table.factorials, table.effect)
-        values = log_p + certificate.log_rule_counts(table.cuts, 1)[1]
+        values = log_p + table.choices.log_singles
         bounds = certificate.log_bounds(values, self.evidence.rules.conditions.shape[1], len(totals))
         return not is_certified(certificate.certify(values, bounds, [()], []), self.study.settings.max_p).any()
 
@@ -176,15 +178,13 @@ class _Explanation:
 
     def describe(self, rule: int, shown_by: Settings, rows_needed: int | None = None) -> NearestRecord:
         rules, table, columns = self.evidence.rules, self.evidence.table, self.study.columns
-        conditions = rules.conditions[rule]
-        indices = conditions[conditions != NO_CONDITION]
-        order = np.argsort(table.literals[indices])
-        literals, bounds = table.literals[indices][order].tolist(), table.bounds[indices][order].tolist()
+        logic, bounds = literals_of(rules.conditions[[rule]], table)
+        bounds = readable_bounds(logic, bounds, columns)
         predicted = class_text(columns.classes[self.label], columns.classes, columns.target)
         certification, totals = self.findings.certification, table.mined.totals
         enough = bool(certification.certified[rule]) and self.study.settings.max_p is None
         return NearestRecord(
-            text=statement_text(conditions_of(columns.features, literals, bounds), predicted),
+            text=statement_text(conditions_of(columns.features, logic[0].tolist(), bounds[0].tolist()), predicted),
             n=int(rules.rows[rule]),
             precision=int(rules.hits[rule]) / int(rules.rows[rule]),
             base_rate=int(totals[self.label]) / int(totals.sum()),

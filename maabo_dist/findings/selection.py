@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 
 from maabo_dist.findings import evidence
-from maabo_dist.findings.candidates import CandidateRules, ConditionTable
+from maabo_dist.findings.candidates import CandidateRules
+from maabo_dist.findings.conditions import ConditionTable
 from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95

@@ -13,12 +13,13 @@ from maabo_dist.contract.rules import CertificateRecord, Verdict
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
 from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
+from maabo_dist.findings.condition_tests import condition_tests
 from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
 from maabo_dist.findings.missing import missing_classes
 from maabo_dist.mining.shuffles import ShuffleResult
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
-from maabo_dist.rules.pruning import Multiplicity, condition_tests, prune, with_condition_tests
+from maabo_dist.rules.pruning import prune, with_condition_tests
 from maabo_dist.rules.publishing import TreePool, TreeRecords, max_score, publish, rules_digest, select_leaves
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
@@ -172,7 +173,7 @@ def conclude(
         target=own.target,
         rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
         base_rates=tuple((totals / totals.sum()).tolist()),
-        fingerprint=own.fingerprint,
+        fingerprint=study.prepared.fingerprint,
         notes=(
             *plan.notes,
             *_row_notes(study, published),
@@ -254,11 +255,9 @@ def _publish_findings(
 
 def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:
     """Add to each rule its adjusted p-value, and the p-values of its conditions."""
-    multiplicity = Multiplicity(np.zeros(study.columns.count), float(study.columns.count))
     certified = []
     for rule, group in zip(rules, findings.groups, strict=True):
-        logic = np.array([2 * feature + large for feature, large in rule.logic], np.int32)
-        tests = condition_tests(logic, np.array(rule.bounds), rule.label, multiplicity, study)
+        tests = condition_tests(rule, study)
         certification, head = findings.certification, group.head
         method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
         record = CertificateRecord(p=float(np.exp(certification.log_p[head])), method=method)

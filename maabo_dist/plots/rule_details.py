@@ -106,7 +106,13 @@ def _check_axes(ax: Axes | Sequence[Axes], count: int, name: str) -> list[Axes]:
 def _draw_numbers(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: style.Palette) -> None:
     conditions = histogram.conditions
     low = max(
-        (each.value for each in conditions if each.op is Op.ABOVE and isinstance(each.value, float | int)), default=-inf
+        (
+            # A whole number of at least 3 is above 2.5.
+            each.value - (0.5 if each.op is Op.AT_LEAST else 0)
+            for each in conditions
+            if each.op in {Op.ABOVE, Op.AT_LEAST} and isinstance(each.value, float | int)
+        ),
+        default=-inf,
     )
     high = min(
         (each.value for each in conditions if each.op is Op.AT_MOST and isinstance(each.value, float | int)),
@@ -203,9 +209,11 @@ def _draw_levels(ax: Axes, histogram: ColumnHistogram, stack: Stack, palette: st
 
 def _label_missing(ax: Axes, data: Mapping[str, Any]) -> None:
     if data["missing"]:
-        cells = "1 missing cell counts" if data["missing"] == 1 else f"{data['missing']:,} missing cells count"
+        cells = "1 missing cell" if data["missing"] == 1 else f"{data['missing']:,} missing cells"
         value = data.get("fill")
-        ax.set_xlabel(f"{cells} as {'one of these' if value is None else number_text(value, 5)}", fontsize=style.SMALL)
+        shown = "counts" if data["missing"] == 1 else "count"
+        use = f"{shown} as {'one of these' if value is None else number_text(value, 5)}"
+        ax.set_xlabel(f"{cells} {'not shown' if data.get('apart') else use}", fontsize=style.SMALL)
 
 
 Node = Mapping[str, Any]

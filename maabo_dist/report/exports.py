@@ -88,7 +88,12 @@ def _sql_comparison(name: str, condition: Condition) -> str:
         return f"{name} {sign.upper()} ({', '.join(map(_sql_text, value))})"
     if condition.part is not None and isinstance(value, float | int):
         return _sql_date(name, condition.op, condition.part, floor(value))
-    return f"{name} {sign} {_sql_text(value) if isinstance(value, str) else repr(value)}"
+    return f"{name} {sign} {_sql_text(value) if isinstance(value, str) else _number(value)}"
+
+
+def _number(value: float | None) -> str:
+    """The exact number; a whole one without a fraction."""
+    return repr(value).removesuffix(".0")
 
 
 def _sql_date(name: str, op: Op, part: DatePart, value: int) -> str:
@@ -141,7 +146,7 @@ def _pandas_mask(condition: Condition) -> str:
     if condition.part is not None:
         mask = f"{_pandas_date(cells, condition.part)} {condition.op.value} {condition.value!r}"
         return f"({mask}) | {cells}.isna()" if condition.or_missing else mask
-    mask = f"{cells} {condition.op.value} {condition.value!r}"
+    mask = f"{cells} {condition.op.value} {_number(condition.value)}"
     return f"({mask}) | {cells}.isna()" if condition.or_missing else mask
 
 

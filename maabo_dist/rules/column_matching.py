@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.contract.conditions import Condition
-from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.columns import OTHER_LEVELS, Columns, Feature, FeatureKind
 from maabo_dist.errors import DatasetError
 from maabo_dist.rules.matching import Mask, condition_holds
-from maabo_dist.rules.rule import conditions_of
-
-# Between the two values of a feature that says whether a row has a level.
-_HALF = 0.5
 
 
 def match_columns(rules: Sequence[Iterable[Condition]], columns: Columns) -> Mask:
@@ -27,25 +24,28 @@ def match_columns(rules: Sequence[Iterable[Condition]], columns: Columns) -> Mas
 
 
 def _holds(condition: Condition, columns: Columns) -> Mask:
-    own = [(index, feature) for index, feature in enumerate(columns.features) if feature.column == condition.feature]
-    bounded = next((index for index, feature in own if _is_bound(condition, feature)), None)
-    if bounded is not None:
-        values = columns.column(bounded)
-        # Missing numbers are filled in, and conditions include them accordingly.
-        return condition_holds(condition, np.zeros(columns.rows, np.bool_), lambda: values, lambda: values)
-    for index, _ in own:
-        for large in (False, True):
-            (literal,) = conditions_of(columns.features, [2 * index + large], [_HALF])
-            if literal.literal == condition.literal:
-                holds: Mask = (columns.column(index) > _HALF) == large
-                return holds
-    raise DatasetError(
-        f"The table has no column {condition.feature!r} for the condition of a rule. Give the same table."
-    )
+    own = [index for index, feature in enumerate(columns.features) if feature.column == condition.feature]
+    if not own:
+        raise DatasetError(
+            f"The table has no column {condition.feature!r} for the condition of a rule. Give the same table."
+        )
+    raw = next((index for index, each in enumerate(columns.raw) if each.column == condition.feature), None)
+    missing = np.zeros(columns.rows, np.bool_) if raw is None else columns.raw_codes[raw] == 0
+
+    def numbers() -> npt.NDArray[np.float64]:
+        return columns.column(next(index for index in own if _is_bounded(condition, columns.features[index])))
+
+    def levels() -> npt.NDArray[np.object_]:
+        texts = columns.features[own[0]].levels if raw is None else (None, *columns.raw[raw].levels, OTHER_LEVELS)
+        codes = columns.column(own[0]).astype(np.int64) if raw is None else columns.raw_codes[raw]
+        cells: npt.NDArray[np.object_] = np.array(texts, object)[codes]
+        return cells
+
+    return condition_holds(condition, missing, numbers, levels)
 
 
-def _is_bound(condition: Condition, feature: Feature) -> bool:
+def _is_bounded(condition: Condition, feature: Feature) -> bool:
     """True if the condition is a bound on the values of the feature."""
     if condition.part is not None:
         return feature.kind is FeatureKind.DATE and feature.levels[0] == condition.part.part
-    return feature.kind is FeatureKind.NUMBER and isinstance(condition.value, float | int)
+    return feature.kind is FeatureKind.NUMBER

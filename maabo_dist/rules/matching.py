@@ -3,7 +3,7 @@
 Rows come in three forms:
 
     prepared columns   covered_rows     rows of the table that was mined
-    encoded values     covered_values   other rows, encoded as the table was
+    a DataFrame        match_frame      other rows, in `frame_matching`
     raw cells          match_cells      numbers, text, booleans and None, as a client sends them
 
 Raw cells match as the SQL of a rule selects: a missing cell satisfies no comparison unless the condition says so,
@@ -36,22 +36,15 @@ MAX_NAMES = 10
 
 def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bounds: Floats) -> Mask:
     """(leaves, rows): True where all conditions of a leaf hold in a row of the table."""
-
-    def above(feature: int, threshold: float) -> Mask:
-        values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
-        larger: Mask = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
-        return larger
-
-    return _cover(logic, bounds, len(rows), above)
-
-
-def covered_values(values: Floats, logic: Logic, bounds: Floats) -> Mask:
-    """(leaves, rows): like `covered_rows`, for encoded values, which are (D, rows). NaN satisfies no condition."""
-    covered = _cover(logic, bounds, values.shape[1], lambda feature, threshold: values[feature] > threshold)
-    unknown = np.isnan(values)
-    if unknown.any():
-        for leaf, literals in enumerate(logic):
-            covered[leaf] &= ~unknown[literals[literals != NO_LITERAL] // 2].any(axis=0)
+    covered = np.ones((len(logic), len(rows)), np.bool_)
+    for leaf, (literals, thresholds) in enumerate(zip(logic, bounds, strict=True)):
+        for literal, threshold in zip(literals.tolist(), thresholds.tolist(), strict=True):
+            if literal == NO_LITERAL:
+                break
+            feature = literal // 2
+            values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+            above = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
+            covered[leaf] &= above == bool(literal % 2)
     return covered
 
 
@@ -100,10 +93,12 @@ def condition_holds(
             return missing
         case Op.IS_PRESENT:
             return ~missing
-        case Op.AT_MOST | Op.ABOVE:
+        case Op.AT_MOST | Op.ABOVE | Op.AT_LEAST:
             if not isinstance(condition.value, float | int):
                 raise DatasetError(f"The condition on {condition.feature!r} has no number to compare with.")
-            holds = (numbers() > condition.value) == (condition.op is Op.ABOVE)
+            values = numbers()
+            is_least = condition.op is Op.AT_LEAST
+            holds = values >= condition.value if is_least else (values > condition.value) == (condition.op is Op.ABOVE)
         case Op.IN | Op.NOT_IN:
             among = condition.value if isinstance(condition.value, tuple) else ()
             holds = np.isin(levels(), np.array(among, object)) == (condition.op is Op.IN)
@@ -129,17 +124,6 @@ def predicted_classes(covered: Mask, counts: npt.ArrayLike) -> list[int | None]:
     """For each row, the index of the class of greatest mean share, the first among ties; None if no rule covers it."""
     shares = mean_class_shares(covered, counts)
     return [int(row.argmax()) if any(rules) else None for row, rules in zip(shares, covered.T, strict=True)]
-
-
-def _cover(logic: Logic, bounds: Floats, rows: int, above: Callable[[int, float], Mask]) -> Mask:
-    """`above(feature, threshold)` is True for each row whose value is greater than the threshold."""
-    covered = np.ones((len(logic), rows), np.bool_)
-    for leaf, (literals, thresholds) in enumerate(zip(logic, bounds, strict=True)):
-        for literal, threshold in zip(literals.tolist(), thresholds.tolist(), strict=True):
-            if literal == NO_LITERAL:
-                break
-            covered[leaf] &= above(literal // 2, threshold) == bool(literal % 2)
-    return covered
 
 
 def _holds(condition: Condition, cells: Sequence[Cell], missing: frozenset[str]) -> Mask:

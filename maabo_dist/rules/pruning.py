@@ -25,8 +25,9 @@ import numpy.typing as npt
 from maabo_dist._util.jit import kernel
 from maabo_dist.contract.conditions import ConditionTest
 from maabo_dist.data.groups import effective_counts
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
-from maabo_dist.rules.rule import NO_LITERAL, Rule, conditions_of
+from maabo_dist.rules.rule import NO_LITERAL, Rule
 from maabo_dist.rules.statistics import benjamini_hochberg, combine_p_values, fisher_test, largest_significant_product
 from maabo_dist.study import Study
 

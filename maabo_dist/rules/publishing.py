@@ -14,9 +14,10 @@ from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceReco
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.groups import effective_counts
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
-from maabo_dist.rules.rule import Rule, conditions_of
+from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, distinct_leaves, select_by_logic, select_rules
 from maabo_dist.rules.statistics import benjamini_hochberg, fisher_test, wilson
 from maabo_dist.search.space import SubsetIndex

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from maabo_dist.contract.conditions import Condition, ConditionTest, DatePart, Op
+from maabo_dist.contract.conditions import Condition, ConditionTest
 from maabo_dist.contract.rules import (
     CertificateRecord,
     DisplacedRecord,
@@ -14,7 +14,6 @@ from maabo_dist.contract.rules import (
     Verdict,
 )
 from maabo_dist.contract.wording import class_text, statement_text
-from maabo_dist.data.columns import Feature, FeatureKind
 
 # The smallest unit of logic: a feature index, and True if its value is large (above a threshold).
 Literal = tuple[int, bool]
@@ -113,32 +112,3 @@ class Rule:
 def rule_text(rule: Rule, classes: Sequence[str], target: str) -> str:
     """The rule as a sentence: `IF sex = female AND fare > 48.2 THEN survived = 1`."""
     return statement_text(rule.conditions, class_text(classes[rule.label], classes, target))
-
-
-def conditions_of(
-    features: Sequence[Feature], literals: Sequence[int], bounds: Sequence[float]
-) -> tuple[Condition, ...]:
-    """Return the conditions of a logic set, in the order of the features."""
-    return tuple(
-        _condition(features[literal // 2], bool(literal % 2), bound)
-        for literal, bound in zip(literals, bounds, strict=True)
-    )
-
-
-def _condition(feature: Feature, large: bool, bound: float) -> Condition:
-    # True if the value given to missing cells satisfies the condition.
-    or_missing = feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large
-    match feature.kind:
-        case FeatureKind.NUMBER | FeatureKind.PROBE:
-            return Condition(feature.column, Op.ABOVE if large else Op.AT_MOST, bound, or_missing)
-        case FeatureKind.PAIR:
-            return Condition(feature.column, Op.IS, feature.levels[large], or_missing)
-        case FeatureKind.LEVEL:
-            return Condition(feature.column, Op.IS if large else Op.IS_NOT, feature.levels[0], or_missing)
-        case FeatureKind.OTHER:
-            return Condition(feature.column, Op.NOT_IN if large else Op.IN, feature.levels, or_missing)
-        case FeatureKind.DATE:
-            op, part = Op.ABOVE if large else Op.AT_MOST, DatePart(*feature.levels)  # type: ignore[arg-type]
-            return Condition(feature.column, op, bound, or_missing, part)
-        case FeatureKind.MISSING:
-            return Condition(feature.column, Op.IS_MISSING if large else Op.IS_PRESENT, None)

@@ -12,6 +12,7 @@ best. The result depends on the training table, the subsets and the maximum dept
 threads.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -99,23 +100,32 @@ class TrainingTable(NamedTuple):
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
 
     def with_labels(
-        self, train: npt.NDArray[np.int32], validation: npt.NDArray[np.int32], class_weight: ClassWeight = "balanced"
+        self, columns: Columns, split: Split, class_weight: ClassWeight = "balanced", changed: Sequence[int] = ()
     ) -> "TrainingTable":
         """Return the table for other labels; the same as `build`, but faster.
 
-        The order of the entries does not depend on the labels.
+        The order of the entries does not depend on the labels, except for features whose codes have `changed`.
         """
+        train = columns.labels[split.train]
         totals = np.bincount(train, minlength=len(self.totals)).astype(np.int64)
         weights, shares = _class_weights(totals, class_weight)
         rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
         entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
+        train_codes, validation_codes = self.train_codes, self.validation_codes
+        if changed:
+            indices, (train_codes, validation_codes) = list(changed), (train_codes.copy(), validation_codes.copy())
+            train_codes[indices] = columns.codes[indices][:, split.train]
+            validation_codes[indices] = columns.codes[indices][:, split.validation]
+            entries[indices] = _pack(train_codes[indices], train, self.layout, entries.dtype)
         scores, cuts = growth.root_splits(entries, self.layout, totals, weights, self.min_samples_leaf)
         return self._replace(
             entries=_plain(entries),
+            train_codes=_plain(train_codes),
+            validation_codes=_plain(validation_codes),
             totals=_plain(totals),
             weights=_plain(weights),
             shares=_plain(shares),
-            validation_entries=_plain(_tails(validation, self.layout)),
+            validation_entries=_plain(_tails(columns.labels[split.validation], self.layout)),
             root_scores=_plain(scores),
             root_cuts=_plain(cuts),
         )

@@ -14,8 +14,8 @@ from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.dates import ISO, LAYOUTS, read_dates
 from maabo_dist.data.preparation import prepare
 from maabo_dist.report.exports import _pandas_mask, _sql_condition
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.matching import match_cells
-from maabo_dist.rules.rule import conditions_of
 from maabo_dist.settings import TableSettings
 
 DAYS = [dt.datetime(2023, 1, 2) + dt.timedelta(days=37 * number, hours=number) for number in range(20)]

@@ -23,7 +23,7 @@ SEARCHES = st.lists(st.lists(st.tuples(st.floats(-20, 0), LOGICS), max_size=5), 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 3))
 def test_the_number_of_possible_rules_is_that_of_a_list_of_them(cuts, length):
-    counts = log_rule_counts(np.array(cuts), length)
+    counts = log_rule_counts(2 * np.array(cuts), np.array([k * (k - 1) // 2 for k in cuts]), length)
 
     expected = slow.rule_count(cuts, length)
     assert counts[length] == pytest.approx(np.log(max(1, expected)), abs=1e-12)

@@ -1,5 +1,7 @@
 """Findings, slow and obvious: sets of rows, exact fractions, every test by scipy."""
 
+from decimal import Decimal
+from fractions import Fraction
 from itertools import combinations
 from math import log
 
@@ -21,8 +23,8 @@ def rows_of(columns, mined, rule):
     return set(mined[all_hold(columns, mined, rule)].tolist())
 
 
-def supported(columns, mined, rule, label, limit):
-    """The conditions that stay, and the smallest distance of a decision from its limit."""
+def supported(columns, mined, rule, label, limits):
+    """The conditions that stay, each within its limit, and the smallest distance of a decision from its limit."""
     rule, closest = list(rule), np.inf
     while rule:
         covered = rows_of(columns, mined, rule)
@@ -30,11 +32,11 @@ def supported(columns, mined, rule, label, limit):
         for index in range(len(rule)):
             wider = rows_of(columns, mined, rule[:index] + rule[index + 1 :])
             hits, all_hits = (sum(columns.labels[row] == label for row in rows) for rows in (covered, wider))
-            values.append(log_p(hits, len(covered), all_hits, len(wider)))
+            values.append(log_p(hits, len(covered), all_hits, len(wider)) - limits[rule[index]])
         worst = max(values)
         first, *others = sorted(values, reverse=True)
-        closest = min(closest, abs(worst - limit), *(first - other for other in others[:1] if other != first))
-        if worst <= limit:
+        closest = min(closest, abs(worst), *(first - other for other in others[:1] if other != first))
+        if worst <= 0:
             break
         del rule[values.index(worst)]
     return rule, closest
@@ -79,3 +81,45 @@ def searches_needed(strongest, undecided, margin):
 
 def log_bound(log_p_value, cuts, length, max_length, classes):
     return min(0.0, log_p_value + log(rule_count(cuts, length)) + log(max_length * classes))
+
+
+def levels_in_condition(columns, literals, bounds):
+    """The number of levels of a condition's text column, missing cells included, and how many are on its smaller side.
+
+    (0, 0) if the column is not a text column.
+    """
+    literals = [literal for literal in literals.tolist() if literal != 2**31 - 1]
+    column = columns.features[literals[0] // 2].column
+    raw = [index for index, each in enumerate(columns.raw) if each.column == column and each.levels]
+    if not raw:
+        return 0, 0
+    cells = columns.raw_codes[raw[0]].tolist()
+    holds = set()
+    for row, cell in enumerate(cells):
+        values = [columns.column(literal // 2)[row] for literal in literals]
+        if all((value > bound) == literal % 2 for value, literal, bound in zip(values, literals, bounds, strict=False)):
+            holds.add(cell)
+    levels = len(set(cells))
+    return levels, min(len(holds), levels - len(holds))
+
+
+def decimals(number):
+    """The digits after the point; negative for zeros at the end of a whole number. The fewest possible for 0."""
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return exponent * -1 if number else -400
+
+
+def fewest_decimals(low, high):
+    """The fewest digits after the point of a number from `low` on and below `high`, by trying all exponents."""
+    if low <= 0 < high:
+        return -400
+    for count in range(-20, 340):
+        unit = Fraction(10) ** -count
+        first = -(-Fraction(low) // unit) * unit
+        if first < Fraction(high) and low <= float(first) < high:
+            return count
+    return None
+
+
+def zeros_at_end(number):
+    return 400 if number == 0 else len(str(abs(number))) - len(str(abs(number)).rstrip("0"))

@@ -86,8 +86,8 @@ def test_failed_findings_stand_apart_after_the_others_in_every_output():
     outputs = [
         (printed(document), "age ≤ 27.5", "fare > 31"),
         (to_markdown(document), "age ≤ 27.5", "fare &gt; 31"),
-        (to_sql(document), '"age" <= 27.5', '"fare" > 31.0'),
-        (to_pandas(document), "df['age'] <= 27.5", "df['fare'] > 31.0"),
+        (to_sql(document), '"age" <= 27.5', '"fare" > 31'),
+        (to_pandas(document), "df['age'] <= 27.5", "df['fare'] > 31"),
         (rules_html(mined, "", []), "age ≤ 27.5", "fare &gt; 31"),
         (report_page(document).partition("<script")[0], "age ≤ 27.5", "fare &gt; 31"),
     ]

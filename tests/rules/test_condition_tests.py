@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maabo_dist.mining.local import mine
+from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.pruning import Multiplicity, condition_tests, prune, with_condition_tests
 from maabo_dist.rules.publishing import TreeRecords, publish
-from maabo_dist.rules.rule import conditions_of
 from maabo_dist.rules.selection import Selection
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import depth_search

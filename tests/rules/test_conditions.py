@@ -4,7 +4,7 @@ import pytest
 
 from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.columns import Feature, FeatureKind
-from maabo_dist.rules.rule import conditions_of
+from maabo_dist.rules.conditions import conditions_of
 
 AGE = Feature("age", "age", FeatureKind.NUMBER, fill=30.0)
 SEX = Feature("sex", "sex", FeatureKind.PAIR, ("female", "male"), fill=1.0)

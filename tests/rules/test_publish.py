@@ -48,7 +48,7 @@ def published(seed=0, *, by="logic", holdout=0.25, **settings):
     leaves = distinct_leaves(reliable_leaves(forest, LeafFilter(6, 0.3, study.table.weights)), by_bounds=by == "rows")
     selection = select_leaves(leaves, study)
     rules = publish(leaves, selection, study, TreeRecords(forest.subsets, forest.depths, forest.best_scores))
-    return frame, columns, split, leaves, selection, rules
+    return frame, study.columns, split, leaves, selection, rules
 
 
 def holds(condition, value):
@@ -64,10 +64,16 @@ def holds(condition, value):
             return value <= condition.value
         case Op.ABOVE:
             return value > condition.value
+        case Op.AT_LEAST:
+            return value >= condition.value
         case Op.IS:
             return value == condition.value
         case Op.IS_NOT:
             return value != condition.value
+        case Op.IN:
+            return value in condition.value
+        case Op.NOT_IN:
+            return value not in condition.value
 
 
 def rows_of(rule, frame, rows):
@@ -153,7 +159,7 @@ def test_rules_name_their_source_and_carry_their_logic():
         names = {columns.features[feature].name for feature, _ in rule.logic}
         assert names <= set(rule.source.subset)
         assert [2 * feature + large for feature, large in rule.logic] == leaf[: len(rule.logic)].tolist()
-        assert len(rule.bounds) == len(rule.logic) == len(rule.conditions)
+        assert len(rule.bounds) == len(rule.logic) >= len(rule.conditions)
 
 
 def test_the_class_of_a_rule_is_the_heaviest_not_the_most_frequent():

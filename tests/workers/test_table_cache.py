@@ -3,13 +3,16 @@
 from threading import Thread
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.table_cache import OPEN_TABLES, TableCache
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import add_probes
-from maabo_dist.settings import MiningSettings
+from maabo_dist.data.preparation import prepare
+from maabo_dist.settings import MiningSettings, TableSettings
+from maabo_dist.study import Study
 from maabo_dist.trees.wire import write_segment
 from tests import factories
 from tests.memory_store import MemoryStore
@@ -163,7 +166,7 @@ def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):
         a_cache(store, tmp_path).segment_file("b" * 64)
 
 
-PROBED = TableSplit.of(MiningSettings(seed=1, probes=3))
+PROBED = TableSplit.of(MiningSettings(seed=1, probes=3, preset="paper"))
 
 
 def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_path):
@@ -175,7 +178,24 @@ def test_a_table_with_probes_is_derived_from_the_one_in_the_store(store, tmp_pat
     assert [probed.fingerprint for probed in cached] == [expected.fingerprint] * 2
     assert store.fetched == [f"columns/{columns.fingerprint}"]
     assert a_cache(store, tmp_path).training(columns.fingerprint, PROBED).root_scores.shape == (8,)
-    assert a_cache(store, tmp_path).columns(columns.fingerprint, SPLIT).fingerprint == columns.fingerprint
+    plain = TableSplit.of(MiningSettings(seed=1, preset="paper"))
+    assert a_cache(store, tmp_path).columns(columns.fingerprint, plain).fingerprint == columns.fingerprint
+
+
+def test_a_table_is_recoded_as_in_one_process(store, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=90).round(1), "c": rng.choice(list("abcd"), 90)})
+    frame.loc[rng.random(90) < 0.2, "x"] = None
+    columns = prepare(frame.assign(y=rng.choice(["no", "yes"], 90)), TableSettings(target="y")).columns
+    columns.save(tmp_path / "table")
+    store.put(f"columns/{columns.fingerprint}", tmp_path / "table")
+    settings = MiningSettings(seed=1, probes=2)
+
+    cached, built = a_cache(store, tmp_path).study(columns.fingerprint, settings), Study.build(columns, settings)
+
+    assert cached.columns.fingerprint == built.columns.fingerprint != columns.fingerprint
+    assert cached.prepared.fingerprint == columns.fingerprint
+    assert np.array_equal(cached.table.entries, built.table.entries)
 
 
 def test_a_damaged_table_with_probes_is_recreated(store, tmp_path):

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.contract.conditions import Op
 from maabo_dist.contract.wording import condition_text
 from maabo_dist.data.columns import Columns, FeatureKind
+from maabo_dist.data.recoding import MISSING_VALUE
 from maabo_dist.data.split import Split
+from maabo_dist.rules.conditions import condition_literals, conditions_of
 from maabo_dist.rules.publishing import TreeRecords
-from maabo_dist.rules.rule import Rule, conditions_of
+from maabo_dist.rules.rule import Rule
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.forest import CompactTree
 from maabo_dist.trees.growth import LEAF
@@ -66,6 +69,9 @@ MAX_LEVELS = 24
 # Share of the rows at either end of a range that gets no bars of its own.
 TAIL = 0.005
 
+# The bar of rows that a histogram does not show.
+NO_BAR = -1
+
 Histogram = dict[str, Any]
 _Key = tuple[str, str]
 
@@ -74,14 +80,27 @@ def draw_histograms(
     columns: Columns, split: Split, rules: Sequence[Rule], groups: ClassGroups
 ) -> tuple[list[Histogram], list[list[int]]]:
     """Return the histograms, and for each rule the index of the histogram of each condition."""
-    keys = [[_key(columns, feature) for feature, _ in rule.logic] for rule in rules]
+    keys = [_keys(columns, rule) for rule in rules]
     indexes = {key: index for index, key in enumerate(dict.fromkeys(key for row in keys for key in row))}
     bounds: dict[_Key, list[float]] = {key: [] for key in indexes}
     for rule, row in zip(rules, keys, strict=True):
-        for key, bound in zip(row, rule.bounds, strict=True):
-            bounds[key].append(bound)
+        for key, condition in zip(row, rule.conditions, strict=True):
+            if isinstance(condition.value, float | int):
+                bounds[key].append(condition.value)
     drawer = _Drawer(columns, split, groups)
     return [drawer.draw(key, bounds[key]) for key in indexes], [[indexes[key] for key in row] for row in keys]
+
+
+def _keys(columns: Columns, rule: Rule) -> list[_Key]:
+    """Return for each condition the histogram that it belongs to."""
+    literals = [2 * feature + large for feature, large in rule.logic]
+    groups = condition_literals(columns.features, literals, rule.bounds)
+    return [
+        (condition.feature, "missing")
+        if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}
+        else _key(columns, rule.logic[group[0]][0])
+        for condition, group in zip(rule.conditions, groups, strict=True)
+    ]
 
 
 def _key(columns: Columns, feature: int) -> _Key:
@@ -95,26 +114,36 @@ class _Drawer:
     def __init__(self, columns: Columns, split: Split, groups: ClassGroups) -> None:
         self.columns, self.rows, self.groups = columns, split.train, groups
         self.labels = groups.group[columns.labels[split.train]]
+        self.raw = {raw.column: index for index, raw in enumerate(columns.raw)}
         self.features: dict[_Key, list[int]] = {}
         for index in range(columns.count):
             self.features.setdefault(_key(columns, index), []).append(index)
 
     def draw(self, key: _Key, bounds: Sequence[float]) -> Histogram:
+        raw = self.raw.get(key[0])
+        if raw is not None and key[1] == "missing":
+            missing = (self.columns.raw_codes[raw][self.rows] == 0).astype(np.int64)
+            return {"column": key[0]} | self._levels(missing, ["present", "missing"], 0)
         indices = self.features[key]
         first = self.columns.features[indices[0]]
-        histogram: Histogram = {"column": first.column}
+        name = first.name if first.kind is FeatureKind.DATE else first.column
+        return {"column": name} | self._draw(indices, bounds)
+
+    def _draw(self, indices: Sequence[int], bounds: Sequence[float]) -> Histogram:
+        first, kinds = self.columns.features[indices[0]], [self.columns.features[index].kind for index in indices]
         match first.kind:
-            case FeatureKind.NUMBER | FeatureKind.PROBE:
-                return histogram | self._number(indices[0], bounds)
+            case FeatureKind.NUMBER | FeatureKind.PROBE | FeatureKind.DATE:
+                return self._number(indices[0], bounds)
             case FeatureKind.PAIR:
-                return histogram | self._levels(self._ranks(indices[0]), list(first.levels), first.missing)
+                return self._levels(self._ranks(indices[0]), list(first.levels), first.missing)
             case FeatureKind.MISSING:
-                return histogram | self._levels(self._ranks(indices[0]), ["present", "missing"], 0)
-            case FeatureKind.DATE:
-                return {"column": first.name} | self._number(indices[0], bounds)
-            case FeatureKind.LEVEL | FeatureKind.OTHER:
-                levels = [index for index in indices if self.columns.features[index].kind is FeatureKind.LEVEL]
-                return histogram | self._several_levels(levels)
+                return self._levels(self._ranks(indices[0]), ["present", "missing"], 0)
+            case FeatureKind.LEVEL | FeatureKind.OTHER | FeatureKind.SET:
+                if FeatureKind.SET in kinds:
+                    return self._set_levels(self.raw[first.column])
+                return self._several_levels(
+                    [each for each, kind in zip(indices, kinds, strict=True) if kind is FeatureKind.LEVEL]
+                )
 
     def _ranks(self, index: int) -> npt.NDArray[np.int64]:
         """(training rows): 0 or 1, the value of a column that has two."""
@@ -131,6 +160,19 @@ class _Drawer:
         names: list[str | None] = [self.columns.features[indices[index]].levels[0] for index in frequent]
         return self._levels(level, [*names, *([None] if (level == len(frequent)).any() else [])], 0)
 
+    def _set_levels(self, raw: int) -> Histogram:
+        """The most frequent levels, and one bar for others; missing cells have none."""
+        texts, cells = self.columns.raw[raw].levels, self.columns.raw_codes[raw][self.rows].astype(np.int64)
+        rows = np.bincount(cells, minlength=len(texts) + 2)[1 : len(texts) + 1]
+        frequent = np.sort(np.argsort(-rows, kind="stable")[:MAX_LEVELS])
+        bars = np.full(len(texts) + 2, len(frequent))
+        bars[0], bars[frequent + 1] = NO_BAR, np.arange(len(frequent))
+        level = bars[cells]
+        names: list[str | None] = [texts[index] for index in frequent]
+        missing = int((self.columns.raw_codes[raw] == 0).sum())
+        others = [None] if (level == len(frequent)).any() else []
+        return self._levels(level, [*names, *others], missing) | {"apart": True}
+
     def _levels(self, level: npt.NDArray[np.int64], names: Sequence[str | None], missing: int) -> Histogram:
         return {
             "kind": "levels",
@@ -144,18 +186,22 @@ class _Drawer:
         values, codes = self.columns.values[low:high], self.columns.codes[index][self.rows].astype(np.int64)
         entry = self.columns.features[index]
         common: Histogram = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
-        used = np.unique(codes)
+        hidden = np.zeros(len(codes), np.bool_)
+        if entry.fill == MISSING_VALUE:  # missing cells, which have the lowest code
+            common, hidden = {"missing": entry.missing, "apart": True}, codes == 0
+        used = np.unique(codes[~hidden])
         if len(used) <= MAX_VALUES:
-            bars = np.searchsorted(used, codes)
+            bars = np.where(hidden, NO_BAR, np.searchsorted(used, codes))
             return common | {
                 "kind": "values",
                 "values": values[used].tolist(),
                 "counts": self._by_group(bars, len(used)),
             }
-        ordered, tail = values[np.sort(codes)], int(TAIL * len(codes))
+        ordered, tail = values[np.sort(codes[~hidden])], int(TAIL * int((~hidden).sum()))
         first, last = float(ordered[tail]), float(ordered[len(ordered) - 1 - tail])
         edges = _edges(min(first, *bounds), max(last, *bounds), min(MAX_BINS, max(10, int(np.sqrt(len(codes))))))
         bars = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)[codes]
+        bars[hidden] = NO_BAR
         return common | {
             "kind": "bins",
             "low": float(edges[0]),
@@ -165,7 +211,8 @@ class _Drawer:
 
     def _by_group(self, bars: npt.NDArray[np.int64], count: int) -> list[list[int]]:
         """[group][bar]: training rows."""
-        indices = self.labels * count + bars
+        shown = bars != NO_BAR
+        indices = self.labels[shown] * count + bars[shown]
         counts: list[list[int]] = (
             np.bincount(indices, minlength=self.groups.count * count).reshape(self.groups.count, count).tolist()
         )
@@ -216,8 +263,13 @@ class _TreeFigure:
         self.tree, self.columns, self.rule, self.groups = tree, columns, rule, groups
         self.counts = groups.counts(tree.counts)
         self.sizes = tree.counts.sum(axis=1)
-        literals = (2 * feature + large for feature, large in rule.logic)
-        self.bounds = dict(zip(literals, rule.bounds, strict=True))
+        literals = [2 * feature + large for feature, large in rule.logic]
+        # That a cell is present follows from most conditions, and need not be on the path.
+        self.bounds = {
+            literal: bound
+            for literal, bound in zip(literals, rule.bounds, strict=True)
+            if bound != MISSING_VALUE or literal % 2 == 0 or literal - 1 not in literals
+        }
         paths = _paths(tree)
         self.leaf = max(paths, key=lambda node: self._match_quality(node, paths[node]))
         self.path = {step.node: step for step in paths[self.leaf]}
@@ -230,9 +282,17 @@ class _TreeFigure:
         others = {literal: bound for literal, bound in bounds.items() if literal not in self.bounds}
         extra = set(conditions_of(self.columns.features, list(others), list(others.values())))
         dropped = len(extra & set(self.rule.dropped))
-        same = sum(bounds.get(literal) == bound for literal, bound in self.bounds.items())
+        same = sum(
+            literal in bounds and self._cut(literal, bounds[literal]) == self._cut(literal, bound)
+            for literal, bound in self.bounds.items()
+        )
         gap = abs(self.sizes[node] - self.rule.n)
         return bounds.keys() >= self.bounds.keys(), dropped, dropped - len(extra), same, -gap
+
+    def _cut(self, literal: int, bound: float) -> int:
+        """The number of the feature's values that are at most the bound."""
+        low, high = self.columns.offsets[literal // 2 : literal // 2 + 2]
+        return int(np.searchsorted(self.columns.values[low:high], bound, side="right"))
 
     def _choose_expanded(self) -> set[int]:
         """Nodes whose children are drawn: those on the path, then the largest, up to the limit."""

@@ -24,6 +24,7 @@ function makeHistogram(entry) {
 
 function missingText(histogram) {
   const cells = histogram.missing === 1 ? "1 missing cell" : `${count(histogram.missing)} missing cells`;
+  if (histogram.apart) return `${cells} not shown.`;
   return histogram.fill === null || histogram.fill === undefined ? `${cells} treated as one of these.` : `${cells} treated as ${shortNumber(histogram.fill)}.`;
 }
 
@@ -60,6 +61,7 @@ function drawNumbers(rule, histogram, conditions, width, label) {
   let [from, to] = [-Infinity, Infinity];
   for (const condition of conditions) {
     if (condition.op === ">") from = Math.max(from, condition.value);
+    else if (condition.op === ">=") from = Math.max(from, condition.value - 0.5); // whole numbers
     else to = Math.min(to, condition.value);
   }
   const [left, right] = [from === -Infinity ? 0 : x(from), to === Infinity ? width : x(to)];

@@ -51,11 +51,13 @@ export function number(value, digits = 6) {
   return `${Number(mantissa)}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`; // 3.2e-07, as in the other outputs
 }
 
+const BOUNDS = ["<=", ">", ">="];
+
 /** Return the conditions of a rule as texts, with the bounds of each column merged: `3 < x ≤ 7`. */
 export function conditionTexts(conditions) {
   const groups = new Map();
   conditions.forEach((condition, index) => {
-    const bound = condition.op === "<=" || condition.op === ">";
+    const bound = BOUNDS.includes(condition.op);
     const key = bound ? `column ${condition.feature} ${condition.part?.part}` : `${index}`;
     groups.set(key, [...(groups.get(key) ?? []), condition]);
   });
@@ -69,8 +71,8 @@ function groupText(group) {
   if (op in signs) text = `${feature} ${signs[op]} ${value}`;
   if (op === "in") text = `${feature} is ${levelsText(value)}`;
   if (op === "not in") text = `${feature} is other than ${levelsText(value)}`;
-  if ((op === "<=" || op === ">") && part) text = dateText(feature, part, bounds(group, ">"), bounds(group, "<="));
-  else if (op === "<=" || op === ">") text = interval(feature, bounds(group, ">"), bounds(group, "<="));
+  if (BOUNDS.includes(op) && part) text = dateText(feature, part, bounds(group, ">"), bounds(group, "<="));
+  else if (BOUNDS.includes(op)) text = interval(feature, bounds(group, ">"), bounds(group, "<="), bounds(group, ">="));
   return group.every((each) => each.or_missing) ? `(${text} or missing)` : text;
 }
 
@@ -99,11 +101,16 @@ function partText({ part, first }, value) {
 
 const bounds = (group, op) => group.filter((each) => each.op === op).map((each) => each.value);
 
+/** Bounds of up to eight digits are not rounded. */
+const bound = (value) => (value.toExponential().replace(/[-.]|e.*/g, "").length <= 8 ? String(value) : number(value));
+
 /** The tightest bounds, with enough digits to distinguish them. */
-function interval(feature, above, atMost) {
-  const [low, high] = [Math.max(...above), Math.min(...atMost)];
-  if (!atMost.length) return `${feature} > ${number(low)}`;
-  if (!above.length) return `${feature} ≤ ${number(high)}`;
+function interval(feature, above, atMost, atLeast) {
+  const [low, high] = [Math.max(...above, ...atLeast), Math.min(...atMost)];
+  if (!atMost.length) return `${feature} ${atLeast.length ? "≥" : ">"} ${bound(low)}`;
+  if (low === -Infinity) return `${feature} ≤ ${bound(high)}`;
+  if (atLeast.length) return low === high ? `${feature} = ${bound(low)}` : `${bound(low)} ≤ ${feature} ≤ ${bound(high)}`;
+  if (bound(low) !== number(low) || bound(high) !== number(high)) return `${bound(low)} < ${feature} ≤ ${bound(high)}`;
   let digits = 6;
   while (digits < 17 && low !== high && number(low, digits) === number(high, digits)) digits += 1;
   return `${number(low, digits)} < ${feature} ≤ ${number(high, digits)}`;
