@@ -9,21 +9,19 @@ and the matrix by the encoder that later reads new rows, so that both are encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from maabo_dist._util.text import format_count, format_list, format_names, suggestion
-from maabo_dist.data.cells import finite_numbers, holds_numbers, levels
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
 from maabo_dist.data.file_checks import NOTES
 from maabo_dist.data.recoding import raw_columns
 from maabo_dist.data.remarks import group_notes, leak_notes
 from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
+from maabo_dist.data.target import encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
@@ -291,125 +289,3 @@ def _imputation_notes(features: tuple[Feature, ...], settings: TableSettings) ->
         cells = format_list([f"{missing:,} of {column!r}" for column, missing in dates.items()])
         notes.append(f"Missing dates get the {settings.impute} of each of their features: {cells}.")
     return notes
-
-
-# A numeric target with more distinct values than this is a quantity, not a class.
-MAX_NUMERIC_CLASSES = 20
-MAX_CLASSES = 100
-
-Numbers = npt.NDArray[np.float64]
-
-
-class Target(NamedTuple):
-    """The class of every row."""
-
-    # Index into `classes`, row by row.
-    labels: npt.NDArray[np.int32]
-    classes: tuple[str, ...]
-    # The predicted quantity, as displayed: `survived`, `progression above 152.133`.
-    text: str
-    notes: tuple[str, ...] = ()
-
-
-def encode_target(cells: pd.Series, settings: TableSettings) -> Target:
-    """Return the classes that the settings ask for, at least two of which have rows. No cell is missing."""
-    if holds_numbers(cells, remedy="Convert it to text or numbers, or name another --target."):
-        target = _encode_numbers(cells, settings)
-    else:
-        target = _encode_levels(cells, settings)
-    _check_class_count(cells, target)
-    return target
-
-
-def _encode_numbers(cells: pd.Series, settings: TableSettings) -> Target:
-    name, values = str(cells.name), finite_numbers(cells, remedy="Correct them or leave their rows out.")
-    if settings.target_above is not None:
-        return _split_above(name, values, settings.target_above)
-    if settings.target_quantiles is not None:
-        return _split_quantiles(name, values, settings.target_quantiles)
-    return _encode_whole_numbers(name, values)
-
-
-def _encode_levels(cells: pd.Series, settings: TableSettings) -> Target:
-    coded = levels(cells)
-    if settings.target_above is None and settings.target_quantiles is None:
-        return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
-    option = "--target-quantiles" if settings.target_above is None else "--target-above"
-    raise DatasetError(
-        f"{option} needs a numeric target; column '{cells.name}' holds {format_names(coded.texts)}. "
-        f"Leave {option} out, or convert the column to numbers."
-    )
-
-
-def _encode_whole_numbers(name: str, values: Numbers) -> Target:
-    distinct, labels = np.unique(values, return_inverse=True)
-    if len(distinct) > 1 and (len(distinct) > MAX_NUMERIC_CLASSES or np.any(distinct % 1)):
-        return _split_by_default(name, values, distinct)
-    return Target(labels.astype(np.int32), tuple(str(int(value)) for value in distinct), name)
-
-
-def _split_by_default(name: str, values: Numbers, distinct: Numbers) -> Target:
-    """Split at the median, or below it if no value is above."""
-    median = float(np.median(values))
-    at = median if median < distinct[-1] else float(distinct[-2])
-    cut = "its median" if at == median else f"{at:g}, as no value is above its median"
-    target = _split_above(name, values, at)
-    note = (
-        f"The target {name!r} is a number with {len(distinct):,} distinct values and is cut at {cut}: {target.text}. "
-        "Use --target-above NUMBER or --target-quantiles 3 to cut it elsewhere."
-    )
-    return target._replace(notes=(note,))
-
-
-def _split_above(name: str, values: Numbers, at: str | float) -> Target:
-    """Make class 1 of the values strictly above the threshold, class 0 of the others."""
-    center = np.mean if at == "mean" else np.median
-    edges = np.array([center(values) if isinstance(at, str) else at])
-    (threshold,) = _format_edges(edges, values)
-    return Target(
-        _count_below(edges, values), (f"{name} ≤ {threshold}", f"{name} > {threshold}"), f"{name} above {threshold}"
-    )
-
-
-def _split_quantiles(name: str, values: Numbers, count: int) -> Target:
-    edges = np.quantile(values, np.arange(1, count) / count)
-    labels = _count_below(edges, values)
-    present = len(np.unique(labels))
-    if present < count:
-        raise DatasetError(
-            f"--target-quantiles {count} gives {present} classes of column '{name}' instead of {count}: too many of "
-            "its values are equal. Give a smaller number, or use --target-above."
-        )
-    texts = _format_edges(edges, values)
-    between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(texts))
-    classes = (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
-    return Target(labels, classes, f"{name} in {count} quantile classes")
-
-
-def _count_below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
-    """Return the number of edges strictly below each value."""
-    return np.searchsorted(edges, values, side="left").astype(np.int32)
-
-
-def _format_edges(edges: Numbers, values: Numbers) -> list[str]:
-    """Format the edges with six digits, or as many more as it takes for the text to be true of every row."""
-    labels = _count_below(edges, values)
-    for digits in range(6, 17):
-        texts = [f"{edge:.{digits}g}" for edge in edges]
-        if np.array_equal(_count_below(np.array(texts, dtype=np.float64), values), labels):
-            return texts
-    return [repr(float(edge)) for edge in edges]
-
-
-def _check_class_count(cells: pd.Series, target: Target) -> None:
-    present = np.unique(target.labels)
-    if len(present) < 2:
-        raise DatasetError(
-            f"Target column '{cells.name}' has 1 class ({target.classes[present[0]]!r}); mining needs at least 2."
-        )
-    if len(present) > MAX_CLASSES:
-        raise DatasetError(
-            f"Target column '{cells.name}' has {len(present):,} classes, such as {format_names(target.classes)}; at "
-            f"most {MAX_CLASSES} can be mined. It looks like an identifier or a number: name another --target, or "
-            "convert it to numbers and use --target-above."
-        )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maabo_dist.data.preparation import encode_target
+from maabo_dist.data.target import encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
