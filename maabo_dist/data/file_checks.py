@@ -17,36 +17,43 @@ NOTES = "maabo_notes"
 
 def to_frame(path: Path, table: Any) -> pd.DataFrame:
     """Convert an Arrow table with rows, after a check of its column names."""
-    names: list[str] = table.column_names
-    check_names(path, names)
+    names, notes = name_columns(path, table.column_names)
     if table.num_rows == 0:
         raise DatasetError(f"{path} has {format_count(len(names), 'column')} and no rows. Give a file with rows.")
-    frame: pd.DataFrame = table.to_pandas()
-    return frame.reset_index(drop=True)
+    # Renamed columns lose their description for pandas.
+    frame: pd.DataFrame = (table.rename_columns(names) if notes else table).to_pandas()
+    return with_notes(frame.reset_index(drop=True), notes)
 
 
-def check_names(path: Path, names: Sequence[str]) -> None:
-    """Raise an error if columns have no name, or the same."""
-    problems = name_problems(path, names)
-    if problems:
+def name_columns(path: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names of the columns, those without one by their numbers, and notes; raise an error for duplicates.
+
+    pandas and R write a column without a name for row numbers.
+    """
+    if problems := name_problems(path, names):
         raise DatasetError("\n".join(problems))
+    nameless = [number for number, name in enumerate(names) if not name.strip()]
+    named = [f"column {number + 1}" if number in nameless else name for number, name in enumerate(names)]
+    if not nameless:
+        return named, []
+    called = [named[number] for number in nameless]
+    clashes = [name for name in called if name in names]
+    if clashes:
+        raise DatasetError(
+            f"{path}: a column has no name, and another is called {clashes[0]!r}. Name it in the header."
+        )
+    positions = format_list([f"{number + 1:,}" for number in nameless])
+    if len(nameless) == 1:
+        return named, [f"Column {positions} has no name and is called {called[0]!r}."]
+    return named, [f"Columns {positions} have no name and are called {format_names(called)}."]
 
 
 def name_problems(path: Path, names: Sequence[str]) -> list[str]:
-    """Return what is wrong with the names of the columns."""
-    problems = []
-    nameless = [str(number) for number, name in enumerate(names, start=1) if not name.strip()]
-    if nameless:
-        problems.append(
-            f"{path}: column {format_list(nameless)} of {len(names):,} has no name. Name it in the header, or leave it "
-            "out (pandas writes such a column for row numbers unless index=False is given)."
-        )
+    """Return the names that more than one column has."""
     duplicates = [name for name, uses in Counter(names).items() if uses > 1 and name.strip()]
-    if duplicates:
-        problems.append(
-            f"{path}: more than one column is called {format_names(duplicates)}. Rename or remove the others."
-        )
-    return problems
+    if not duplicates:
+        return []
+    return [f"{path}: more than one column is called {format_names(duplicates)}. Rename or remove the others."]
 
 
 def with_notes(frame: pd.DataFrame, notes: Sequence[str]) -> pd.DataFrame:

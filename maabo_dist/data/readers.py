@@ -13,13 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
 from maabo_dist._util.files import check_table_file
 from maabo_dist._util.text import format_names
-from maabo_dist.data.file_checks import check_names, to_frame, with_notes, wrap_read_errors
+from maabo_dist.data.file_checks import name_columns, to_frame, with_notes, wrap_read_errors
 from maabo_dist.data.text_files import (
     MISSING_TEXTS,
     SEPARATORS,
@@ -126,8 +127,8 @@ def _read_json(path: Path) -> pd.DataFrame:
     if not records:
         raise DatasetError(f"{path} has no rows. Give a file with rows.")
     frame = pd.DataFrame.from_records(records)
-    check_names(path, [str(name) for name in frame.columns])
-    return frame.infer_objects()
+    names, notes = name_columns(path, [str(name) for name in frame.columns])
+    return with_notes(frame.set_axis(names, axis="columns").infer_objects(), notes)
 
 
 Records = tuple[list[dict[str, Any]], list[str]]
@@ -173,13 +174,17 @@ def _read_excel(path: Path) -> pd.DataFrame:
     with wrap_read_errors(path, "Excel"):
         sheets: dict[str, pd.DataFrame] = pd.read_excel(path, sheet_name=None, engine="openpyxl")
         first, frame = next(iter(sheets.items()))
-        names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in frame.columns]
-        check_names(path, names)
         if frame.empty:
             raise DatasetError(f"{path}: the sheet {first!r} has no rows. Put the table on the first sheet.")
+        nameless = [str(name).startswith("Unnamed: ") for name in frame.columns]
+        # Columns beside the table that only have a format.
+        frame = frame.loc[:, ~(np.array(nameless) & frame.isna().all().to_numpy())]
+        given = ["" if str(name).startswith("Unnamed: ") else str(name) for name in frame.columns]
+        names, notes = name_columns(path, given)
         frame = frame.set_axis(names, axis="columns")
-    others = [name for name in sheets if name != first]
-    return with_notes(frame, [f"Read the sheet {first!r}; not read: {format_names(others)}."] if others else [])
+    if others := [name for name in sheets if name != first]:
+        notes = [f"Read the sheet {first!r}; not read: {format_names(others)}.", *notes]
+    return with_notes(frame, notes)
 
 
 def _read_binary(path: Path, kind: str) -> pd.DataFrame:

@@ -212,10 +212,8 @@ def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
 
 
 def test_problems_of_an_excel_file_are_named(tmp_path):
-    nameless = pd.DataFrame([[1, 2, 3]], columns=["a", "", "b"])
     damaged = write_file(tmp_path, "damaged.xlsx", b"PK\x03\x04 no workbook")
 
-    assert "column 2 of 3 has no name" in refusal(write_excel(tmp_path, one=nameless))
     assert "the sheet 'one' has no rows" in refusal(write_excel(tmp_path, one=pd.DataFrame({"a": []})))
     assert "cannot be read as Excel" in refusal(damaged)
 
@@ -237,7 +235,6 @@ def test_standard_input_is_read_by_its_content(monkeypatch, content):
 def test_all_problems_of_a_file_are_named_at_once(tmp_path):
     message = refusal(write_file(tmp_path, "t.csv", b"a,,a\n1,2\n1,2,3\n1,2,3,4\n"))
 
-    assert "column 2 of 3 has no name" in message
     assert "more than one column is called 'a'" in message
     assert "line 2 has 2 fields, line 4 has 4 fields, and the header has 3" in message
 
@@ -255,10 +252,35 @@ def test_a_name_used_twice_is_refused_in_parquet_too(tmp_path):
     assert "more than one column is called 'a'" in refusal(path)
 
 
-def test_a_column_without_a_name_is_refused_by_its_place(tmp_path):
-    message = refusal(write_file(tmp_path, "t.csv", b",a,b\n0,1,2\n"))
+@pytest.mark.parametrize(
+    ("content", "names", "note"),
+    [
+        (b",a,b\n0,1,2\n", ["column 1", "a", "b"], "Column 1 has no name and is called 'column 1'."),
+        (
+            b"a,,b, \n0,1,2,3\n",
+            ["a", "column 2", "b", "column 4"],
+            "Columns 2, 4 have no name and are called 'column 2', 'column 4'.",
+        ),
+    ],
+)
+def test_columns_without_a_name_are_called_by_their_place(tmp_path, content, names, note):
+    frame = read_table(write_file(tmp_path, "t.csv", content))
 
-    assert "column 1 of 3 has no name" in message
+    assert (list(frame.columns), frame.attrs[NOTES]) == (names, (note,))
+
+
+def test_columns_beside_the_table_of_an_excel_sheet_are_left_out(tmp_path):
+    frame = pd.DataFrame([[1, 7, None, 2], [3, 8, None, 4]], columns=["a", "", "", "b"])
+
+    read = read_table(write_excel(tmp_path, one=frame))
+
+    assert list(read.columns) == ["a", "column 2", "b"]
+
+
+def test_a_name_that_a_nameless_column_would_get_is_refused(tmp_path):
+    message = refusal(write_file(tmp_path, "t.csv", b",column 1\n1,2\n"))
+
+    assert "a column has no name, and another is called 'column 1'" in message
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.feather"])
