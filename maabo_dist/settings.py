@@ -63,6 +63,11 @@ class TableSettings(SettingsModel):
         description="Column with the date, the time or a number that orders the rows: the latest are held out. Of a "
         "date, only parts that recur are features.",
     )
+    weight: str | None = Field(
+        None,
+        description="Column with the weight of each row: numbers of rows if all are whole numbers, otherwise sampling "
+        "weights. It is no feature.",
+    )
     impute: Literal["median", "mean", "drop"] = Field(
         "median", description="Replacement for missing numbers; drop leaves out every row with a missing value."
     )

@@ -1,7 +1,7 @@
 """`Study`: a table made ready for mining, with the settings and the plan of its search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import comb
 
 import numpy as np
@@ -13,6 +13,7 @@ from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_prob
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
 from maabo_dist.data.recoding import order_sets, recode, set_features
 from maabo_dist.data.split import Split, split_table
+from maabo_dist.data.weights import class_decides, kish_effect
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.explanation import explain_plan
 from maabo_dist.search.plan import SearchPlan
@@ -36,6 +37,16 @@ class Study:
     plan: SearchPlan
     # The table's columns as they were prepared.
     prepared: Columns
+    # The number of rows that are worth one independent row in tests and intervals.
+    design_effect: float = field(init=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        mined, columns, effect = self.mined_rows, self.columns, 1.0
+        if columns.weights is not None:
+            effect *= kish_effect(columns.weights[mined])
+        if columns.groups is not None:
+            effect *= design_effect(columns.groups[mined], columns.labels[mined], len(columns.classes))
+        object.__setattr__(self, "design_effect", effect)
 
     @classmethod
     def build(cls, columns: Columns, settings: MiningSettings) -> "Study":
@@ -57,18 +68,10 @@ class Study:
         return np.concatenate([self.split.train, self.split.validation])
 
     @property
-    def design_effect(self) -> float:
-        """The number of rows that are worth one independent row in tests and intervals."""
-        if self.columns.groups is None:
-            return 1.0
-        mined = self.mined_rows
-        return design_effect(self.columns.groups[mined], self.columns.labels[mined], len(self.columns.classes))
-
-    @property
     def min_leaf_rows(self) -> int:
         """The fewest training rows of a leaf that may become a finding."""
         choices, effect = 2 * int(np.maximum(1, np.diff(self.columns.offsets) - 1).sum()), self.design_effect
-        totals = effective_counts(np.bincount(self.columns.labels[self.mined_rows]), effect)
+        totals = effective_counts(self.columns.count_classes(self.mined_rows), effect)
         fewest = effect * fewest_certifiable_rows(totals[totals > 0].tolist(), choices)
         return max(MIN_LEAF_ROWS, round(fewest * (1 - self.settings.test_size)))
 
@@ -89,9 +92,12 @@ class Study:
         """Return the study with the labels of the mined rows in another order, which depends on the seed and `number`.
 
         Training and validation labels are shuffled separately, so that both keep their classes. Where rows come in
-        groups, whole groups exchange their labels.
+        groups, whole groups exchange their labels. Weights stay where they are, unless they follow from the labels.
         """
-        labels, groups = self.columns.labels.copy(), self.columns.groups
+        labels, groups, weights = self.columns.labels.copy(), self.columns.groups, self.columns.weights
+        moved = None
+        if weights is not None and class_decides(labels[self.mined_rows], weights[self.mined_rows]):
+            moved = weights = weights.copy()
         for part, rows in enumerate((self.split.train, self.split.validation)):
             stream = draws.stream(self.settings.seed, number, SHUFFLE + part)
             if groups is not None:
@@ -99,7 +105,9 @@ class Study:
             else:
                 source = np.argsort(draws.keys(stream, len(rows)), kind="stable")
             labels[rows] = labels[rows][source]
-        columns = order_sets(replace(self.columns, labels=labels), self.split.train)
+            if moved is not None:
+                moved[rows] = moved[rows][source]
+        columns = order_sets(replace(self.columns, labels=labels, weights=weights), self.split.train)
         table = self.table.with_labels(columns, self.split, self.settings.class_weight, set_features(columns))
         return replace(self, columns=columns, table=table)
 

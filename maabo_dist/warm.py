@@ -4,6 +4,7 @@ The machine code is cached on disk, so an installation compiles only once. Worke
 first task.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.weights import UNIT
 from maabo_dist.mining.local import mine
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.settings import MiningSettings
@@ -41,6 +43,8 @@ def warm() -> None:
         mine(mapped, _settings(**_GS_MRM))
     mine(columns, _settings(**_GS_MRM))
     mine(_table(features=60), _settings(batch=4, certify=1))
+    weighted = replace(columns, weights=np.full(columns.rows, UNIT))
+    mine(weighted, _settings(certify=1))
 
 
 def _settings(**changes: Any) -> MiningSettings:

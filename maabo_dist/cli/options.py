@@ -150,6 +150,7 @@ _METAVARS = {
     "target": "COLUMN",
     "group": "COLUMN",
     "time": "COLUMN",
+    "weight": "COLUMN",
     "include": "COLUMNS",
     "exclude": "COLUMNS",
     "na_values": "TEXTS",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import arrayfile, draws
 from maabo_dist.data.groups import exchange
+from maabo_dist.data.weights import count_classes
 from maabo_dist.errors import FormatError
 
 
@@ -79,7 +80,7 @@ class RawColumn:
 KIND = "columns/1"
 _ARRAYS = ("codes", "raw_codes", "values", "offsets", "labels")
 # Arrays that a table may have; their names are those of the settings that name their columns.
-_ROW_ARRAYS = ("groups", "times")
+_ROW_ARRAYS = ("groups", "times", "weights")
 
 
 def _no_codes() -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -112,6 +113,8 @@ class Columns:
         (n): the number of each row's group; None if rows are independent.
     times
         (n): the time of each row, in seconds since 1970 if it is a date; None if rows have no order.
+    weights
+        (n): the sampling weight of each row, in the units of `weights.UNIT`; None if each counts as one.
     roles
         The table columns that describe rows, by their roles: `{"group": "patient", "time": "visit"}`. If times are
         dates, `time_kind` is "date".
@@ -138,6 +141,7 @@ class Columns:
     target: str
     groups: npt.NDArray[np.int32] | None = None
     times: npt.NDArray[np.float64] | None = None
+    weights: npt.NDArray[np.int64] | None = None
     roles: dict[str, str] = field(default_factory=dict)
     raw: tuple[RawColumn, ...] = ()
     raw_codes: npt.NDArray[np.unsignedinteger[Any]] = field(default_factory=_no_codes)
@@ -188,7 +192,12 @@ class Columns:
     @property
     def independent_rows(self) -> bool:
         """True if each row is a case of its own: then a bound on the number of rules certifies them."""
-        return self.groups is None
+        return self.groups is None and self.weights is None
+
+    def count_classes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """(classes): how many of these rows, indices or a mask, are of each class; weighted if rows have weights."""
+        units = None if self.weights is None else self.weights[rows]
+        return count_classes(self.labels[rows], units, len(self.classes))
 
     def column(self, index: int) -> npt.NDArray[np.float64]:
         """Return the values of feature `index`, row by row."""

@@ -39,7 +39,7 @@ class PreparedTable:
     encoder: TableEncoder
     # Sentences for users: what was left out, dropped, filled in or looks unusual.
     notes: tuple[str, ...]
-    # Indices of the used rows in the frame, ascending.
+    # Indices of the used rows in the frame, ascending; repeated if a row stands for several.
     rows_kept: npt.NDArray[np.int64]
 
 
@@ -82,7 +82,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     rows_kept = rows_kept[row_roles.rows]
     _check_row_count(len(rows_kept), row_roles.notes)
     names = [name for name in names if name not in row_roles.unused]
-    used_frame = frame if len(rows_kept) == len(frame) else frame.iloc[rows_kept]
+    used_frame = frame if _are_all(rows_kept, len(frame)) else frame.iloc[rows_kept].reset_index(drop=True)
     target = encode_target(used_frame[target_name], settings)
     # Each column is taken out once: in a wide table, that is half of the work.
     table = {name: used_frame[name] for name in names}
@@ -100,8 +100,15 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     encoder.fill(full)
     features, matrix, left_out = _prune(all_features, full, column_notes)
     columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
-    columns = replace(columns, groups=row_roles.groups, times=row_roles.times, roles=row_roles.names)
-    columns = replace(columns, raw=raw, raw_codes=raw_codes)
+    columns = replace(
+        columns,
+        groups=row_roles.groups,
+        times=row_roles.times,
+        weights=row_roles.weights,
+        roles=row_roles.names,
+        raw=raw,
+        raw_codes=raw_codes,
+    )
     notes = (  # what makes rules look better than they are comes first
         *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
@@ -178,6 +185,10 @@ def _choose_rows(
     raise DatasetError(
         f"The table has {format_count(len(rows), 'row')}{reason}; at least {MIN_ROWS} are needed to split it. {remedy}"
     )
+
+
+def _are_all(rows: npt.NDArray[np.int64], count: int) -> bool:
+    return len(rows) == count and (not count or bool((np.diff(rows) == 1).all()))
 
 
 def _check_row_count(rows: int, notes: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.data.columns import OTHER_LEVELS, Columns, Feature, FeatureKind, RawColumn
+from maabo_dist.data.weights import UNIT, count_units
 
 # Below every number of a table.
 MISSING_VALUE = float(np.finfo(np.float64).min)
@@ -104,7 +105,8 @@ def order_sets(columns: Columns, train: Ints) -> Columns:
         label = 1 if len(columns.classes) == 2 else made[feature.column]
         made[feature.column] += 1
         cells = columns.raw_codes[raw]
-        order = _order_levels(cells[train], columns.labels[train] == label, len(feature.levels))
+        units = None if columns.weights is None else columns.weights[train]
+        order = _order_levels(cells[train], columns.labels[train] == label, len(feature.levels), units)
         ranks = np.zeros(len(order) + 1, codes.dtype)
         ranks[order] = np.arange(len(order)) + (1 if feature.missing else 0)
         codes[index] = ranks[cells]
@@ -147,8 +149,13 @@ def _set_feature(columns: Columns, raw: int, number: int) -> Feature:
     return Feature(name, column.column, FeatureKind.SET, texts, MISSING_VALUE if missing else None, missing)
 
 
-def _order_levels(cells: Codes, hits: npt.NDArray[np.bool_], levels: int) -> Ints:
-    """Return the codes of the levels, ascending by the share of hits among their rows."""
+def _order_levels(cells: Codes, hits: npt.NDArray[np.bool_], levels: int, units: Ints | None) -> Ints:
+    """Return the codes of the levels, ascending by the share of hits among their rows, which may have weights."""
+    if units is not None:
+        rows, found = (count_units(cells[of], units[of], levels + 1)[1:] for of in (slice(None), hits))
+        average = AVERAGE_ROWS * UNIT
+        weighted = (found + average * (int(units[hits].sum()) / int(units.sum()))) / (rows + average)
+        return np.argsort(weighted, kind="stable").astype(np.int64) + 1
     rows = np.bincount(cells, minlength=levels + 1)[1:]
     found = np.bincount(cells[hits], minlength=levels + 1)[1:]
     # In whole numbers up to the one division, so that equal shares tie everywhere.

@@ -1,4 +1,4 @@
-"""Columns that describe rows: which of them belong together, and when each of them was."""
+"""Columns that describe rows: which of them belong together, when each of them was, and how much it counts."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,11 +10,14 @@ from maabo_dist._util.text import format_count, format_names
 from maabo_dist.data.cells import finite_numbers, holds_numbers
 from maabo_dist.data.dates import read_dates, recurring_parts
 from maabo_dist.data.encoder import ColumnReading
+from maabo_dist.data.weights import kish_effect, weight_units
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 # The settings that name such columns.
-ROLES = ("group", "time")
+ROLES = ("group", "time", "weight")
+# Rows that a table may have once rows are repeated as often as their weights say.
+MAX_REPEATED_ROWS = 10_000_000
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -24,10 +27,12 @@ Mask = npt.NDArray[np.bool_]
 class RowRoles:
     """What these columns say about the rows, and notes for users."""
 
-    # Indices of the rows that are used.
+    # Indices of the rows that are used; those that stand for several are repeated.
     rows: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int32] | None = None
     times: Floats | None = None
+    # Sampling weights, in units.
+    weights: npt.NDArray[np.int64] | None = None
     # Columns that cannot be features.
     unused: frozenset[str] = frozenset()
     # As `Columns.roles`.
@@ -59,17 +64,63 @@ def read_roles(frame: pd.DataFrame, roles: dict[str, str]) -> RowRoles:
             missing = format_count(int(np.count_nonzero(~used)), "row")
             notes.append(f"Left out {missing} of {len(frame):,} without a {roles['time']!r} (--time).")
         names |= {"time_kind": "date"} if is_date else {}
-    if "group" in roles and used.any():
-        groups, note = _read_groups(frame[roles["group"]][used])
+    rows, weights = np.flatnonzero(used).astype(np.int64), None
+    if "weight" in roles:
+        values = _read_weights(frame[roles["weight"]])
+        counted = rows[values[rows] > 0]
+        if len(counted) < len(rows):
+            left_out = format_count(len(rows) - len(counted), "row")
+            notes.append(f"Left out {left_out} of {len(rows):,} whose {roles['weight']!r} is 0 or missing (--weight).")
+        rows, weights, note = _apply_weights(counted, values[counted], roles["weight"])
+        notes.append(note)
+        if weights is None:  # the table is that of the repeated rows
+            del names["weight"]
+    if "group" in roles and len(rows):
+        groups, note = _read_groups(frame[roles["group"]].iloc[rows])
         notes.append(note)
     return RowRoles(
-        np.flatnonzero(used).astype(np.int64),
+        rows,
         groups,
-        None if times is None else times[used],
+        None if times is None else times[rows],
+        weights,
         frozenset() if is_date else frozenset({roles["time"]}),
         names,
         tuple(notes),
     )
+
+
+def _read_weights(cells: pd.Series) -> Floats:
+    """Return the weights, NaN where one is missing; raise a DatasetError if one is negative or no number."""
+    option = f"--weight {cells.name!r}"
+    try:
+        is_number = holds_numbers(cells, remedy="")
+    except DatasetError:
+        is_number = False
+    if not is_number:
+        raise DatasetError(f"{option}: weights are numbers, and the column holds something else. Name another column.")
+    weights = finite_numbers(cells, remedy="Correct them, or name another --weight.")
+    if (weights < 0).any():
+        smallest = np.nanmin(weights)
+        count = format_count(int(np.count_nonzero(weights < 0)), "row")
+        raise DatasetError(f"{option}: {count} have a negative weight, such as {smallest:g}. Correct them.")
+    if not (weights > 0).any():
+        raise DatasetError(f"{option}: no row has a weight above 0. Name another column.")
+    return weights
+
+
+def _apply_weights(
+    rows: npt.NDArray[np.int64], weights: Floats, name: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, str]:
+    """Return the rows, repeated if the weights are numbers of rows; otherwise their weights; and a note."""
+    is_whole = not (weights % 1).any()
+    if is_whole and weights.sum() <= MAX_REPEATED_ROWS:
+        repeated = np.repeat(rows, weights.astype(np.int64))
+        note = f"The {len(rows):,} rows stand for {len(repeated):,}, by the numbers in {name!r}."
+        return repeated, None, note
+    units = weight_units(weights)
+    worth = round(len(units) / kish_effect(units))
+    why = f", as they sum to {weights.sum():,.0f}, too many to be numbers of rows" if is_whole else ""
+    return rows, units, f"{name!r} has sampling weights{why}: {len(rows):,} rows are worth {worth:,} unweighted ones."
 
 
 def _read_groups(cells: pd.Series) -> tuple[npt.NDArray[np.int32], str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.data.weights import to_rows
 from maabo_dist.findings import evidence
 from maabo_dist.findings.conditions import ConditionTable, index_conditions
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats
@@ -65,7 +66,8 @@ def find_candidates(leaves: Leaves, study: Study) -> tuple[CandidateRules, Condi
     A leaf is left out if its training p-value, times the number of features, is above 1: the best of as many useless
     features would do as well.
     """
-    mined = MinedRows.build(study.columns.labels, study.mined_rows, len(study.columns.classes))
+    columns = study.columns
+    mined = MinedRows.build(columns.labels, study.mined_rows, len(columns.classes), columns.weights)
     labels = heaviest_classes(leaves.counts, study.table.shares)
     chosen = _choose_promising(leaves, labels, study, max_rules=MAX_BITS // len(mined.rows))
     leaves, labels = leaves.take(chosen), labels[chosen]
@@ -91,10 +93,10 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
 
 def _choose_promising(leaves: Leaves, labels: Ints, study: Study, max_rules: int) -> Ints:
     """Return the indices of promising leaves; if there are too many, the best of each logic set first."""
-    totals, rows = study.table.totals, leaves.sizes
+    totals, rows = study.table.row_totals, leaves.sizes
     hits = leaves.counts[np.arange(len(leaves)), labels].astype(np.int64)
     everything = np.full(len(leaves), totals.sum())
-    factorials = evidence.log_factorials(int(totals.sum()))
+    factorials = evidence.log_factorials(int(totals.sum()) + len(totals) + 1)
     log_p = evidence.log_p_values(hits, rows, totals[labels], everything, factorials, study.design_effect)
     limit = -float(portable_log(np.array([float(study.columns.count)]))[0])
     promising = np.flatnonzero((log_p < 0) & (log_p <= limit))
@@ -151,13 +153,14 @@ def _log_p_of_part(
         all_rows[every, labels],
         all_rows.sum(axis=1),
         table.factorials,
-        table.effect,
+        table.effect * table.mined.unit,
     )
 
 
 def _measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: ConditionTable) -> CandidateRules:
     """Count the rows of rules and test each on all mined rows."""
     counts = evidence.count_rows(table.bits, table.mined, conditions)
+    counts = to_rows(counts, table.mined.units)
     hits, totals = counts[np.arange(len(labels)), labels], table.mined.totals
     everything = np.full(len(labels), totals.sum())
     log_p = evidence.log_p_values(hits, counts.sum(axis=1), totals[labels], everything, table.factorials, table.effect)

@@ -18,8 +18,8 @@ levels, and the labels choose among all of them, even if a search tries few.
 The error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 4 %. An adjusted p-value is thus
 five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller.
 
-The bound assumes independent rows. Where they come in groups, rules pass by shuffles alone, at 5 %, which exchange the
-labels of whole groups.
+The bound assumes independent rows that count alike. Where they come in groups or have sampling weights, rules pass by
+shuffles alone, at 5 %; the labels of whole groups are exchanged.
 """
 
 from collections.abc import Mapping, Sequence

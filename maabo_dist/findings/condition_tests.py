@@ -8,6 +8,7 @@ import numpy.typing as npt
 from maabo_dist.contract.conditions import ConditionTest
 from maabo_dist.data.columns import FeatureKind
 from maabo_dist.data.groups import effective_counts
+from maabo_dist.data.weights import UNIT
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.rules.conditions import condition_literals
 from maabo_dist.rules.matching import covered_rows
@@ -40,8 +41,10 @@ def _p_values(rule: Rule, groups: list[tuple[int, ...]], study: Study, rows: Int
     of_class = study.columns.labels[rows] == rule.label
     failed = (~holds).sum(axis=0)
     inside, outside = failed == 0, (failed == 1) & ~holds
+    weights, effect = study.columns.weights, study.design_effect
+    units = np.ones(len(rows), np.int64) if weights is None else weights[rows]
     hits, misses, other_hits, other_misses = (
-        effective_counts(np.atleast_1d((covered & part).sum(axis=-1)), study.design_effect)
+        effective_counts(np.atleast_1d((covered & part) @ units), effect if weights is None else effect * UNIT)
         for covered in (inside, outside)
         for part in (of_class, ~of_class)
     )

@@ -82,7 +82,9 @@ class ConditionTable:
     @cached_property
     def factorials(self) -> Floats:
         """Ln k! for every number of rows."""
-        return evidence.log_factorials(len(self.mined.rows))
+        # Counts of weighted rows are rounded class by class.
+        most = max(len(self.mined.rows), int(self.mined.totals.sum()))
+        return evidence.log_factorials(most + len(self.mined.totals) + 1)
 
     @property
     def log_choices(self) -> Floats:

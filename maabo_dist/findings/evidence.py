@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel, popcount
-from maabo_dist.findings.rowbits import Bits, Ints, MinedRows
+from maabo_dist.data.weights import to_rows
+from maabo_dist.findings.rowbits import WORD, Bits, Ints, MinedRows
 from maabo_dist.rules.statistics import portable_log
 
 # The end of a row of conditions, and the place of one that was dropped.
@@ -45,10 +46,21 @@ def log_p_values(
 
 
 def count_rows(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Ints:
-    """(rules, C): the rows of each class that a rule covers."""
+    """(rules, C): the rows of each class that a rule covers; units if rows have weights."""
     counts = np.zeros((len(rules), len(mined.totals)), np.int64)
-    _count_classes(bits, mined.starts, mined.everything, rules, counts)
+    _count_classes(bits, mined.starts, mined.everything, mined.units, rules, counts)
     return counts
+
+
+def count_in(mined: MinedRows, bits: Bits, start: int = 0, stop: int | None = None) -> Ints:
+    """(rules): the rows that have a bit in the words start:stop, weighted if rows have weights."""
+    part = bits[:, start:stop]
+    if mined.units is None:
+        rows: Ints = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
+        return rows
+    sums = np.zeros(len(part), np.int64)
+    _sum_units(np.ascontiguousarray(part), start, mined.units, sums)
+    return to_rows(sums, mined.units)
 
 
 def cover(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Bits:
@@ -72,7 +84,8 @@ def drop_unsupported(
     `limits` are those of the conditions; the least supported one exceeds its limit most.
     """
     kept = rules.copy()
-    _drop_unsupported(bits, mined.starts, mined.everything, labels, limits, factorials, effect, kept)
+    layout = (mined.starts, mined.everything)
+    _drop_unsupported(bits, layout, mined.units, labels, limits, factorials, effect * mined.unit, kept)
     return kept
 
 
@@ -134,7 +147,30 @@ def _log_tails(hits: Any, rows: Any, all_hits: Any, all_rows: Any, factorials: A
 
 
 @kernel
-def _count_classes(bits: Any, starts: Any, everything: Any, rules: Any, counts: Any) -> None:
+def _count_bits(word: Any, place: int, units: Any) -> Any:
+    """The rows of the bits that are set in a word; their units if rows have weights.
+
+    Each kind of `units` has its own compiled function, so that tables without weights do not pay for those with.
+    """
+    if units is None:
+        return np.int64(popcount(word))
+    total, first = np.int64(0), np.int64(place) * WORD
+    while word != np.uint64(0):
+        rest = word & (word - np.uint64(1))
+        total += units[first + np.int64(popcount((word ^ rest) - np.uint64(1)))]  # zeros before the lowest bit
+        word = rest
+    return total
+
+
+@kernel
+def _sum_units(bits: Any, start: int, units: Any, sums: Any) -> None:
+    for i in range(len(bits)):
+        for word in range(bits.shape[1]):
+            sums[i] += _count_bits(bits[i, word], start + word, units)
+
+
+@kernel
+def _count_classes(bits: Any, starts: Any, everything: Any, units: Any, rules: Any, counts: Any) -> None:
     for rule in range(len(rules)):
         for c in range(counts.shape[1]):
             for word in range(starts[c], starts[c + 1]):
@@ -142,7 +178,7 @@ def _count_classes(bits: Any, starts: Any, everything: Any, rules: Any, counts: 
                 for k in range(rules.shape[1]):
                     if rules[rule, k] >= 0:
                         common &= bits[rules[rule, k], word]
-                counts[rule, c] += np.int64(popcount(common))
+                counts[rule, c] += _count_bits(common, word, units)
 
 
 @kernel
@@ -156,15 +192,16 @@ def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
 
 @kernel
 def _drop_unsupported(
-    bits: Any, starts: Any, everything: Any, labels: Any, limits: Any, factorials: Any, effect: float, rules: Any
+    bits: Any, layout: Any, units: Any, labels: Any, limits: Any, factorials: Any, effect: float, rules: Any
 ) -> None:
+    starts, everything = layout
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
     rows, hits = np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64)
     for rule in range(len(rules)):
         label = labels[rule]
         while True:
-            _count_without(bits, everything, rules[rule], starts[label], starts[label + 1], rows, hits)
+            _count_without(bits, everything, units, rules[rule], starts[label], starts[label + 1], rows, hits)
             worst, greatest = -1, 0.0
             for k in range(width):
                 if rules[rule, k] >= 0:
@@ -177,7 +214,9 @@ def _drop_unsupported(
 
 
 @kernel
-def _count_without(bits: Any, everything: Any, rule: Any, start: int, stop: int, rows: Any, hits: Any) -> None:
+def _count_without(
+    bits: Any, everything: Any, units: Any, rule: Any, start: int, stop: int, rows: Any, hits: Any
+) -> None:
     """Count the rows, and those of the class in the words start:stop, of the rule and of it without each condition."""
     width = len(rule)
     after = np.empty(width + 1, np.uint64)
@@ -190,12 +229,12 @@ def _count_without(bits: Any, everything: Any, rule: Any, start: int, stop: int,
         before = everything[word]
         for k in range(width):
             if rule[k] >= 0:
-                shared = np.int64(popcount(before & after[k + 1]))
+                shared = _count_bits(before & after[k + 1], word, units)
                 rows[k] += shared
                 if start <= word < stop:
                     hits[k] += shared
                 before &= bits[rule[k], word]
-        shared = np.int64(popcount(before))
+        shared = _count_bits(before, word, units)
         rows[width] += shared
         if start <= word < stop:
             hits[width] += shared

@@ -35,7 +35,7 @@ class Evidence:
     log_bounds: Floats
     # The rules with all their conditions, supported or not.
     candidates: CandidateRules
-    # False if rows come in groups: then the bound does not hold, and shuffles alone certify rules.
+    # False if rows come in groups or have weights: then the bound does not hold, and shuffles alone certify rules.
     bound_holds: bool = True
 
     @classmethod
@@ -146,8 +146,8 @@ def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves,
     logic, bounds = literals_of(rules.conditions, evidence.table)
     bounds = readable_bounds(logic, bounds, columns)
     covered = covered_rows(columns, train, logic, bounds)
-    labels, classes = columns.labels[train], len(columns.classes)
-    counts = np.array([np.bincount(labels[rows], minlength=classes) for rows in covered], np.int32)
+    classes = len(columns.classes)
+    counts = np.array([columns.count_classes(train[rows]) for rows in covered], np.int32)
     counts = counts.reshape(len(members), classes)
     leaves = Leaves(
         logic=logic,

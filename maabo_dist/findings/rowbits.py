@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.weights import UNIT, count_classes
 
 WORD = 64
 
@@ -30,17 +31,24 @@ class MinedRows(NamedTuple):
     positions: Ints
     # (C + 1): class c has the words starts[c]:starts[c + 1].
     starts: Ints
-    # (C): rows of each class.
+    # (C): rows of each class, weighted if they have weights.
     totals: Ints
+    # (bits): the weight of each bit's row, in units; None if each row counts as one.
+    units: Ints | None = None
 
     @classmethod
-    def build(cls, labels: npt.NDArray[np.int32], rows: Ints, classes: int) -> "MinedRows":
-        """Lay out these rows of a table with these labels."""
+    def build(cls, labels: npt.NDArray[np.int32], rows: Ints, classes: int, weights: Ints | None = None) -> "MinedRows":
+        """Lay out these rows of a table with these labels and weights."""
         order = np.argsort(labels[rows], kind="stable")
-        totals = np.bincount(labels[rows], minlength=classes).astype(np.int64)
-        starts = np.concatenate([[0], np.cumsum(-(-totals // WORD))]).astype(np.int64)
-        positions = np.concatenate([starts[c] * WORD + np.arange(count) for c, count in enumerate(totals)])
-        return cls(rows[order], positions.astype(np.int64), starts, totals)
+        counts = np.bincount(labels[rows], minlength=classes).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(-(-counts // WORD))]).astype(np.int64)
+        positions = np.concatenate([starts[c] * WORD + np.arange(count) for c, count in enumerate(counts)])
+        positions = positions.astype(np.int64)
+        if weights is None:
+            return cls(rows[order], positions, starts, counts)
+        units = np.zeros(int(starts[-1]) * WORD, np.int64)
+        units[positions] = weights[rows[order]]
+        return cls(rows[order], positions, starts, count_classes(labels[rows], weights[rows], classes), units)
 
     @property
     def words(self) -> int:
@@ -51,6 +59,11 @@ class MinedRows(NamedTuple):
     def everything(self) -> Bits:
         """(words): the bits of all rows."""
         return self.pack(np.ones(len(self.rows), np.bool_))
+
+    @property
+    def unit(self) -> int:
+        """The units of one row: 1 without weights."""
+        return 1 if self.units is None else UNIT
 
     def pack(self, mask: npt.NDArray[np.bool_]) -> Bits:
         """(words): the bits of the rows, in this layout's order, for which the mask is True."""

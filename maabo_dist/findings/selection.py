@@ -75,8 +75,7 @@ def _choose_of_class(
     chosen: list[tuple[float, int]] = []
     while len(open_rules):
         added = covered[open_rules] & free
-        rows = np.bitwise_count(added).sum(axis=1, dtype=np.int64)
-        hits = np.bitwise_count(added[:, start:stop]).sum(axis=1, dtype=np.int64)
+        rows, hits = evidence.count_in(mined, added), evidence.count_in(mined, added, start, stop)
         low = wilson_low(hits, rows, table.effect)
         gains = np.where(low > base, np.sqrt(rows) * (low - base) * full[open_rules], 0.0)
         if chosen:

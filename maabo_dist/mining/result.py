@@ -73,7 +73,7 @@ class MiningResult:
     missing_classes : tuple of MissingClassRecord
         Classes without a finding, why, and which rule came nearest.
     design_effect : float
-        Rows that are worth one independent row in tests and intervals; 1 unless rows come in groups.
+        Rows that are worth one independent row in tests and intervals; 1 unless rows come in groups or have weights.
 
     Examples
     --------
@@ -271,17 +271,15 @@ def _row_notes(study: Study, published: _Published) -> Iterator[str]:
     groups = study.columns.groups
     if study.columns.times is not None and study.settings.holdout_by == "time":
         yield _time_note(study, study.columns.times)
-    if groups is None:
+    if study.columns.independent_rows:
         return
     rows, effect = len(study.mined_rows), study.design_effect
-    yield (
-        f"In tests and intervals the {rows:,} mined rows, of {len(np.unique(groups[study.mined_rows])):,} groups, "
-        f"count as {round(rows / effect):,} independent ones."
-    )
+    which = "" if groups is None else f", of {len(np.unique(groups[study.mined_rows])):,} groups,"
+    yield f"In tests and intervals the {rows:,} mined rows{which} count as {round(rows / effect):,} independent ones."
     if published.rules and published.certificate is not None and not published.certificate.shuffles:
         yield (
             "No searches on shuffled labels were run, and without them p-values are approximate where rows come in "
-            "groups."
+            "groups or have weights."
         )
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from maabo_dist._util.jit import kernel
 from maabo_dist.contract.conditions import ConditionTest
 from maabo_dist.data.groups import effective_counts
+from maabo_dist.data.weights import UNIT, to_rows
 from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
 from maabo_dist.rules.rule import NO_LITERAL, Rule
@@ -75,10 +76,11 @@ def prune(leaves: Leaves, study: Study) -> Pruned:
     multiplicity = Multiplicity(feature_q, max(1.0, level * len(leaves)))
     matters = np.append(feature_q <= level, False)[_features(leaves.logic)]
     masks = _supported(leaves, labels, _bits(matters), largest_significant_product(level / multiplicity.factor), study)
-    counts = np.zeros_like(leaves.counts)
+    units = np.zeros(leaves.counts.shape, np.int64)
     _count_classes(
-        (leaves.logic, leaves.bounds, masks), _rows(study, study.table.train_codes, study.split.train), counts
+        (leaves.logic, leaves.bounds, masks), _rows(study, study.table.train_codes, study.split.train), units
     )
+    counts = to_rows(units, study.columns.weights).astype(np.int32)
     gini = leaf_gini(counts, limits.weights)
     same_class = heaviest_classes(counts, study.table.shares) == labels
     source = np.flatnonzero((masks > 0) & same_class & limits.accepts(counts, gini))
@@ -160,8 +162,10 @@ def _fisher(rules: tuple[Any, ...], labels: Ints, rows: tuple[Any, ...], effect:
     `effect` rows are worth one.
     """
     leaves, width = rules[0].shape
-    hits, counts = np.zeros((2, leaves, width + 1), np.int32)
+    hits, counts = np.zeros((2, leaves, width + 1), np.int64)
     _count_hits(rules, labels, rows, hits, counts)
+    if len(rows[-1]):  # weights in units
+        effect *= UNIT
     if effect != 1:
         misses = effective_counts(counts - hits, effect)
         hits = effective_counts(hits, effect)
@@ -219,7 +223,9 @@ def _bit_matrix(masks: Ints, width: int) -> npt.NDArray[np.bool_]:
 
 def _rows(study: Study, codes: npt.NDArray[Any], rows: Ints) -> tuple[Any, ...]:
     """A part of the rows, by their codes in the training table, as the kernels take it."""
-    return codes, study.columns.labels[rows].astype(np.int64), study.table.values, study.table.offsets
+    columns = study.columns
+    units = np.empty(0, np.int64) if columns.weights is None else columns.weights[rows]
+    return codes, columns.labels[rows].astype(np.int64), study.table.values, study.table.offsets, units
 
 
 def _without_dropped(leaves: Leaves, masks: Ints) -> tuple[npt.NDArray[np.int32], Floats]:
@@ -234,7 +240,8 @@ def _without_dropped(leaves: Leaves, masks: Ints) -> tuple[npt.NDArray[np.int32]
 @kernel
 def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> None:
     """For each leaf, count rows and those of its class: at j where all conditions but j hold, at K where all do."""
-    masks, classes = rules[2], rows[1]
+    masks, classes, units = rules[2], rows[1], rows[4]
+    weighted = len(units) > 0
     satisfied, last = np.empty(len(classes), np.int64), hits.shape[1] - 1
     for leaf in range(len(masks)):
         mask = masks[leaf]
@@ -247,28 +254,33 @@ def _count_hits(rules: Any, labels: Any, rows: Any, hits: Any, counts: Any) -> N
                     place = 0
                     while missing >> place != 1:
                         place += 1
-                counts[leaf, place] += 1
-                hits[leaf, place] += classes[row] == labels[leaf]
+                weight = units[row] if weighted else 1
+                counts[leaf, place] += weight
+                hits[leaf, place] += weight * (classes[row] == labels[leaf])
 
 
 @kernel
 def _count_classes(rules: Any, rows: Any, counts: Any) -> None:
-    """For each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions."""
-    masks, classes = rules[2], rows[1]
+    """For each leaf, count the rows of each class where all its conditions hold; none for a leaf without conditions.
+
+    Units are counted if rows have weights.
+    """
+    masks, classes, units = rules[2], rows[1], rows[4]
+    weighted = len(units) > 0
     satisfied = np.empty(len(classes), np.int64)
     for leaf in range(len(masks)):
         if masks[leaf] != 0:
             _mark(rules, leaf, rows, satisfied)
             for row in range(len(satisfied)):
                 if satisfied[row] == masks[leaf]:
-                    counts[leaf, classes[row]] += 1
+                    counts[leaf, classes[row]] += units[row] if weighted else 1
 
 
 @kernel
 def _mark(rules: Any, leaf: int, rows: Any, satisfied: Any) -> None:
     """Set bit j of each row in which condition j of the leaf holds, of those in its mask."""
     logic, bounds, masks = rules
-    codes, _, values, offsets = rows
+    codes, _, values, offsets, _ = rows
     satisfied[:] = 0
     for j in range(logic.shape[1]):
         if masks[leaf] >> j & 1:

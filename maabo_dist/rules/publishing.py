@@ -14,6 +14,7 @@ from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceReco
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.groups import effective_counts
+from maabo_dist.data.weights import count_units, to_rows
 from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
@@ -153,7 +154,7 @@ def publish(
     validation = _supports(columns, split.validation, selected, labels)
     holdout: Sequence[HoldoutRecord | None] = [None] * len(selected)
     if len(split.holdout):
-        of_class = np.bincount(columns.labels[split.holdout], minlength=len(columns.classes))
+        of_class = columns.count_classes(split.holdout)
         names = [columns.classes[label] for label in labels]
         supports = _supports(columns, split.holdout, selected, labels)
         holdout = add_holdout_tests(supports, names, of_class[labels], effect)
@@ -177,7 +178,7 @@ def publish(
                 train=train[number],
                 validation=validation[number],
                 holdout=holdout[number],
-                unique=int(alone[number].sum()),
+                unique=int(columns.count_classes(split.train[alone[number]]).sum()),
                 most_similar=neighbours[number][0],
                 most_similar_by=neighbours[number][1],
                 source=_source(columns, records, selected, number),
@@ -205,19 +206,29 @@ def rules_digest(rules: Sequence[Rule], classes: Sequence[str]) -> str:
 
 
 def measure_support(
-    covered: npt.NDArray[np.bool_], labels: npt.NDArray[np.int32], label: int, classes: Sequence[str]
+    covered: npt.NDArray[np.bool_],
+    labels: npt.NDArray[np.int32],
+    label: int,
+    classes: Sequence[str],
+    units: npt.NDArray[np.int64] | None = None,
 ) -> SupportRecord:
-    """The support of a rule that predicts `label` and covers these of the rows with these labels."""
-    counts = np.bincount(labels[covered], minlength=len(classes)).tolist()
-    n, of_class = sum(counts), int((labels == label).sum())
-    precision = counts[label] / n if n else None
+    """The support of a rule that predicts `label` and covers these of the rows with these labels and weights.
+
+    Shares are exact; numbers of weighted rows are rounded.
+    """
+    inside = count_units(labels[covered], None if units is None else units[covered], len(classes))
+    everything = count_units(labels, units, len(classes))
+    counts, totals = to_rows(inside, units), to_rows(everything, units)
+    n, all_rows, hits, of_class = (
+        int(part) for part in (inside.sum(), everything.sum(), inside[label], everything[label])
+    )
     return SupportRecord(
-        rows=len(labels),
-        n=n,
-        counts=dict(zip(classes, counts, strict=True)),
-        precision=precision,
-        recall=counts[label] / of_class if of_class else None,
-        lift=precision * len(labels) / of_class if precision is not None and of_class else None,
+        rows=int(totals.sum()),
+        n=int(counts.sum()),
+        counts=dict(zip(classes, counts.tolist(), strict=True)),
+        precision=hits / n if n else None,
+        recall=hits / of_class if of_class else None,
+        lift=hits / n * all_rows / of_class if n and of_class else None,
     )
 
 
@@ -264,7 +275,10 @@ def _supports(
     columns: Columns, rows: npt.NDArray[np.int64], selected: Leaves, labels: Sequence[int]
 ) -> list[SupportRecord]:
     covered, part = covered_rows(columns, rows, selected.logic, selected.bounds), columns.labels[rows]
-    return [measure_support(mask, part, label, columns.classes) for mask, label in zip(covered, labels, strict=True)]
+    units = None if columns.weights is None else columns.weights[rows]
+    return [
+        measure_support(mask, part, label, columns.classes, units) for mask, label in zip(covered, labels, strict=True)
+    ]
 
 
 def _source(columns: Columns, records: TreeRecords, selected: Leaves, number: int) -> SourceRecord:

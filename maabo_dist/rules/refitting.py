@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maabo_dist._util.jit import kernel
+from maabo_dist.data.weights import UNIT, to_rows
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, leaf_gini
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.study import Study
@@ -33,10 +34,12 @@ def refit(leaves: Leaves, study: Study) -> Leaves:
 def _refit_distinct(leaves: Leaves, study: Study) -> Leaves:
     table, limits = study.table, LeafFilter.of(study)
     labels = study.columns.labels[study.split.train].astype(np.int64)
-    rows = _Rows(table.train_codes, labels, table.values, table.offsets, table.weights)
-    bounds, counts = leaves.bounds.copy(), np.zeros_like(leaves.counts)
+    rows = _Rows(table.train_codes, labels, table.values, table.offsets, table.weights, table.units)
+    bounds, units = leaves.bounds.copy(), np.zeros(leaves.counts.shape, np.int64)
     heaviest = heaviest_classes(leaves.counts, table.shares)
-    _refit(rows, leaves.logic, heaviest, limits.min_samples, bounds, counts)
+    unit = 1 if study.columns.weights is None else UNIT
+    _refit(rows, leaves.logic, heaviest, limits.min_samples * unit, bounds, units)
+    counts = to_rows(units, study.columns.weights).astype(np.int32)
     gini = leaf_gini(counts, limits.weights)
     worse = ~limits.accepts(counts, gini) | (heaviest_classes(counts, table.shares) != heaviest)
     bounds[worse], counts[worse], gini[worse] = leaves.bounds[worse], leaves.counts[worse], leaves.gini[worse]
@@ -53,6 +56,8 @@ class _Rows(NamedTuple):
     offsets: Any
     # (C): of one row of each class.
     weights: Any
+    # (rows): of each row, in units; empty if each counts as one. Counts are then sums of units.
+    units: Any
 
 
 @kernel
@@ -83,7 +88,7 @@ def _refit(table: Any, logic: Any, labels: Any, min_samples: int, bounds: Any, c
                 break
         for row in range(len(masks)):
             if masks[row] & everything == everything:
-                counts[leaf, table.labels[row]] += 1
+                counts[leaf, table.labels[row]] += table.units[row] if len(table.units) > 0 else 1
 
 
 @kernel
@@ -105,8 +110,9 @@ def _count(table: Any, feature: int, masks: Any, others: Any, bins: Any) -> Any:
     totals, codes = np.zeros(bins.shape[1], np.int64), table.codes[feature]
     for row in range(len(masks)):
         if masks[row] & others == others:
-            bins[codes[row], table.labels[row]] += 1
-            totals[table.labels[row]] += 1
+            weight = table.units[row] if len(table.units) > 0 else 1
+            bins[codes[row], table.labels[row]] += weight
+            totals[table.labels[row]] += weight
     return totals
 
 

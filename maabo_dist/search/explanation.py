@@ -19,7 +19,7 @@ def explain_plan(
     """Return one line for each choice, in the order of the search.
 
     `rows` and `classes` are those of the table, `min_rows` the fewest training rows of a rule, where they are known.
-    `independent` is False if rows come in groups.
+    `independent` is False if rows come in groups or have sampling weights.
     """
     certification = _certification(plan, settings, rows, classes, independent)
     selection = (*_size(settings, min_rows), _literals(settings), *certification)
@@ -142,7 +142,7 @@ def _certification(
     if not settings.publishes_findings:
         return
     if not independent:
-        yield _group_certification(plan, settings, rows, classes)
+        yield _certification_by_shuffles(plan, settings, rows, classes)
         return
     bound = "certification: a bound on the number of possible rules"
     if settings.certify == "off":
@@ -165,17 +165,17 @@ def _certification(
         yield f"{bound}, and {searches} (--certify)"
 
 
-def _group_certification(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
+def _certification_by_shuffles(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
     if settings.certify == "off":
         return (
-            "certification: a bound on the number of possible rules, with as many rows as the groups are worth; an "
+            "certification: a bound on the number of possible rules, with as many rows as these are worth; an "
             "approximation (--certify off)"
         )
     shuffles = planned_shuffles(plan, settings, rows=rows or 0, classes=classes, independent=False)
     seconds = None if rows is None else core_seconds(plan, settings, rows=rows, classes=classes)
     cost = "" if seconds is None else f", some {_seconds(shuffles * seconds)} on one core"
-    why = "as rows come in groups" if settings.certify == "auto" else "--certify"
-    return f"certification: {shuffles:,} searches in which whole groups exchange their labels{cost} ({why})"
+    why = "as rows come in groups or have weights" if settings.certify == "auto" else "--certify"
+    return f"certification: {shuffles:,} searches on shuffled labels{cost} ({why})"
 
 
 def _seconds(seconds: float) -> str:

@@ -13,6 +13,9 @@ decrease of the weighted Gini index up to a constant. It is always computed from
 expression, so that two splits with the same counts tie exactly; the first feature of the subset, then the lowest
 threshold, wins.
 
+Rows may have weights, in whole units. Counts are then sums of units, and those of the finished trees rows again,
+rounded. Such tables have a scan of their own, so that others do not pay for it.
+
 The top of a tree is shared. A feature's best split of all rows is the same in every subset; and once a feature has won
 the root, the order of any other feature below it and its best splits of the two children are the same in every subset
 that holds both. A block's subsets are therefore processed root by root, and `FirstLevel` caches the results for a root.
@@ -89,6 +92,7 @@ class Criterion(NamedTuple):
     layout: Any
     weights: Any  # float64 (C)
     min_samples_leaf: int
+    units: Any  # int64 (training rows): the weight of each row; empty if each counts as one
 
 
 class Orders(NamedTuple):
@@ -118,11 +122,12 @@ def root_splits(
     totals: npt.NDArray[np.int64],
     weights: npt.NDArray[np.float64],
     min_samples_leaf: int,
+    units: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Each feature's best split of all training rows; −inf where it has none."""
     features, rows = entries.shape
     order, counts = entries.reshape(-1), totals.reshape(1, -1)
-    criterion = Criterion(layout, weights, min_samples_leaf)
+    criterion = Criterion(layout, weights, min_samples_leaf, units)
     scratch = _scratch(rows, len(totals))
     scores, cuts = np.full(features, -np.inf), np.zeros(features, np.int64)
     if _may_split(counts, 0, rows, min_samples_leaf):
@@ -143,10 +148,13 @@ def find_roots(
 
 
 @kernel
-def grow_block(table: Any, subsets: Any, roots: Any, sequence: Any, max_depth: int, whole: bool, block: Block) -> int:
+def grow_block(
+    table: Any, subsets: Any, roots: Any, sequence: Any, max_depth: int, whole: bool, unit: int, block: Block
+) -> int:
     """Grow and score one tree per row of `subsets`, cut each at its best depth, or not at all; return the nodes used.
 
-    The block has room for `max_nodes` nodes per subset. `roots` and `sequence` come from `find_roots`.
+    The block has room for `max_nodes` nodes per subset. `roots` and `sequence` come from `find_roots`. A row is `unit`
+    units of its counts.
     """
     rows, classes = table.entries.shape[1], len(table.totals)
     most = max_nodes(rows, max_depth)
@@ -169,7 +177,7 @@ def grow_block(table: Any, subsets: Any, roots: Any, sequence: Any, max_depth: i
             if block.scores[t, p - 1] > block.scores[t, depth - 1]:
                 depth = p
         copied_depth = max_depth if whole else depth
-        _copy_tree(tree, copied_depth, block, t * most)
+        _copy_tree(tree, copied_depth, unit, block, t * most)
         block.depths[t], block.sizes[t] = depth, tree.levels[copied_depth + 1]
     return _compact_nodes(block, most)
 
@@ -190,15 +198,18 @@ def max_nodes(rows: int, max_depth: int) -> int:
 
 
 @kernel
-def _copy_tree(tree: TreeNodes, depth: int, block: Block, at: int) -> None:
-    """Copy the tree's prefix of nodes down to `depth`, whose nodes become leaves, to node `at` of the block."""
+def _copy_tree(tree: TreeNodes, depth: int, unit: int, block: Block, at: int) -> None:
+    """Copy the tree's prefix of nodes down to `depth`, whose nodes become leaves, to node `at` of the block.
+
+    So many units of its counts are a row.
+    """
     for i in range(tree.levels[depth + 1]):
         is_split = i < tree.levels[depth] and tree.feature[i] != LEAF
         block.feature[at + i] = tree.feature[i] if is_split else LEAF
         block.threshold[at + i] = tree.threshold[i] if is_split else 0.0
         block.left[at + i] = tree.left[i] if is_split else LEAF
         for c in range(tree.counts.shape[1]):
-            block.counts[at + i, c] = tree.counts[i, c]
+            block.counts[at + i, c] = (tree.counts[i, c] + unit // 2) // unit
 
 
 @kernel
@@ -286,7 +297,7 @@ def _split_root(table: Any, f: int, tree: TreeNodes, orders: Orders) -> None:
     tree.feature[0], tree.start[0], tree.stop[0], tree.v_start[0], tree.v_stop[0] = f, 0, rows, 0, v_rows
     for c in range(len(table.totals)):
         tree.counts[0, c] = table.totals[c]
-    _count(orders.v_entries, 0, v_rows, table.layout, tree.v_counts, 0)
+    _count(orders.v_entries, 0, v_rows, table.layout, table.validation_units, tree.v_counts, 0)
     for depth in range(len(tree.levels)):
         tree.levels[depth] = 0 if depth == 0 else 1 if depth == 1 or f == LEAF else 3
     if f != LEAF:
@@ -323,7 +334,7 @@ def _compute_first_level(
         _copy(entries, source, source + rows, orders.entries, target)
     else:
         _partition(table, entries, source, orders.entries, target, 0, tree)
-    criterion = Criterion(table.layout, table.weights, table.min_samples_leaf)
+    criterion = Criterion(table.layout, table.weights, table.min_samples_leaf, table.units)
     for child in range(1, 3):
         start, stop = tree.start[child], tree.stop[child]
         score, cut = -np.inf, 0
@@ -346,7 +357,7 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
 ) -> None:
     """Grow everything below the root's children."""
     size, min_leaf = len(subset), table.min_samples_leaf
-    criterion = Criterion(table.layout, table.weights, min_leaf)
+    criterion = Criterion(table.layout, table.weights, min_leaf, table.units)
     tree.feature[1] = tree.feature[2] = LEAF
     nodes = 3
     for depth in range(1, max_depth):
@@ -393,8 +404,11 @@ def _may_split(counts: npt.NDArray[np.int64], node: int, size: int, min_samples_
     """True if a node of these class counts is impure and large enough. Counts are integers: purity is exact."""
     if size < 2 * min_samples_leaf:
         return False
+    total = np.int64(0)
+    for c in range(counts.shape[1]):
+        total += counts[node, c]
     for c in range(counts.shape[1]):  # noqa: SIM110 - numba does not compile generators
-        if counts[node, c] == size:
+        if counts[node, c] == total:
             return False
     return True
 
@@ -408,6 +422,8 @@ def _best_cut(
     high = np.int64(order[stop - 1]) >> criterion.layout.code_shift
     if low == high:
         return -np.inf, 0
+    if len(criterion.units) > 0:
+        return _best_cut_weighted(order, start, stop, counts, node, criterion, scratch)
     if counts.shape[1] > 2:
         return _best_cut_many(order, start, stop, counts, node, criterion, scratch)
     if (high - low) * FEW_VALUES <= stop - start:
@@ -594,6 +610,36 @@ def _best_cut_many(
 
 
 @kernel
+def _best_cut_weighted(
+    order: Any, start: int, stop: int, counts: Any, node: int, criterion: Criterion, scratch: Scratch
+) -> tuple[float, int]:
+    """The same for rows with weights."""
+    left, weights, units, classes = scratch.left, criterion.weights, criterion.units, U(counts.shape[1])
+    shift, mask, at = U(criterion.layout.code_shift), U(criterion.layout.class_mask), U(node)
+    row_shift, row_mask = U(criterion.layout.row_shift), U(criterion.layout.row_mask)
+    for c in range(classes):
+        left[c] = 0
+    best, cut = -np.inf, 0
+    for i in range(U(start), U(stop - criterion.min_samples_leaf)):
+        entry, following = U(order[i]), U(order[i + U(1)])
+        left[entry & mask] += units[(entry >> row_shift) & row_mask]
+        size = np.int64(i) + 1 - start
+        if size < criterion.min_samples_leaf or (entry ^ following) >> shift == U(0):
+            continue
+        l_sum, l_square, r_sum, r_square = 0.0, 0.0, 0.0, 0.0
+        for c in range(classes):
+            a, b = weights[c] * left[c], weights[c] * (counts[at, c] - left[c])
+            l_sum += a
+            l_square += a * a
+            r_sum += b
+            r_square += b * b
+        score = (l_square * r_sum + r_square * l_sum) / (l_sum * r_sum)
+        if score > best:
+            best, cut = score, size
+    return best, cut
+
+
+@kernel
 def _split(table: Any, order: Any, begin: int, f: int, cut: int, node: int, left: int, tree: TreeNodes) -> None:
     """Make two children of `node`: the first `cut` entries of its order by feature f, and the others."""
     start, stop, middle = tree.start[node], tree.stop[node], tree.start[node] + cut
@@ -606,7 +652,7 @@ def _split(table: Any, order: Any, begin: int, f: int, cut: int, node: int, left
     )
     tree.feature[left] = tree.feature[left + 1] = LEAF
     tree.start[left], tree.stop[left], tree.start[left + 1], tree.stop[left + 1] = start, middle, middle, stop
-    _count(order, begin + start, begin + middle, table.layout, tree.counts, left)
+    _count(order, begin + start, begin + middle, table.layout, table.units, tree.counts, left)
     for c in range(tree.counts.shape[1]):
         tree.counts[left + 1, c] = tree.counts[node, c] - tree.counts[left, c]
 
@@ -644,8 +690,16 @@ def _ones(order: Any, start: int, stop: int) -> Any:
 
 
 @kernel
-def _count(order: Any, start: int, stop: int, layout: Any, counts: npt.NDArray[np.int64], node: int) -> None:
-    """The class counts of order[start:stop]."""
+def _count(order: Any, start: int, stop: int, layout: Any, units: Any, counts: Any, node: int) -> None:
+    """The class counts of order[start:stop]; `units` are the weights of rows, or empty."""
+    if len(units) > 0:
+        for c in range(counts.shape[1]):
+            counts[node, c] = 0
+        for i in range(U(start), U(stop)):
+            entry = U(order[i])
+            row = (entry >> U(layout.row_shift)) & U(layout.row_mask)
+            counts[U(node), entry & U(layout.class_mask)] += units[row]
+        return
     if counts.shape[1] == 2:  # a sum in a register; counting in memory waits for every store
         counts[node, 1] = _ones(order, start, stop)
         counts[node, 0] = stop - start - counts[node, 1]
@@ -672,7 +726,7 @@ def _split_validation(table: Any, orders: Orders, depth: int, node: int, tree: T
         entries[high + (low - high) * goes_left] = entry
         low += goes_left
     middle = np.int64(low) - target
-    _count(entries, target + start, target + middle, table.layout, tree.v_counts, left)
+    _count(entries, target + start, target + middle, table.layout, table.validation_units, tree.v_counts, left)
     for c in range(tree.v_counts.shape[1]):
         tree.v_counts[left + 1, c] = tree.v_counts[node, c] - tree.v_counts[left, c]
     tree.v_start[left], tree.v_stop[left], tree.v_start[left + 1], tree.v_stop[left + 1] = (

@@ -24,6 +24,7 @@ from maabo_dist._util import arrayfile
 from maabo_dist._util.subset_rows import is_well_formed
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.data.weights import UNIT, count_units, to_rows
 from maabo_dist.errors import FormatError, SearchError
 from maabo_dist.trees import growth
 from maabo_dist.trees.forest import NODE_ARRAYS, Forest, failed_forest
@@ -54,7 +55,10 @@ class TrainingTable(NamedTuple):
     validation_entries: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     offsets: npt.NDArray[np.int64]
-    # (C): training rows of each class.
+    # (training rows), (validation rows): sampling weights in units; empty if each row counts as one.
+    units: npt.NDArray[np.int64]
+    validation_units: npt.NDArray[np.int64]
+    # (C): training rows of each class; units if rows have weights.
     totals: npt.NDArray[np.int64]
     # (C): the weight of one row of each class.
     weights: npt.NDArray[np.float64]
@@ -72,12 +76,17 @@ class TrainingTable(NamedTuple):
     ) -> "TrainingTable":
         """Build the table of the split's training and validation rows."""
         labels = columns.labels[split.train]
-        totals = np.bincount(labels, minlength=len(columns.classes)).astype(np.int64)
-        weights, shares = _class_weights(totals, class_weight)
+        weighted = columns.weights is not None
+        units, validation_units = (
+            np.empty(0, np.int64) if columns.weights is None else columns.weights[rows]
+            for rows in (split.train, split.validation)
+        )
+        totals = count_units(labels, units if weighted else None, len(columns.classes))
+        weights, shares = _class_weights(totals, class_weight, weighted=weighted)
         layout, dtype = _choose_layout(columns, len(labels))
         train_codes = _plain(columns.codes[:, split.train])
         entries = _plain(_pack(train_codes, labels, layout, dtype))
-        scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf)
+        scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf, _plain(units))
         return cls(
             entries=entries,
             layout=layout,
@@ -86,6 +95,8 @@ class TrainingTable(NamedTuple):
             validation_entries=_plain(_tails(columns.labels[split.validation], layout)),
             values=_plain(columns.values),
             offsets=_plain(columns.offsets),
+            units=_plain(units),
+            validation_units=_plain(validation_units),
             totals=_plain(totals),
             weights=_plain(weights),
             shares=_plain(shares),
@@ -96,19 +107,22 @@ class TrainingTable(NamedTuple):
 
     def with_min_samples_leaf(self, rows: int) -> "TrainingTable":
         """Return the table for another minimum of training rows in a leaf; the same as `build`, but faster."""
-        scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows)
+        scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows, self.units)
         return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
 
     def with_labels(
         self, columns: Columns, split: Split, class_weight: ClassWeight = "balanced", changed: Sequence[int] = ()
     ) -> "TrainingTable":
-        """Return the table for other labels; the same as `build`, but faster.
+        """Return the table for other labels and weights; the same as `build`, but faster.
 
         The order of the entries does not depend on the labels, except for features whose codes have `changed`.
         """
-        train = columns.labels[split.train]
-        totals = np.bincount(train, minlength=len(self.totals)).astype(np.int64)
-        weights, shares = _class_weights(totals, class_weight)
+        train, weighted = columns.labels[split.train], columns.weights is not None
+        units, validation_units = self.units, self.validation_units
+        if columns.weights is not None:
+            units, validation_units = columns.weights[split.train], columns.weights[split.validation]
+        totals = count_units(train, units if weighted else None, len(self.totals))
+        weights, shares = _class_weights(totals, class_weight, weighted=weighted)
         rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
         entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
         train_codes, validation_codes = self.train_codes, self.validation_codes
@@ -117,7 +131,7 @@ class TrainingTable(NamedTuple):
             train_codes[indices] = columns.codes[indices][:, split.train]
             validation_codes[indices] = columns.codes[indices][:, split.validation]
             entries[indices] = _pack(train_codes[indices], train, self.layout, entries.dtype)
-        scores, cuts = growth.root_splits(entries, self.layout, totals, weights, self.min_samples_leaf)
+        scores, cuts = growth.root_splits(entries, self.layout, totals, weights, self.min_samples_leaf, _plain(units))
         return self._replace(
             entries=_plain(entries),
             train_codes=_plain(train_codes),
@@ -126,6 +140,8 @@ class TrainingTable(NamedTuple):
             weights=_plain(weights),
             shares=_plain(shares),
             validation_entries=_plain(_tails(columns.labels[split.validation], self.layout)),
+            units=_plain(units),
+            validation_units=_plain(validation_units),
             root_scores=_plain(scores),
             root_cuts=_plain(cuts),
         )
@@ -134,6 +150,11 @@ class TrainingTable(NamedTuple):
     def features(self) -> int:
         """D."""
         return len(self.entries)
+
+    @property
+    def row_totals(self) -> npt.NDArray[np.int64]:
+        """(C): training rows of each class, weighted if they have weights."""
+        return to_rows(self.totals, self.units if len(self.units) else None)
 
     def save(self, path: Path) -> None:
         """Write one file, atomically, which the processes of a host share."""
@@ -160,14 +181,18 @@ def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _class_weights(
-    totals: npt.NDArray[np.int64], class_weight: ClassWeight
+    totals: npt.NDArray[np.int64], class_weight: ClassWeight, *, weighted: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Balanced: n / (classes present · rows of the class), as in scikit-learn; a class without rows has weight 0."""
+    """Balanced: n / (classes present · rows of the class), as in scikit-learn; a class without rows has weight 0.
+
+    Shares are rows even if totals are units, so that products of both fit 64 bits.
+    """
     present = totals > 0
     if class_weight == "none":
         return np.ones(len(totals)), np.ones(len(totals), np.int64)
-    shares = np.where(present, totals, 1)
-    return np.where(present, totals.sum() / (present.sum() * shares), 0.0), shares
+    divisors = np.where(present, totals, 1)
+    shares = np.maximum(1, (divisors + UNIT // 2) // UNIT) if weighted else divisors
+    return np.where(present, totals.sum() / (present.sum() * divisors), 0.0), shares
 
 
 def _choose_layout(columns: Columns, rows: int) -> tuple[Layout, type[np.unsignedinteger[Any]] | type[np.int64]]:
@@ -261,7 +286,8 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, 
         counts=np.empty((room, len(table.totals)), np.int32),
     )
     roots, sequence = growth.find_roots(table.root_scores, subsets)
-    used = growth.grow_block(table, subsets, roots, sequence, max_depth, whole, block)
+    unit = UNIT if len(table.units) else 1
+    used = growth.grow_block(table, subsets, roots, sequence, max_depth, whole, unit, block)
     return Forest(
         subsets=subsets,
         scores=block.scores,

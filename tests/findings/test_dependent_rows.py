@@ -57,7 +57,7 @@ def test_notes_say_what_rows_are_worth_and_when_no_shuffles_were_run():
     assert note in certified.notes
     assert not any("approximate" in note for note in certified.notes)
     assert any("p-values are approximate where rows come in groups" in note for note in uncertified.notes)
-    assert "whole groups exchange their labels" in certified.search.explained[-1]
+    assert "24 searches on shuffled labels" in certified.search.explained[-1]
 
 
 @given(st.integers(0, 10**6), st.integers(2, 3), st.sampled_from(["balanced", "none"]))

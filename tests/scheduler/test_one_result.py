@@ -9,6 +9,7 @@ import pytest
 from maabo_dist.contract.job import JobState
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
+from maabo_dist.data.weights import weight_units
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from tests import factories, servers
@@ -31,6 +32,7 @@ MINING = {
         "one_of": [["mean radius", "mean area", "mean perimeter"], ["worst radius", "worst area"]],
     },
     "grouped": {"trees": 4, "seed": 1, "all": True},
+    "weighted": {"trees": 4, "seed": 1, "all": True},
     "timed": {"trees": 4, "seed": 1, "all": True, "certify": "off", "holdout": 0.3},
 }
 """The short list of findings is often the same for different searches; all certified rules are not."""
@@ -41,9 +43,12 @@ ORDINARY = {("prefork", 2)}
 
 @cache
 def table(name):
-    """Return a bundled table, one of rows in groups or in order, or a wide one with 3 informative features."""
+    """Return a bundled table, one whose rows have groups, times or weights, or a wide one."""
     if name == "grouped":
         return factories.make_people(1, groups=200, rows=4, effect=0.5)
+    if name == "weighted":
+        columns = factories.make_clear(np.random.default_rng(6), rows=300, features=4)
+        return replace(columns, weights=weight_units(np.random.default_rng(6).gamma(2, 1, 300)))
     if name == "timed":
         columns = factories.make_clear(np.random.default_rng(5), rows=300, features=4)
         return replace(columns, times=columns.column(3).round(1), roles={"time": "x3"})

@@ -11,7 +11,7 @@ const LABELS = {
   target_above: "Two classes: threshold", target_quantiles: "Classes of equal size", test_size: "Validation share",
   min_precision: "Minimum precision", min_lift: "Minimum lift", always: "Columns in every subset", one_of: "One of these columns", for_class: "Only these classes", max_rules: "Maximum number of rules",
   all: "Every certified rule", certify: "Shuffled searches", max_p: "Greatest adjusted p", min_samples_leaf: "Minimum rows per leaf", top_features: "Top features", in_flight: "Batches in flight",
-  group: "Column of groups of rows", time: "Column of times", holdout_by: "Hold out by",
+  group: "Column of groups of rows", time: "Column of times", weight: "Column of weights", holdout_by: "Hold out by",
 };
 const MAIN = ["preset", "trees", "subset_size", "max_depth", "min_samples", "holdout", "seed"];
 const TARGET = ["target_above", "target_quantiles"];
@@ -20,7 +20,7 @@ const GROUPS = {
   Rules: ["max_rules", "all", "for_class", "min_precision", "min_lift", "prefer", "certify", "max_p", "gini", "similarity", "similarity_by", "literals", "significance", "probes"],
   Search: ["strategy", "always", "one_of", "initial", "alpha", "h", "b", "top_features", "candidates", "seeded", "neighbours", "completions"],
   "Trees and rows": ["min_samples_leaf", "class_weight", "test_size", "holdout_by", "stratify", "split_seed"],
-  Table: ["group", "time", "impute", "missing_indicator", "max_levels", "na_values"],
+  Table: ["group", "time", "weight", "impute", "missing_indicator", "max_levels", "na_values"],
   Running: ["batch", "in_flight", "patience", "time_limit"],
 };
 
