@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import httpx
+import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -285,6 +286,23 @@ def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
     assert 900 < len(positions) <= 1000
     for part in range(10):
         assert any(part <= 10 * (position - first) / (last - first) <= part + 1 for position in positions)
+
+
+def test_a_job_without_findings_shows_why(cluster, show):
+    draw = np.random.default_rng(1)
+    frame = pd.DataFrame(draw.random((200, 5)).round(2), columns=list("abcde"))
+    favoured = (frame["a"] > 0.7) & (draw.random(200) < 0.55)
+    table = cluster.dataset(frame.assign(target=np.where(favoured, "yes", draw.choice(["yes", "no"], 200))))
+
+    page = show(f"{cluster.url}/#/jobs/{cluster.submit(table)}")
+    page.wait_for_selector(".state.large[data-state=done]")
+    page.wait_for_selector(".rule-section h2:text-is('No findings')")
+
+    first, *classes = page.locator(".reasons p").all_inner_texts()
+    assert first.startswith("None of the ")
+    assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
+    assert "“Greatest adjusted p” 0." in classes[1]
+    assert "would be enough." in classes[1]
 
 
 def test_the_form_accepts_parquet_too(cluster, show, frame):

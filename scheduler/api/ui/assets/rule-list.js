@@ -121,7 +121,9 @@ const FUNNEL_STEPS = [
 /** The number of leaves after each selection step, with bars on a logarithmic scale. */
 export function funnel(counts) {
   const length = (number) => Math.log10(1 + number) / Math.log10(1 + Math.max(1, counts.leaves));
-  return el("ol", { class: "funnel" }, ...FUNNEL_STEPS.filter(([key]) => counts[key] != null).map(([key, label]) => {
+  // Purity is a criterion of the paper's selection only, which certifies nothing.
+  const isStep = ([key]) => counts[key] != null && (key !== "pure" || counts.certified == null);
+  return el("ol", { class: "funnel" }, ...FUNNEL_STEPS.filter(isStep).map(([key, label]) => {
     const bar = el("span", { class: "bar" });
     bar.style.width = `${100 * length(counts[key])}%`;
     return el("li", { "data-step": key }, el("span", { class: "number" }, count(counts[key])), el("span", { class: "track" }, bar), el("span", { class: "muted" }, label));
@@ -134,4 +136,8 @@ export const reasons = (document) => [
   ...document.missing_classes.map((record) => record.text),
 ].map((text) => el("p", { class: "reason-text" }, replaceOptions(text)));
 
-export const rulesTitle = (document) => (document.partial ? `${plural(document.rules.length, "rule")} so far` : plural(document.rules.length, "rule"));
+export function rulesTitle({ rules, certificate, partial }) {
+  const noun = certificate ? "finding" : "rule";
+  const title = rules.length ? plural(rules.length, noun) : `No ${noun}s`;
+  return partial ? `${title} so far` : title;
+}
