@@ -49,6 +49,48 @@ _DEVELOPMENT = (
         "rossi", "lifelines", "rossi.csv", "arrest", "development", ("week",), note="week 52 means no arrest; 0 and 1"
     ),
     RealTable("gbsg2", "lifelines", "gbsg2.csv", "cens", "development", ("time",), note="time until the event"),
+    RealTable("birthwt", "pydataset", _pydataset("MASS/birthwt.csv"), "low", "development", ("bwt",), note="189 rows"),
+    RealTable("Aids2", "pydataset", _pydataset("MASS/Aids2.csv"), "status", "development", ("death",)),
+    RealTable("Pima", "pydataset", _pydataset("MASS/Pima.te.csv"), "type", "development", note="332 rows"),
+    RealTable("Womenlf", "pydataset", _pydataset("car/Womenlf.csv"), "partic", "development", note="3 classes"),
+    RealTable("Cowles", "pydataset", _pydataset("car/Cowles.csv"), "volunteer", "development", note="3 weak columns"),
+    RealTable("Salaries", "pydataset", _pydataset("car/Salaries.csv"), "salary", "development", numeric=True),
+    RealTable("SLID", "pydataset", _pydataset("car/SLID.csv"), "sex", "development", note="gaps"),
+    RealTable("turnout", "pydataset", _pydataset("Zelig/turnout.csv"), "vote", "development"),
+    RealTable("voteincome", "pydataset", _pydataset("Zelig/voteincome.csv"), "vote", "development"),
+    RealTable("Hdma", "pydataset", _pydataset("Ecdat/Hdma.csv"), "deny", "development", note="minority 12 %"),
+    RealTable(
+        "Mroz", "pydataset", _pydataset("Ecdat/Mroz.csv"), "work", "development", ("hoursw", "hearnw", "wagew")
+    ),
+    RealTable("Participation", "pydataset", _pydataset("Ecdat/Participation.csv"), "lfp", "development"),
+    RealTable("Mathlevel", "pydataset", _pydataset("Ecdat/Mathlevel.csv"), "sex", "development"),
+    RealTable(
+        "Kakadu",
+        "pydataset",
+        _pydataset("Ecdat/Kakadu.csv"),
+        "answer",
+        "development",
+        ("lower", "upper"),
+        note="3 classes",
+    ),
+    RealTable("Computers", "pydataset", _pydataset("Ecdat/Computers.csv"), "price", "development", numeric=True),
+    RealTable("Males", "pydataset", _pydataset("Ecdat/Males.csv"), "union", "development", note="persons repeat"),
+    RealTable(
+        "Caschool",
+        "pydataset",
+        _pydataset("Ecdat/Caschool.csv"),
+        "testscr",
+        "development",
+        ("readscr", "mathscr"),
+        numeric=True,
+        note="names, correlated columns",
+    ),
+    RealTable("Treatment", "pydataset", _pydataset("Ecdat/Treatment.csv"), "treat", "development", note="7 %"),
+    RealTable("infert", "pydataset", _pydataset("datasets/infert.csv"), "case", "development", note="248 rows"),
+    RealTable("colon", "pydataset", _pydataset("survival/colon.csv"), "status", "development", ("time",), note="gaps"),
+    RealTable(
+        "nwtco", "pydataset", _pydataset("survival/nwtco.csv"), "rel", "development", ("edrel",), note="minority 14 %"
+    ),
 )
 
 _REPORT = (
