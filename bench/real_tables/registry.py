@@ -59,9 +59,7 @@ _DEVELOPMENT = (
     RealTable("turnout", "pydataset", _pydataset("Zelig/turnout.csv"), "vote", "development"),
     RealTable("voteincome", "pydataset", _pydataset("Zelig/voteincome.csv"), "vote", "development"),
     RealTable("Hdma", "pydataset", _pydataset("Ecdat/Hdma.csv"), "deny", "development", note="minority 12 %"),
-    RealTable(
-        "Mroz", "pydataset", _pydataset("Ecdat/Mroz.csv"), "work", "development", ("hoursw", "hearnw", "wagew")
-    ),
+    RealTable("Mroz", "pydataset", _pydataset("Ecdat/Mroz.csv"), "work", "development", ("hoursw", "hearnw", "wagew")),
     RealTable("Participation", "pydataset", _pydataset("Ecdat/Participation.csv"), "lfp", "development"),
     RealTable("Mathlevel", "pydataset", _pydataset("Ecdat/Mathlevel.csv"), "sex", "development"),
     RealTable(

@@ -158,10 +158,13 @@ class CertificateRecord(Record):
         P-value of the rule, adjusted for everything that the search did.
     method : 'bound' or 'shuffles'
         By a bound on the number of possible rules, or by searches on shuffled labels.
+    tentative : bool
+        True if the rule is certified, but has so little evidence to spare that a smaller sample may not confirm it.
     """
 
     p: Share
     method: Literal["bound", "shuffles"]
+    tentative: bool = False
 
 
 class StandInRecord(Record):

@@ -38,9 +38,9 @@ from maabo_dist.rules.statistics import portable_log
 LEVEL = 0.05
 # The share of the level that the bound has; shuffles have the rest.
 BOUND_SHARE = 0.2
-# A finding needs this much more evidence, in ln p, than certification alone. At the limit itself, few rules are
-# confirmed by a sample a third as large.
-MARGIN = 3.0
+# A finding needs this much more evidence, in ln p, than certification alone: shuffles are few, and the strongest rule
+# of a few searches is a rough measure of what chance can do.
+MARGIN = 1.0
 # Rules that a search on shuffled labels reports, at most.
 MAX_REPORTED = 100
 

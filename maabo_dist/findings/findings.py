@@ -22,6 +22,8 @@ from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
 
 MAX_FINDINGS = 15
+# Of rules with this ln p on the mined rows, and this margin, nearly all are confirmed by other rows a third as many.
+STRONG_LOG_P, STRONG_MARGIN = -25.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def choose_certified(evidence: Evidence, certification: Certification, study: St
         groups = [Group(index, ()) for index in np.lexsort([eligible, evidence.statistics[eligible]]).tolist()]
         groups = groups[: settings.max_rules]
     else:
-        groups = choose_findings(rules.take(eligible), evidence.table, settings.prefer, limit)
+        strong = is_strong(evidence, certification)[eligible]
+        groups = choose_findings(rules.take(eligible), strong, evidence.table, settings.prefer, limit)
     return Findings(
         evidence,
         certification,
@@ -216,9 +219,15 @@ def meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> 
     return met
 
 
+def is_strong(evidence: Evidence, certification: Certification) -> npt.NDArray[np.bool_]:
+    """(rules): True if a sample a third as large can be expected to confirm the rule."""
+    strong: npt.NDArray[np.bool_] = (certification.margins >= STRONG_MARGIN) & (evidence.rules.log_p <= STRONG_LOG_P)
+    return strong
+
+
 def is_certified(certification: Certification, max_p: float | None = None) -> npt.NDArray[np.bool_]:
     """(rules): True if the adjusted p-value is at most `max_p`; by default certified with the margin of findings."""
     if max_p is not None:
         return certification.at_most(max_p)
-    strong: npt.NDArray[np.bool_] = certification.certified & (certification.margins >= MARGIN)
-    return strong
+    certified: npt.NDArray[np.bool_] = certification.certified & (certification.margins >= MARGIN)
+    return certified

@@ -1,17 +1,20 @@
 """Which certified rules to publish: a greedy cover of each class, one head for every group of rules on similar rows.
 
-A rule gains what it adds: √n · (low − base) · full², where n is the number of its rows that no earlier finding of the
+A rule gains what it adds: √n · (low − base) · full⁴, where n is the number of its rows that no earlier finding of the
 class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all rows,
 and `full` that limit on all its rows. Of rules that gain about as much on nearly the same rows, the simplest is chosen.
 
 Rules of a class that share at least half of their rows with a finding are that finding in other words: none of them
 becomes a finding of its own, and the best are listed as its alternatives.
+
+Findings of a class are chosen among its strong rules. A class that has none gets its best rule as a tentative finding.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import CandidateRules
@@ -20,17 +23,18 @@ from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95
 
-# Rules of a class with at least this row Jaccard coefficient are one finding.
-SAME_ROWS = 0.5
+# Rules of a class with at least this row Jaccard coefficient are one finding. On other rows of the same kind the
+# coefficient may be a little larger.
+SAME_ROWS = 0.4
 # A rule this similar to the best one, which gains this much of what it gains, is chosen instead if it is simpler.
 NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
 # A further finding of a class gains at least this share of what the first gained …
-MIN_GAIN = 0.05
+MIN_GAIN = 0.1
 # … and has at least this ln p on the rows that it adds.
 MAX_LOG_P_ADDED = -8.0
 
 Preference = Literal["balanced", "precision", "coverage"]
-_PRECISION_POWERS: dict[Preference, int] = {"balanced": 2, "precision": 6, "coverage": 0}
+_PRECISION_POWERS: dict[Preference, int] = {"balanced": 4, "precision": 8, "coverage": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,25 @@ class Group:
 
 
 def choose_findings(
-    rules: CandidateRules, table: ConditionTable, prefer: Preference = "balanced", max_rules: int | None = None
+    rules: CandidateRules,
+    strong: npt.NDArray[np.bool_],
+    table: ConditionTable,
+    prefer: Preference = "balanced",
+    max_rules: int | None = None,
 ) -> list[Group]:
-    """Choose findings of every class, in order of their gain; at least one of each class that has rules."""
+    """Choose findings of every class, tentative ones last, in order of their gain; at least one of each class.
+
+    `strong` marks the rules among which findings are chosen, in a class that has any.
+    """
     covered = evidence.cover(table.bits, table.mined, rules.conditions)
-    heads: list[tuple[float, int]] = []
+    heads: list[_Head] = []
     for label in np.unique(rules.labels).tolist():
         own = np.flatnonzero(rules.labels == label)
-        heads += _choose_of_class(rules.take(own), covered[own], own, table, label, prefer)
-    chosen = [head for _, head in _limit(heads, rules.labels, max_rules)]
-    return _group(chosen, rules, covered)
+        tentative = not strong[own].any()
+        own = own if tentative else own[strong[own]]
+        chosen = _choose_of_class(rules.take(own), covered[own], own, table, label, prefer)
+        heads += [_Head(tentative, gain, rule) for gain, rule in (chosen[:1] if tentative else chosen)]
+    return _group([head.rule for head in _limit(heads, rules.labels, max_rules)], rules, covered)
 
 
 def jaccard(bits: Bits, others: Bits) -> Floats:
@@ -103,16 +116,26 @@ def _log_p(hits: Ints, rows: Ints, label: int, table: ConditionTable) -> Floats:
     return evidence.log_p_values(hits, rows, all_hits, all_rows, table.factorials, table.effect)
 
 
-def _limit(heads: list[tuple[float, int]], labels: Ints, max_rules: int | None) -> list[tuple[float, int]]:
-    """Order by gain; of each class the best comes before the second of any, so that a limit leaves no class out."""
-    ranks: dict[int, int] = {}
-    keyed = []
-    for gain, head in sorted(heads, key=lambda item: (-item[0], item[1])):
-        label = int(labels[head])
-        ranks[label] = ranks.get(label, -1) + 1
-        keyed.append((ranks[label] > 0, -gain, head))
-    kept = sorted(keyed)[:max_rules]
-    return [(-negative, head) for _, negative, head in sorted(kept, key=lambda item: item[1:])]
+class _Head(NamedTuple):
+    tentative: bool
+    gain: float
+    rule: int
+
+    @property
+    def order(self) -> tuple[bool, float, int]:
+        return self.tentative, -self.gain, self.rule
+
+
+def _limit(heads: list[_Head], labels: Ints, max_rules: int | None) -> list[_Head]:
+    """Put heads in order; if there are too many, keep the best of each class before the second of any."""
+    seen: set[int] = set()
+    first: list[_Head] = []
+    further: list[_Head] = []
+    for head in sorted(heads, key=lambda head: head.order):
+        label = int(labels[head.rule])
+        (further if label in seen else first).append(head)
+        seen.add(label)
+    return sorted([*first, *further][:max_rules], key=lambda head: head.order)
 
 
 def _group(heads: list[int], rules: CandidateRules, covered: Bits) -> list[Group]:

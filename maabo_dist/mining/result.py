@@ -14,7 +14,7 @@ from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelC
 from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.condition_tests import condition_tests
-from maabo_dist.findings.findings import Evidence, Findings, choose, to_leaves
+from maabo_dist.findings.findings import Evidence, Findings, choose, is_strong, to_leaves
 from maabo_dist.findings.missing import missing_classes
 from maabo_dist.mining.shuffles import ShuffleResult
 from maabo_dist.rules.leaves import Leaves
@@ -255,12 +255,14 @@ def _publish_findings(
 
 def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:
     """Add to each rule its adjusted p-value, and the p-values of its conditions."""
+    strong = is_strong(findings.evidence, findings.certification).tolist()
     certified = []
     for rule, group in zip(rules, findings.groups, strict=True):
         tests = condition_tests(rule, study)
         certification, head = findings.certification, group.head
         method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
-        record = CertificateRecord(p=float(np.exp(certification.log_p[head])), method=method)
+        p, tentative = float(np.exp(certification.log_p[head])), not strong[head]
+        record = CertificateRecord(p=p, method=method, tentative=tentative)
         others = stand_ins(group, findings, study)
         certified.append(replace(rule, tests=tests, certificate=record, stand_ins=others))
     return tuple(certified)

@@ -23,7 +23,14 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.html.markup import Html, element, joined
-from maabo_dist.report.summary import FAILED_HEADING, no_rules_texts, p_value_text, search_text, two_decimals
+from maabo_dist.report.summary import (
+    FAILED_HEADING,
+    no_rules_texts,
+    p_value_text,
+    search_text,
+    two_decimals,
+    verdict_text,
+)
 from maabo_dist.rules.rule import Rule, rule_text
 
 # Rules shown in the table.
@@ -261,7 +268,7 @@ class ResultViews(ABC):
         }
         if rule.holdout is not None:
             row |= {f"holdout_{name}": getattr(rule.holdout, name) for name in ("n", "precision", "p", "q")}
-            row["verdict"] = rule.verdict.value
+            row["verdict"] = verdict_text(rule)
         if rule.certificate is not None:
             row["adjusted_p"] = rule.certificate.p
         if (stability := self.stability_[number]) is not None:
@@ -310,7 +317,7 @@ def _row(rule: MinedRule) -> Html:
     supports = [rule.train, rule.validation, *([rule.holdout] if rule.holdout else [])]
     precision = " → ".join(two_decimals(support.precision) for support in supports)
     if rule.holdout:
-        precision += f", {rule.verdict.value}"
+        precision += f", {verdict_text(rule)}"
     p = [p_value_text(rule.certificate.p)] if rule.certificate else []
     return element(
         "tr",

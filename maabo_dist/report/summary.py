@@ -9,10 +9,12 @@ from maabo_dist.contract.result import DatasetInfo, ResultDocument, SearchInfo, 
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, StabilityRecord, Verdict
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, NoiseInfo
 from maabo_dist.contract.wording import also_text, large_number
+from maabo_dist.rules.rule import Rule
 from maabo_dist.settings import PAPER_LIMITS
 
 # Above the findings that failed on held-out rows.
 FAILED_HEADING = "Did not hold up on unseen rows"
+TENTATIVE = "certified, but with so little evidence to spare that a smaller sample may not confirm it"
 
 
 class FunnelStep(NamedTuple):
@@ -94,6 +96,8 @@ def outcome_texts(document: ResultDocument) -> dict[str, str]:
     texts = {}
     if document.certificate:
         texts["certified"] = certificate_text(document.certificate)
+        if any(verdict_text(rule) == "tentative" for rule in document.rules):
+            texts["tentative"] = TENTATIVE
     if document.dropping:
         texts["dropped"] = dropping_text(document.dropping, document.settings["significance"])
     if document.noise:
@@ -178,12 +182,18 @@ def adjusted_p_text(rule: RuleRecord) -> str:
     return "–" if rule.certificate is None else p_value_text(rule.certificate.p)
 
 
+def verdict_text(rule: RuleRecord | Rule) -> str:
+    """`held up`; `tentative` in place of `not tested` where there is little evidence to spare."""
+    tentative = rule.certificate is not None and rule.certificate.tentative
+    return "tentative" if tentative and rule.verdict is Verdict.NOT_TESTED else rule.verdict.value
+
+
 def evidence_text(rule: RuleRecord) -> str:
     """`held-out rows: 47, precision 0.957, held up, adjusted p < 0.001`."""
     rows, n, precision = "mined rows", rule.mined_n, rule.mined_precision
     if rule.holdout:
         rows, n, precision = "held-out rows", rule.holdout.n, rule.holdout.precision
-    texts = [f"{rows}: {n}" + ("" if precision is None else f", precision {precision:.3f}"), rule.verdict.value]
+    texts = [f"{rows}: {n}" + ("" if precision is None else f", precision {precision:.3f}"), verdict_text(rule)]
     if rule.certificate:
         p = rule.certificate.p
         texts.append(f"adjusted p {'' if p < 0.001 else '= '}{p_value_text(p)}")

@@ -16,6 +16,7 @@ from maabo_dist.report.summary import (
     also_seen_text,
     no_rules_texts,
     split_failed,
+    verdict_text,
     with_failed_heading,
 )
 
@@ -68,7 +69,7 @@ def _csv_cells(rule: RuleRecord) -> list[object]:
         rule.id,
         *(_defuse(conditions_text(rule.premise, exact=True)), _defuse(rule.label)),
         *_evidence_cells(rule),
-        *(rule.verdict.value, *_cells(rule.certificate, ("p", "method"))),
+        *(verdict_text(rule), *_cells(rule.certificate, ("p", "method"))),
         *(rule.n, rule.gini),
         *rule.counts.values(),
         *_cells(rule.train, _SUPPORT_CELLS),
@@ -168,7 +169,7 @@ def _finding_columns(document: ResultDocument) -> list[_Column]:
         *(held_out if document.dataset.parts.holdout else []),
         *mined,
         _Column("base rate", lambda rule: _rounded(document.dataset.base_rates[rule.label])),
-        _Column("verdict", lambda rule: rule.verdict.value, number=False),
+        _Column("verdict", verdict_text, number=False),
         _Column("adjusted p", lambda rule: adjusted_p_text(rule).replace("<", "&lt;")),
         *([_Column("also", _markdown_also, number=False)] if any(map(also_seen_text, document.rules)) else []),
     ]

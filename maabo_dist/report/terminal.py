@@ -250,7 +250,7 @@ def _stability_cell(rule: RuleRecord, document: ResultDocument) -> Iterator[Text
 def _verdict(rule: RuleRecord) -> Text:
     """`0.91 held up` and, below, the interval of the precision and the number of rows."""
     style = {Verdict.HELD_UP: "green", Verdict.WEAKER: "yellow", Verdict.FAILED: "red"}.get(rule.verdict, "dim")
-    verdict, holdout = Text(rule.verdict.value.replace("weaker than ", "weaker than\n"), style), rule.holdout
+    verdict, holdout = Text(summary.verdict_text(rule).replace("weaker than ", "weaker than\n"), style), rule.holdout
     if holdout is None or holdout.precision_low is None:
         return verdict
     interval = f"{summary.two_decimals(holdout.precision_low)}–{summary.two_decimals(holdout.precision_high)}"

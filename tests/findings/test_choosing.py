@@ -31,8 +31,9 @@ def candidate_rules(seed, classes=3, rows=400):
 @given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["balanced", "precision", "coverage"]))
 def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has_one(seed, classes, prefer):
     rules, table = candidate_rules(seed, classes)
+    strong = rules.log_p <= np.quantile(rules.log_p, 0.3) if len(rules) else np.zeros(0, bool)
 
-    groups = choose_findings(rules, table, prefer)
+    groups = choose_findings(rules, strong, table, prefer)
 
     heads = [group.head for group in groups]
     base = table.mined.totals / table.mined.totals.sum()
@@ -44,6 +45,12 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
         assert (jaccard(covered[group.head], covered[same_class]) < SAME_ROWS).all()
         assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
         assert (jaccard(covered[group.head], covered[list(group.others)]) >= SAME_ROWS).all()
+    tentative = [not strong[head] for head in heads]
+    assert tentative == sorted(tentative), "tentative findings are last"
+    for head in np.array(heads)[tentative].tolist():
+        same_class = rules.labels == rules.labels[head]
+        assert not strong[same_class].any()
+        assert (rules.labels[heads] == rules.labels[head]).sum() == 1
     members = [index for group in groups for index in (group.head, *group.others)]
     assert len(members) == len(set(members))
 
@@ -52,10 +59,11 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
 @settings(max_examples=10, deadline=None)
 def test_a_limit_keeps_the_best_finding_of_every_class(seed):
     rules, table = candidate_rules(seed, 3)
-    every = choose_findings(rules, table)
+    everything = np.ones(len(rules), bool)
+    every = choose_findings(rules, everything, table)
     classes = len({int(rules.labels[group.head]) for group in every})
 
-    limited = choose_findings(rules, table, max_rules=classes)
+    limited = choose_findings(rules, everything, table, max_rules=classes)
 
     assert len({int(rules.labels[group.head]) for group in limited}) == classes
     assert {group.head for group in limited} <= {group.head for group in every}

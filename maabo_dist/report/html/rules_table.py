@@ -19,12 +19,14 @@ from maabo_dist.report.html.markup import (
 )
 from maabo_dist.report.summary import (
     FAILED_HEADING,
+    TENTATIVE,
     adjusted_p_text,
     also_seen_text,
     no_rules_texts,
     returns_text,
     split_failed,
     two_decimals,
+    verdict_text,
 )
 from maabo_dist.rules.statistics import wilson
 
@@ -209,7 +211,9 @@ def _precision(support: SupportRecord, label: str, effect: float | None = None) 
 
 def _verdict(rule: RuleRecord) -> Html:
     weak = rule.verdict in {Verdict.WEAKER, Verdict.FAILED}
-    verdict = element("span", rule.verdict.value, class_="weak" if weak else None)
+    text = verdict_text(rule)
+    explained = TENTATIVE if text == "tentative" else None
+    verdict = element("span", text, class_="weak" if weak else None, title=explained)
     if not rule.holdout or not rule.holdout.n:
         return verdict
     return joined([verdict, element("small", f"on {format_count(rule.holdout.n, 'row')}")], " ")

@@ -70,7 +70,8 @@ function verdictText(rule) {
   }[rule.verdict] ?? "Not tested on rows the search never saw";
   if (!rule.certificate) return `${verdict}.`;
   const p = rule.certificate.p < 0.0001 ? "less than 0.0001" : String(Number(rule.certificate.p.toPrecision(2)));
-  return `${verdict}. The probability that chance gives so strong a rule in the whole search is ${p}.`;
+  const tentative = rule.certificate.tentative && rule.verdict === "not tested" ? " Tentative: it is certified, but with so little evidence to spare that a smaller sample may not confirm it." : "";
+  return `${verdict}. The probability that chance gives so strong a rule in the whole search is ${p}.${tentative}`;
 }
 
 /** IF … AND … THEN …, with the keywords set apart from the data. */
