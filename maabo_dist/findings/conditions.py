@@ -43,6 +43,11 @@ class Choices:
     sets: int
 
     @property
+    def log_singles(self) -> float:
+        """Ln of the number of conditions, sets of several levels aside."""
+        return _log(float(self.singles.sum())) + self.log_families
+
+    @property
     def log_independent(self) -> float:
         """Ln of the number of independent conditions, sets of several levels aside.
 
