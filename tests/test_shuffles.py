@@ -37,7 +37,12 @@ def noise():
 
 
 def outcome(result):
-    return result.digest, [rule.certificate for rule in result.rules], result.certificate.shuffles, result.nearest
+    return (
+        result.digest,
+        [rule.certificate for rule in result.rules],
+        result.certificate.shuffles,
+        result.missing_classes,
+    )
 
 
 @pytest.mark.parametrize("certify", [30, "auto"])

@@ -99,7 +99,7 @@ class ConditionTable:
 
     @property
     def log_choices(self) -> Floats:
-        """(conditions): ln of the number of independent conditions that a rule could have had in the place of this one."""
+        """(conditions): ln of the number of independent conditions that could stand in the place of this one."""
         families = self.choices.log_families
         return np.where(self.log_sets > 0, self.log_sets + families, self.choices.log_independent)
 
