@@ -69,10 +69,13 @@ class TableSettings(SettingsModel):
         "weights. It is no feature.",
     )
     impute: Literal["median", "mean", "drop"] = Field(
-        "median", description="Replacement for missing numbers; drop leaves out every row with a missing value."
+        "median",
+        description="Replacement for missing numbers with --preset paper; drop leaves out every row with a missing "
+        "value.",
     )
     missing_indicator: bool = Field(
-        False, description="Add a feature 'COLUMN is missing' for columns with missing values."
+        False,
+        description="Add a feature 'COLUMN is missing' for columns with missing values; --preset auto needs none.",
     )
     max_levels: int = Field(
         50, ge=2, le=10_000, description="Levels of a text column to keep; the others are one level."

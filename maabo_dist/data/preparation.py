@@ -112,7 +112,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     notes = (  # what makes rules look better than they are comes first
         *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
-        *(*_imputation_notes(all_features, settings), *left_out),
+        *(*_missing_notes(all_features, settings), *left_out),
     )
     return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
 
@@ -285,18 +285,11 @@ def _check_feature_names(features: tuple[Feature, ...]) -> None:
             )
 
 
-def _imputation_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
-    numbers = [f for f in features if f.kind is FeatureKind.NUMBER and f.missing]
-    texts = {f.column: f.missing for f in features if f.kind is FeatureKind.LEVEL and f.missing}
-    dates = {f.column: f.missing for f in features if f.kind is FeatureKind.DATE and f.missing}
-    notes = []
-    if numbers:
-        cells = format_list([f"{f.missing:,} of {f.column!r} with {f.fill:g}" for f in numbers])
-        notes.append(f"Filled in missing cells with the column's {settings.impute}: {cells}.")
-    if texts:
-        cells = format_list([f"{missing:,} of {column!r}" for column, missing in texts.items()])
-        notes.append(f"Missing cells of text columns match no level: {cells}.")
-    if dates:
-        cells = format_list([f"{missing:,} of {column!r}" for column, missing in dates.items()])
-        notes.append(f"Missing dates get the {settings.impute} of each of their features: {cells}.")
-    return notes
+def _missing_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:
+    missing = {f.column: f.missing for f in features if f.missing}
+    if not missing:
+        return []
+    cells = format_list([f"{count:,} of {column!r}" for column, count in missing.items()])
+    filled = any(f.missing and f.kind in {FeatureKind.NUMBER, FeatureKind.DATE} for f in features)
+    paper = f"; --preset paper fills in the {settings.impute} of numbers" if filled else ""
+    return [f"Cells are missing: {cells}. They satisfy a condition only if it says so{paper}."]

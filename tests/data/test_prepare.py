@@ -57,7 +57,8 @@ def test_missing_numbers_get_the_median_or_the_mean_of_those_present(impute, fil
     assert result.columns.column(0).tolist() == [1.0, fill, 2.0, 9.0] * 3
     assert result.columns.features[0].fill == fill
     assert result.columns.features[0].missing == 3
-    assert result.notes == (f"Filled in missing cells with the column's {impute}: 3 of 'x' with {fill:g}.",)
+    paper = f"--preset paper fills in the {impute} of numbers."
+    assert result.notes == (f"Cells are missing: 3 of 'x'. They satisfy a condition only if it says so; {paper}",)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_two_levels_with_missing_cells_become_a_feature_each():
     assert names(result) == ["x = a", "x = b"]
     assert [feature.missing for feature in result.columns.features] == [4, 4]
     assert result.columns.column(0).tolist() == [1.0, 0.0, 0.0] * 4
-    assert result.notes == ("Missing cells of text columns match no level: 4 of 'x'.",)
+    assert result.notes == ("Cells are missing: 4 of 'x'. They satisfy a condition only if it says so.",)
 
 
 def test_one_level_with_missing_cells_becomes_one_feature():
