@@ -176,6 +176,7 @@ def conclude(
         fingerprint=study.prepared.fingerprint,
         notes=(
             *plan.notes,
+            *_certificate_notes(settings),
             *_row_notes(study, published),
             *_notes(search, settings.patience),
             *_shuffle_notes(shuffled),
@@ -294,6 +295,12 @@ def _time_note(study: Study, times: npt.NDArray[np.float64]) -> str:
     if study.columns.groups is None:
         return f"Held out: the {rows} from {roles['time']} {start} on."
     return f"Held out: the {rows} of the groups that begin latest, from {roles['time']} {start} on."
+
+
+def _certificate_notes(settings: MiningSettings) -> tuple[str, ...]:
+    if settings.max_p is None or settings.max_p <= LEVEL:
+        return ()
+    return (f"--max-p {settings.max_p:g} shows rules that chance may explain; certified ones have p ≤ {LEVEL:g}.",)
 
 
 def _notes(search: SearchInfo, patience: int | None) -> tuple[str, ...]:

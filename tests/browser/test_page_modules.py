@@ -7,7 +7,9 @@ import pytest
 
 import scheduler.api.ui
 from maabo_dist.contract.conditions import Condition, DatePart, Op, condition_records
+from maabo_dist.contract.selection import CertificateInfo
 from maabo_dist.contract.wording import condition_texts
+from maabo_dist.report.summary import certificate_text
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -168,3 +170,15 @@ def test_reasons_name_settings_by_their_labels(page):
     )
 
     assert reasons == ["Nothing.", "No finding for y = a; “Greatest adjusted p” 0.3 shows it."]
+
+
+@pytest.mark.parametrize(("shuffles", "planned"), [(0, 0), (24, 24), (3, 24), (1, 24)])
+def test_the_legend_says_how_rules_were_certified_as_the_terminal_does(page, shuffles, planned):
+    certificate = CertificateInfo(level=0.05, shuffles=shuffles, planned=planned, seconds=1.5, stopped=False)
+
+    text = page.evaluate(
+        "async (document) => (await import('/rule-list.js')).legend(document)",
+        {"rules": [], "certificate": certificate.to_json()},
+    )
+
+    assert text.endswith(f". Certified: {certificate_text(certificate)}")

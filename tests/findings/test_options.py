@@ -21,6 +21,7 @@ LOOSER = {
     "min_precision": (0.99, 0.95, 0.9, 0.8, 0.6, 0.0),
     "min_lift": (2.6, 2.0, 1.8, 1.5, 1.2, 1.0),
     "max_rules": (1, 2, 3, 7, 50, None),
+    "max_p": (1e-30, 1e-12, 1e-4, 0.05, 0.3, 1.0),
 }
 
 
@@ -65,6 +66,13 @@ def test_all_shows_every_certified_rule():
     assert len(everything.rules) == everything.funnel.certified == short.funnel.certified
     assert len(short.rules) < len(everything.rules)
     assert keys(short) <= keys(everything)
+
+
+def test_a_greater_p_value_than_that_of_a_certificate_is_noted():
+    shown, certified = mined("diabetes", max_p=0.5), mined("diabetes", max_p=0.05)
+
+    assert any("--max-p 0.5" in note for note in shown.notes)
+    assert not any("--max-p" in note for note in (*certified.notes, *mined("diabetes").notes))
 
 
 def test_published_rules_meet_the_limits():

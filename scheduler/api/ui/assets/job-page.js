@@ -52,7 +52,7 @@ export async function showJob(root, signal, id) {
       const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
       rules.show(document);
       setText(view.rulesTitle, rulesTitle(document));
-      setText(view.legend, document.rules.length ? legend(document) : "");
+      setText(view.legend, legend(document));
       setChildren(view.reasons, ...reasons(document));
       setChildren(view.funnel, funnel(document.funnel));
       view.results.hidden = false;

@@ -101,9 +101,18 @@ function evidence(rule) {
   return facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
 }
 
-/** Explains the numbers of each rule. */
-export const legend = (document) =>
-  `Precision on training and validation rows${document.rules.some((rule) => rule.holdout) ? ", and on holdout rows that the search never saw" : ""}; training rows covered, by class`;
+/** Explains the numbers of each rule, and how rules were certified. */
+export function legend({ rules, certificate }) {
+  const parts = `Precision on training and validation rows${rules.some((rule) => rule.holdout) ? ", and on holdout rows that the search never saw" : ""}; training rows covered, by class`;
+  return certificate ? `${parts}. ${certificateText(certificate)}` : parts;
+}
+
+function certificateText({ level, shuffles, planned, seconds }) {
+  const searches = `${plural(shuffles, "search", "searches")} on shuffled labels (${seconds.toFixed(1)} s)`;
+  const bound = "a bound on the number of possible rules";
+  const method = !shuffles ? bound : shuffles < planned ? `${bound}; ${searches} could add none` : searches;
+  return `Certified: adjusted p ≤ ${level} by ${method}`;
+}
 
 function copyButton(rule) {
   const button = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${rule.text}` }, "Copy");
