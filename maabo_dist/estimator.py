@@ -13,10 +13,17 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from maabo_dist._util.settings_model import SettingsModel, document_field
 from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
+from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.notebook import MinedRule, ResultViews
 from maabo_dist.report.stability import mine_with_repeats
@@ -155,7 +162,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     __doc__ = cleandoc(__doc__ or "").replace("\nn_jobs :", f"\n{_document_settings()}\nn_jobs :", 1)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Mine the rules of a table.
 
         Parameters
@@ -164,6 +171,12 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
             The table. Arrays hold numbers, NaN where a value is missing.
         y : array-like of shape (n_samples,)
             The class of each row.
+        sample_weight : array-like of shape (n_samples,), optional
+            The weight of each row: numbers of rows if all are whole numbers, otherwise sampling weights, as the command
+            line's `--weight`. Rows of weight 0 are left out.
+        groups : array-like of shape (n_samples,), optional
+            Rows with the same value belong together, as with the command line's `--group`: splits and shuffles keep
+            them together. Rows without a value are one group.
 
         Returns
         -------
@@ -189,7 +202,9 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         repeats = self._settings(RepeatSettings)
         frame = self._frame(X, reset=True)
         self.classes_, codes = np.unique(_check_labels(y, frame), return_inverse=True)
-        table = prepare(*self._with_target(frame, codes))
+        table = prepare(*self._with_columns(frame, codes, sample_weight, groups))
+        # The text of a class is its code. Rows that are left out may have been the only ones of a class.
+        self.classes_ = self.classes_[[int(code) for code in table.columns.classes]]
         classes = tuple(str(name) for name in self.classes_)
         columns = replace(table.columns, classes=classes, target=str(getattr(y, "name", None) or "class"))
         few_columns = columns.count <= settings.subset_sizes[-1]
@@ -317,13 +332,21 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         return model.parse({name: parameters[name] for name in model.model_fields if name in parameters} | more)
 
-    def _with_target(self, frame: pd.DataFrame, codes: npt.NDArray[np.int64]) -> tuple[pd.DataFrame, TableSettings]:
-        """The table as `prepare` takes it: the class is one more column, under a name that no other column has."""
-        target = "class"
-        while target in frame.columns:
-            target += "_"
-        labels = pd.Series([f"{code:06d}" for code in codes], index=frame.index)  # text sorts as the codes do
-        return frame.assign(**{target: labels}), self._settings(TableSettings, target=target)
+    def _with_columns(
+        self, frame: pd.DataFrame, codes: npt.NDArray[np.int64], sample_weight: Any, groups: Any
+    ) -> tuple[pd.DataFrame, TableSettings]:
+        """The table as `prepare` takes it: classes, weights and groups are columns, under names that no other has."""
+        added: dict[str, Any] = {"target": [f"{code:06d}" for code in codes]}  # text sorts as the codes do
+        if sample_weight is not None:
+            added["weight"] = _check_sample_weight(sample_weight, frame, dtype=np.float64)
+            if len(np.unique(codes[added["weight"] > 0])) < 2:
+                raise DatasetError("The rows with a sample weight above 0 are of one class; mining needs at least 2.")
+        if groups is not None:
+            check_consistent_length(frame, groups)
+            added["group"] = np.asarray(groups)
+        names = {role: _free_name(frame, _COLUMN_NAMES[role]) for role in added}
+        columns = {names[role]: pd.Series(cells, index=frame.index) for role, cells in added.items()}
+        return frame.assign(**columns), self._settings(TableSettings, **names)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         if not isinstance(X, pd.DataFrame) and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
@@ -342,6 +365,16 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         return match_frame([rule.conditions for rule in self.rules_], frame, self._encoder)
+
+
+# The names of added columns, unless the table has others of the same names.
+_COLUMN_NAMES = {"target": "class", "weight": "sample_weight", "group": "groups"}
+
+
+def _free_name(frame: pd.DataFrame, name: str) -> str:
+    while name in frame.columns:
+        name += "_"
+    return name
 
 
 def _check_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from maabo_dist.contract.document import Count, Record, SettingValue, Share
+from maabo_dist.contract.document import Count, Record, SettingValue, Share, is_false
 from maabo_dist.contract.rules import ClassName
 
 
@@ -55,6 +55,9 @@ class CertificateInfo(Record):
         Time that they took on one core.
     stopped : bool
         True if they were stopped, for example by Ctrl-C; then none counts.
+    approximate_bound : bool
+        True if rows come in groups or have sampling weights: then the bound is an approximation, which is used only
+        where no searches were run. Left out otherwise.
     """
 
     level: Share
@@ -62,6 +65,7 @@ class CertificateInfo(Record):
     planned: Count
     seconds: Annotated[float, Field(strict=True, ge=0)]
     stopped: bool
+    approximate_bound: bool = Field(False, exclude_if=is_false)
 
 
 class DroppingInfo(Record):

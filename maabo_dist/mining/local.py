@@ -72,7 +72,7 @@ def mine(
     Parameters
     ----------
     columns : Columns
-        The prepared table, without probes.
+        The prepared table, without probes. Its groups, times and weights of rows are those of `TableSettings`.
     settings : MiningSettings
         The parameters of the method.
     jobs : int, default=1

@@ -247,6 +247,7 @@ def _publish_findings(
         planned=shuffled.planned,
         seconds=round(shuffled.seconds, 3),
         stopped=shuffled.stopped,
+        approximate_bound=not study.columns.independent_rows,
     )
     missing = missing_classes(findings, study, try_settings=repeatable)
     return _Published(

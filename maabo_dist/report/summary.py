@@ -110,9 +110,11 @@ def outcome_texts(document: ResultDocument) -> dict[str, str]:
 def certificate_text(certificate: CertificateInfo) -> str:
     """Return how rules were certified: by a bound, or by searches on shuffled labels."""
     method = "a bound on the number of possible rules"
+    if certificate.approximate_bound:
+        method = "an approximate bound on the number of possible rules"
     if certificate.shuffles:
         searches = f"{certificate.shuffles:,} search{'' if certificate.shuffles == 1 else 'es'}"
-        if certificate.shuffles < certificate.planned:
+        if certificate.shuffles < certificate.planned and not certificate.approximate_bound:
             method = f"{method}; {searches} on shuffled labels ({certificate.seconds:.1f} s) could add none"
         else:
             method = f"{searches} on shuffled labels ({certificate.seconds:.1f} s)"

@@ -54,6 +54,21 @@ def test_an_unknown_class_is_refused_at_the_request(path, client, plan_request):
     assert client.get("/v1/jobs").json()["items"] == []
 
 
+def test_rows_that_are_not_independent_are_certified_by_shuffles(client, resources, tmp_path, frame):
+    described = frame.assign(who=np.arange(60) // 3, when=np.arange(60), share=np.linspace(0.5, 1.5, 60))
+    table = {"target": "y", "group": "who", "time": "when", "weight": "share"}
+    request = {"dataset": stored_table(resources, tmp_path, described).id, "table": table}
+
+    plan = client.post("/v1/plans", json=request).json()
+    refused = client.post("/v1/jobs", json=request | {"table": table | {"group": "whose"}})
+
+    assert plan["features"] == 70
+    assert "(as rows come in groups or have weights)" in plan["explained"][-1]
+    assert "Rows with the same 'who' stay together: 20 groups of 3 rows." in plan["notes"]
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith("--group 'whose': the table has no such column.")
+
+
 def test_limits_of_subsets_are_resolved_by_the_columns_of_the_table(client, plan_request):
     limits = {"always": ["x3"], "one_of": [["x1", "x2"]], "subset_size": 2, "probes": 5}
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from maabo_dist.client import AsyncClient, AsyncRemoteJob, Client, ProblemError, RemoteJob
@@ -75,6 +76,22 @@ def test_with_wait_the_same_json_is_printed_as_by_mine(run, table, arguments):
     assert code == 0, err
     assert timeless(out) == timeless(mined)
     assert err.endswith(notes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--group", "who"), ("--time", "when", "--holdout", "0.2"), ("--weight", "times"), ("--weight", "share")],
+)
+def test_columns_that_describe_rows_mean_the_same_as_for_mine(run, tmp_path, options):
+    rows = np.arange(200)
+    frame = numbers().assign(who=rows // 4, when=rows[::-1], times=rows % 3, share=rows / 200 + 0.5)
+    arguments = (write_csv(tmp_path, frame), "--target", "y", "--trees", "10", *options)
+
+    code, out, err = run("submit", *arguments, "--wait", "--json")
+    _, mined, _ = run("mine", *arguments, "--json")
+
+    assert code == 0, err
+    assert timeless(out) == timeless(mined)
 
 
 def test_a_job_is_submitted_listed_watched_and_its_rules_printed(run, table):

@@ -14,7 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maabo_dist import RuleMiner
 from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
+from tests import factories
 
 
 def planted(rows=600, seed=0):
@@ -46,7 +49,14 @@ def test_subsets_have_the_columns_that_they_must_have_and_one_of_a_group():
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # caused by the check itself
-@parametrize_with_checks([RuleMiner(), RuleMiner(min_samples=5, trees=20, batch=4)])
+@parametrize_with_checks(
+    [RuleMiner(), RuleMiner(min_samples=5, trees=20, batch=4)],
+    expected_failed_checks=lambda _estimator: {
+        # It compares rows in different orders, with and without weights.
+        "check_sample_weight_equivalence_on_dense_data": "the split depends on the order of the rows",
+        "check_sample_weight_equivalence_on_sparse_data": "the split depends on the order of the rows",
+    },
+)
 def test_it_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 
@@ -238,3 +248,78 @@ def test_a_polars_frame_gives_the_rules_of_the_same_pandas_frame():
     assert miner.predict(frame).tolist() == same.predict(frame.to_pandas()).tolist()
     assert miner.score(frame, churned) > 0.95
     assert miner.explain(frame.head(30)).equals(same.explain(frame.to_pandas().head(30)))
+
+
+def test_whole_sample_weights_are_numbers_of_rows():
+    frame, labels = planted()
+    weights = np.random.default_rng(0).integers(0, 3, len(frame))
+
+    weighted = RuleMiner(seed=1).fit(frame, labels, sample_weight=weights)
+    repeated = RuleMiner(seed=1).fit(frame.loc[frame.index.repeat(weights)], np.repeat(labels, weights))
+
+    assert weighted.rules_
+    assert weighted.result_.digest == repeated.result_.digest
+    assert weighted.result_.fingerprint == repeated.result_.fingerprint
+
+
+def test_other_sample_weights_are_those_of_the_command_line():
+    frame, labels = planted()
+    weights = np.random.default_rng(0).gamma(2, 1, len(frame))
+
+    miner = RuleMiner(seed=1).fit(frame, labels, sample_weight=pd.Series(weights))
+
+    columns = prepare(frame.assign(w=weights, y=labels), TableSettings(target="y", weight="w")).columns
+    assert miner.result_.digest == mine(columns, MiningSettings(seed=1)).digest
+    assert miner.result_.design_effect > 1.1
+    assert {rule.certificate.method for rule in miner.result_.rules} == {"shuffles"}
+    assert miner.predict(frame).tolist().count("yes") > 0
+
+
+def test_groups_stay_together_and_are_no_features():
+    columns = factories.make_people(1, groups=240, rows=5, effect=0.5)
+    X = np.column_stack([columns.column(index) for index in range(4)])
+    names = np.array([f"person {group}" for group in columns.groups], object)
+
+    miner = RuleMiner(seed=1).fit(X, columns.labels, groups=names)
+
+    assert "Rows with the same 'groups' stay together: 240 groups of 5 rows." in miner.notes_
+    assert miner.result_.rows["holdout"] == 240
+    assert miner.n_features_in_ == 4
+    assert {rule.certificate.method for rule in miner.result_.rules} == {"shuffles"}
+    assert miner.transform(X).shape == (len(X), len(miner.rules_))
+
+
+def test_a_class_without_weight_is_no_class():
+    frame, labels = planted()
+    labels = np.where(np.arange(len(labels)) % 10 == 0, "maybe", labels)
+
+    miner = RuleMiner(seed=1).fit(frame, labels, sample_weight=(labels != "maybe").astype(float))
+
+    assert miner.classes_.tolist() == ["no", "yes"]
+    assert set(miner.predict(frame)) == {"no", "yes"}
+    assert miner.predict_proba(frame).shape == (len(frame), 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample_weight": [-1.0] * 3}, "Found input variables with inconsistent|sample_weight.shape"),
+        ({"sample_weight": np.full(400, -1.0)}, "of one class"),
+        ({"groups": [1, 2]}, "inconsistent numbers of samples"),
+        ({"groups": np.zeros(400)}, "all rows have the same value"),
+    ],
+)
+def test_weights_and_groups_that_cannot_be_used_are_errors(arguments, message):
+    frame, labels = planted(400)
+
+    with pytest.raises(ValueError, match=message):
+        RuleMiner().fit(frame, labels, **arguments)
+
+
+def test_the_latest_rows_are_held_out_by_the_name_of_a_column():
+    frame, labels = planted(1200)
+
+    miner = RuleMiner(seed=1, time="day", trees=10).fit(frame.assign(day=np.arange(1200)), labels)
+
+    assert "Held out: the 240 rows from day 960 on." in miner.notes_
+    assert miner.predict(frame.assign(day=0)).shape == (1200,)

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from maabo_dist.contract.rules import Verdict
+from maabo_dist.contract.selection import CertificateInfo
 from maabo_dist.findings import evidence
 from maabo_dist.findings.certificate import ShuffledSearch, certify
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import repeat_settings
+from maabo_dist.report.summary import certificate_text
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study, split_for
 from maabo_dist.trees.training import TrainingTable
@@ -115,3 +117,21 @@ def test_repeats_draw_halves_of_whole_groups():
         mined = set(columns.groups[np.concatenate([split.train, split.validation])].tolist())
         assert not mined & set(columns.groups[split.holdout].tolist())
         assert len(split.holdout) == pytest.approx(columns.rows / 2, abs=8)
+
+
+@pytest.mark.parametrize(
+    ("shuffles", "planned", "method"),
+    [
+        (24, 24, "24 searches on shuffled labels (1.0 s)"),
+        (7, 24, "7 searches on shuffled labels (1.0 s)"),
+        (0, 0, "an approximate bound on the number of possible rules"),
+    ],
+)
+def test_the_text_on_certification_does_not_name_a_bound_that_does_not_hold(shuffles, planned, method):
+    certificate = CertificateInfo(
+        level=0.05, shuffles=shuffles, planned=planned, seconds=1.0, stopped=False, approximate_bound=True
+    )
+
+    assert certificate_text(certificate) == f"adjusted p ≤ 0.05 by {method}"
+    assert certificate.to_json()["approximate_bound"]
+    assert "approximate_bound" not in certificate.model_copy(update={"approximate_bound": False}).to_json()
