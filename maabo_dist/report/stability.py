@@ -19,7 +19,6 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import ConsensusRecord, RepeatsRecord, RuleRecord, StabilityRecord
 from maabo_dist.contract.wording import predicted_text, statement_text
 from maabo_dist.data.columns import Columns
-from maabo_dist.findings.selection import SAME_ROWS
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings
 from maabo_dist.mining.result import MiningResult
@@ -27,6 +26,8 @@ from maabo_dist.report.document import result_document
 from maabo_dist.rules.column_matching import match_columns
 from maabo_dist.settings import MiningSettings, RepeatSettings
 
+# Rules of a class with at least this Jaccard coefficient of their rows are the same rule.
+SAME_ROWS = 0.5
 _ROUNDING = 1e-9  # 0.3 · 10 ≠ 3 in floating point
 
 
