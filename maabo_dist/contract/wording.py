@@ -121,7 +121,8 @@ def _group_text(group: Sequence[Condition], *, exact: bool = False) -> str:
     """Conditions on one column; rows with a missing cell must satisfy each of them."""
     first = group[0]
     text = _interval_text(group, exact=exact) if first.op in _BOUNDS else _level_text(first)
-    return f"({text} or missing)" if all(condition.or_missing for condition in group) else text
+    comma = "," if isinstance(first.value, tuple) else ""  # after a list with an "or"
+    return f"({text}{comma} or missing)" if all(condition.or_missing for condition in group) else text
 
 
 def _level_text(condition: Condition) -> str:

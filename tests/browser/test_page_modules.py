@@ -59,6 +59,9 @@ def draw_conditions(rng):
         [Condition("port", Op.IS, "C", missing), Condition("port", Op.IS_NOT, "Q")],
         [Condition("age", Op.ABOVE, number), Condition("age", Op.AT_MOST, number * 1.0000001)],
         [Condition("age", Op.AT_MOST, -number, missing)],
+        [Condition("calls", Op.AT_LEAST, float(low)), Condition("calls", Op.AT_MOST, float(high))],
+        [Condition("calls", Op.AT_LEAST, float(low * 10 ** int(rng.integers(0, 9))), missing)],
+        [Condition("fare", Op.ABOVE, round(number, 4)), Condition("fare", Op.AT_MOST, round(number, 4) + 3)],
         [Condition("age", Op.IS_MISSING, None), Condition("port", Op.IS_PRESENT, None)],
     ]
     return [condition for index in rng.permutation(len(kinds))[:4] for condition in kinds[index]]
@@ -81,7 +84,14 @@ def test_conditions_read_as_in_the_other_outputs(page):
     ("conditions", "text"),
     [
         ([Condition("port", Op.IN, ("C", "Q"))], "port is C or Q"),
-        ([Condition("port", Op.NOT_IN, ("C", "Q", "S"), or_missing=True)], "(port is other than C, Q or S or missing)"),
+        ([Condition("class", Op.AT_LEAST, 3.0)], "class ≥ 3"),
+        ([Condition("class", Op.AT_LEAST, 2.0), Condition("class", Op.AT_MOST, 2.0)], "class = 2"),
+        ([Condition("class", Op.AT_LEAST, 2.0), Condition("class", Op.AT_MOST, 3.0)], "2 ≤ class ≤ 3"),
+        ([Condition("fare", Op.ABOVE, 32.345678)], "fare > 32.345678"),
+        (
+            [Condition("port", Op.NOT_IN, ("C", "Q", "S"), or_missing=True)],
+            "(port is other than C, Q or S, or missing)",
+        ),
         ([Condition("port", Op.IN, LEVELS)], "port is C, Q, S … (6 more)"),
         ([Condition("d", Op.ABOVE, 5.5, part=DatePart("weekday", "ISO8601", ""))], "d: weekday ≥ Saturday"),
         ([Condition("d", Op.AT_MOST, 3.5, part=DatePart("month", "ISO8601", ""))], "d: month ≤ March"),

@@ -73,7 +73,8 @@ function groupText(group) {
   if (op === "not in") text = `${feature} is other than ${levelsText(value)}`;
   if (BOUNDS.includes(op) && part) text = dateText(feature, part, bounds(group, ">"), bounds(group, "<="));
   else if (BOUNDS.includes(op)) text = interval(feature, bounds(group, ">"), bounds(group, "<="), bounds(group, ">="));
-  return group.every((each) => each.or_missing) ? `(${text} or missing)` : text;
+  const comma = Array.isArray(value) ? "," : ""; // after a list with an "or"
+  return group.every((each) => each.or_missing) ? `(${text}${comma} or missing)` : text;
 }
 
 /** `C or Q`; of many levels the first ones. */
