@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from maabo_dist._util.settings_model import SettingsModel, document_field
-from maabo_dist.data.preparation import MIN_ROWS, frame_from_arrays, prepare
+from maabo_dist.data.preparation import MIN_ROWS, add_described_columns, frame_from_arrays, prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import Progress
 from maabo_dist.report.notebook import MinedRule, ResultViews
@@ -344,9 +344,8 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         if groups is not None:
             check_consistent_length(frame, groups)
             added["group"] = np.asarray(groups)
-        names = {role: _free_name(frame, _COLUMN_NAMES[role]) for role in added}
-        columns = {names[role]: pd.Series(cells, index=frame.index) for role, cells in added.items()}
-        return frame.assign(**columns), self._settings(TableSettings, **names)
+        frame, names = add_described_columns(frame, added)
+        return frame, self._settings(TableSettings, **names)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         if not isinstance(X, pd.DataFrame) and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
@@ -365,16 +364,6 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         return match_frame([rule.conditions for rule in self.rules_], frame, self._encoder)
-
-
-# The names of added columns, unless the table has others of the same names.
-_COLUMN_NAMES = {"target": "class", "weight": "sample_weight", "group": "groups"}
-
-
-def _free_name(frame: pd.DataFrame, name: str) -> str:
-    while name in frame.columns:
-        name += "_"
-    return name
 
 
 def _check_labels(y: Any, frame: pd.DataFrame) -> npt.NDArray[Any]:

@@ -9,6 +9,7 @@ and the matrix by the encoder that later reads new rows, so that both are encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     roles = role_columns(settings)
     check_unique(frame.columns, among=[target_name, *names, *roles.values()])
     rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
-    row_roles = read_roles(frame.iloc[rows_kept], roles)
+    row_roles = read_roles(frame[list(roles.values())].iloc[rows_kept], roles)
     rows_kept = rows_kept[row_roles.rows]
     _check_row_count(len(rows_kept), row_roles.notes)
     names = [name for name in names if name not in row_roles.unused]
@@ -129,6 +130,22 @@ def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> p
         )
     # Columns of an array of objects may be numbers.
     return pd.DataFrame(array, columns=columns).infer_objects()
+
+
+# The names of columns that are arrays beside the table, unless it has others of the same names.
+_ARRAY_NAMES = {"target": "class", "weight": "sample_weight", "group": "groups"}
+
+
+def add_described_columns(frame: pd.DataFrame, arrays: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Add arrays with a value for each row as columns; `arrays` and the names of these are by table settings."""
+    names = {}
+    for setting in arrays:
+        name = _ARRAY_NAMES[setting]
+        while name in frame.columns:
+            name += "_"
+        names[setting] = name
+    columns = {names[setting]: pd.Series(array, index=frame.index) for setting, array in arrays.items()}
+    return frame.assign(**columns), names
 
 
 def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
