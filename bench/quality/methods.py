@@ -25,10 +25,11 @@ from maabo_dist.trees.training import depth_search
 
 OURS = {
     "auto": {"preset": "auto"},
+    "all": {"preset": "auto", "all": True},
     "paper": {"preset": "paper"},
     "random": {"preset": "paper", "strategy": "random"},
 }
-"""Settings of our methods; `random` draws the paper's trees at random."""
+"""Settings of our methods; `all` has every certified rule, and `random` draws the paper's trees at random."""
 PRUNED = {"preset": "paper", "literals": "supported"}
 """Rules without unsupported conditions, selected by GS-MRM: the default before findings."""
 PEERS = {"FIGS": "figs", "RuleFit": "rulefit", "SkopeRules": "skope", "pysubgroup": "pysubgroup"}
@@ -74,7 +75,7 @@ def method(name: str, peers: Peers | None) -> Method | None:
     return partial(_by_tpe, peers) if name == TPE else partial(_peers, peers, PEERS[name])
 
 
-def _ours(settings: dict[str, str], table: Table) -> Mined:
+def _ours(settings: dict[str, object], table: Table) -> Mined:
     start, used = perf_counter(), _cpu_seconds()
     columns = prepare(table.frame, TableSettings(target=table.target)).columns
     result = mine(columns, MiningSettings(seed=table.seed, **settings), jobs=table.jobs)

@@ -14,6 +14,7 @@ from bench.quality.estimates import mean, ratio
 from bench.quality.experiment import Check, Experiment, Summary
 from bench.quality.methods import search_with_peer, translate_rules
 from bench.quality.peers.miners import selector_conditions, tightest_conditions
+from bench.quality.planted import count_explained, recipe
 from bench.quality.registry import EXPERIMENTS
 from bench.quality.stability import agreement, dice
 from bench.quality.top_subsets import best_share, run_searcher
@@ -44,7 +45,7 @@ def test_a_quick_run_writes_records_and_a_table_that_agree(tmp_path):
 
     with (tmp_path / "planted.csv").open(newline="") as file:
         records = {record["method"]: record for record in csv.DictReader(file)}
-    assert list(records) == ["auto", "paper", "random"]
+    assert list(records) == ["auto", "all", "paper", "random"]
     for record in records.values():
         verdicts = [int(record[name]) for name in ("exact", "extra", "missed")]
         assert sum(verdicts) == int(record["planted"]) == 6
@@ -53,6 +54,16 @@ def test_a_quick_run_writes_records_and_a_table_that_agree(tmp_path):
     for name, record in records.items():
         missed = f"{100 * int(record['missed']) / 6:.1f}"
         assert any(line.startswith(f"| {name} |") and f" {missed} " in line for line in table.splitlines())
+
+
+def test_a_planted_rule_on_the_rows_of_rules_that_were_found_is_explained():
+    frame, truth = generate(recipe(20, 2000, 0))
+    conjunctions = {rule.id for rule in truth.rules if rule.structure.startswith("conjunction")}
+    xor = {rule.id for rule in truth.rules} - conjunctions
+
+    assert count_explained(truth, frame, xor) == len(truth.rules) == 6
+    assert count_explained(truth, frame, conjunctions) == 2
+    assert count_explained(truth, frame, set()) == 0
 
 
 def test_without_its_table_an_experiment_is_skipped_with_a_message(tmp_path, capsys, monkeypatch):
