@@ -15,7 +15,7 @@ from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings, TableSettings
 
 DEFAULT_SEEDS, NOISE, HOLDOUT = 30, 20, 0.2
-METHODS = ("paper", "auto")
+METHODS = ("paper", "auto", "all")
 
 
 def reason_to_skip(run: Run) -> str | None:
@@ -51,7 +51,7 @@ def summarise(records: Sequence[Record]) -> Summary:
     groups = group_by(records, "method")
     rows = [_row(str(name), done, groups["paper"]) for name, done in groups.items()]
     columns = ["", "seeds", "rules", "with noise %", "noise-free", "noise-free, % of paper's", "held-out precision"]
-    return Summary(columns, rows, _checks(groups["auto"], groups["paper"]))
+    return Summary(columns, rows, _checks(groups["auto"], groups["all"], groups["paper"]))
 
 
 def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str]:
@@ -66,12 +66,13 @@ def _row(name: str, done: Sequence[Record], paper: Sequence[Record]) -> list[str
     ]
 
 
-def _checks(auto: Sequence[Record], paper: Sequence[Record]) -> list[Check]:
+def _checks(auto: Sequence[Record], every: Sequence[Record], paper: Sequence[Record]) -> list[Check]:
     return [
         Check("auto: rules with a noise feature", 100 * _noisy(auto).value, Goal(maximum=5), " %"),
+        Check("all: rules with a noise feature", 100 * _noisy(every).value, Goal(maximum=5), " %"),
         Check(
-            "auto: noise-free rules relative to the paper's",
-            100 * _noise_free_ratio(auto, paper).value,
+            "all: noise-free rules relative to the paper's",
+            100 * _noise_free_ratio(every, paper).value,
             Goal(minimum=80),
             " %",
         ),
@@ -110,7 +111,7 @@ TITANIC = Experiment(
     name="titanic",
     title=f"Titanic with {NOISE} noise columns",
     about=f"Noise and split are drawn for each seed; {HOLDOUT:.0%} of the rows are held out. `auto` "
-    "publishes its short list of findings.",
+    "is the short list of findings, and `all` every certified rule (`--all`).",
     measure=measure,
     summarise=summarise,
     panels=panels,
