@@ -2,10 +2,13 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.bundled import load_bundled
@@ -88,6 +91,20 @@ def test_searches_that_are_known_in_another_order_are_the_same(monkeypatch):
         result = run_shuffles(study, plan, threads=threads, jobs=6)
 
     assert result.searches == expected.searches
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 3), st.integers(0, 3))
+def test_a_shuffled_search_is_the_whole_search_with_other_labels(seed, classes, number):
+    columns = factories.make_planted(np.random.default_rng(seed), 120, 5, classes)
+    study = Study.build(columns, MiningSettings(trees=10, significance=0.95, patience=2, min_samples=2))
+    shuffled = study.with_shuffled_labels(number)
+    patient = replace(shuffled, settings=shuffled.settings.model_copy(update={"patience": None}))
+
+    search, _ = search_shuffled(study, number)
+
+    assert search == evidence_of(patient).strongest()
+    assert np.array_equal(np.bincount(shuffled.columns.labels), np.bincount(columns.labels))
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

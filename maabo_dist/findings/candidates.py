@@ -91,15 +91,38 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
     return _shortest_of_equal_rows(rules, table)
 
 
+class LeafTest:
+    """Tests leaves on the training rows."""
+
+    def __init__(self, study: Study) -> None:
+        self._totals, self._shares, self._effect = study.table.row_totals, study.table.shares, study.design_effect
+        self._factorials = evidence.log_factorials(int(self._totals.sum()) + len(self._totals) + 1)
+        self._limit = -float(portable_log(np.array([float(study.columns.count)]))[0])
+
+    def log_p(self, leaves: Leaves, labels: Ints) -> Floats:
+        """(leaves): ln p of these classes being no more frequent than among all training rows."""
+        hits = leaves.counts[np.arange(len(leaves)), labels].astype(np.int64)
+        everything = np.full(len(leaves), self._totals.sum())
+        return evidence.log_p_values(
+            hits, leaves.sizes, self._totals[labels], everything, self._factorials, self._effect
+        )
+
+    def is_promising(self, log_p: Floats) -> npt.NDArray[np.bool_]:
+        """(leaves): True for leaves that may become candidates."""
+        promising: npt.NDArray[np.bool_] = (log_p < 0) & (log_p <= self._limit)
+        return promising
+
+    def take_promising(self, leaves: Leaves) -> Leaves:
+        """Return the leaves that may become candidates; a search may forget the others."""
+        log_p = self.log_p(leaves, heaviest_classes(leaves.counts, self._shares))
+        return leaves.take(np.flatnonzero(self.is_promising(log_p)))
+
+
 def _choose_promising(leaves: Leaves, labels: Ints, study: Study, max_rules: int) -> Ints:
     """Return the indices of promising leaves; if there are too many, the best of each logic set first."""
-    totals, rows = study.table.row_totals, leaves.sizes
-    hits = leaves.counts[np.arange(len(leaves)), labels].astype(np.int64)
-    everything = np.full(len(leaves), totals.sum())
-    factorials = evidence.log_factorials(int(totals.sum()) + len(totals) + 1)
-    log_p = evidence.log_p_values(hits, rows, totals[labels], everything, factorials, study.design_effect)
-    limit = -float(portable_log(np.array([float(study.columns.count)]))[0])
-    promising = np.flatnonzero((log_p < 0) & (log_p <= limit))
+    test = LeafTest(study)
+    log_p = test.log_p(leaves, labels)
+    promising = np.flatnonzero(test.is_promising(log_p))
     if len(promising) <= max_rules:
         return promising
     _, logic = np.unique(leaves.logic[promising], axis=0, return_inverse=True)

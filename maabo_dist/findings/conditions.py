@@ -307,7 +307,7 @@ class _Builder:
 def _count_choices(
     columns: Columns, mined: MinedRows, groups: Ints, gapped: npt.NDArray[np.bool_], universe: dict[int, int]
 ) -> Choices:
-    cuts = np.array([len(np.unique(codes[mined.rows])) - 1 for codes in columns.codes], np.int64)
+    cuts = np.array([np.count_nonzero(np.bincount(codes[mined.rows])) - 1 for codes in columns.codes], np.int64)
     cuts = np.maximum(1, cuts)[groups == _NONE]
     levels = np.array([mask.bit_count() for mask in universe.values()], np.int64)
     return Choices(

@@ -53,7 +53,7 @@ def _unpack(data: bytes, start: int) -> tuple[ShuffledSearch, int]:
     if not np.isfinite(statistics).all() or (np.diff(statistics) < 0).any():
         raise FormatError("A packed search has statistics that are not finite or not in order.")
     logic = tuple(tuple(row[row >= 0].tolist()) for row in literals)
-    ascending = all(tuple(sorted(set(each))) == each for each in logic)
+    ascending = all(tuple(sorted(each)) == each for each in logic)
     if not ascending or len(set(logic)) < rules or not all(logic):
-        raise FormatError("A packed search has a rule without conditions, with one twice, or the same rule twice.")
+        raise FormatError("A packed search has a rule without conditions, conditions out of order, or a rule twice.")
     return ShuffledSearch(tuple(statistics.tolist()), logic), end

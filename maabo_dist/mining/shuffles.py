@@ -11,10 +11,12 @@ from threading import Event
 from time import thread_time
 
 from maabo_dist.contract.result import StopReason
+from maabo_dist.findings.candidates import LeafTest
 from maabo_dist.findings.certificate import ShuffledSearch, count_needed
 from maabo_dist.findings.findings import Evidence
 from maabo_dist.mining.run import SearchRun, drive
-from maabo_dist.rules.publishing import TreePool
+from maabo_dist.rules.leaves import LeafFilter, Leaves, reliable_leaves
+from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.screens.pairs import compute_screen
 from maabo_dist.search.plan import planned_shuffles
 from maabo_dist.study import Study
@@ -147,15 +149,19 @@ def search_shuffled(
     started = thread_time()
     shuffled = study.with_shuffled_labels(number)
     shuffled = replace(shuffled, settings=shuffled.settings.model_copy(update={"patience": None}))
-    pool = TreePool(shuffled)
+    leaf_filter, test = LeafFilter.of(shuffled), LeafTest(shuffled)
+    leaves: list[Leaves] = []
     screen = None
     if shuffled.plan.screened:
         screen = compute_screen(shuffled.columns, shuffled.split, shuffled.table.root_scores)
 
-    def after_batch(_forest: Forest) -> StopReason | None:
+    def after_batch(forest: Forest) -> StopReason | None:
+        # Most leaves of shuffled labels are forgotten at once: what chance gives is rarely promising.
+        leaves.append(test.take_promising(reliable_leaves(forest, leaf_filter)))
         return StopReason.REQUESTED if should_stop() else None
 
-    if drive(SearchRun(shuffled, pool, screen), shuffled, after_batch).cut_short:
+    if drive(SearchRun(shuffled, None, screen), shuffled, after_batch).cut_short:
         return None
-    search = Evidence.collect(pool.leaves.distinct(), shuffled).strongest()
+    distinct = distinct_leaves(Leaves.concatenate(leaves), by_bounds=shuffled.settings.by_bounds)
+    search = Evidence.collect(distinct, shuffled).strongest()
     return search, thread_time() - started

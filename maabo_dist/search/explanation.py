@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from maabo_dist.contract.wording import large_number
-from maabo_dist.search.plan import MAX_SEEDED, MIN_SHUFFLES, SearchPlan, core_seconds, planned_shuffles
+from maabo_dist.search.plan import MAX_SEEDED, MIN_SHUFFLES, SearchPlan, planned_shuffles, repeat_seconds
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
 
@@ -148,7 +148,7 @@ def _certification(
     if settings.certify == "off":
         yield f"{bound}, which costs nothing (--certify off)"
         return
-    seconds = None if rows is None else core_seconds(plan, settings, rows=rows, classes=classes)
+    seconds = None if rows is None else repeat_seconds(plan, settings, rows=rows, classes=classes)
     shuffles = MIN_SHUFFLES if rows is None else planned_shuffles(plan, settings, rows=rows, classes=classes)
     if not shuffles:
         cost = _seconds(MIN_SHUFFLES * (seconds or 0))
@@ -172,7 +172,7 @@ def _certification_by_shuffles(plan: SearchPlan, settings: MiningSettings, rows:
             "approximation (--certify off)"
         )
     shuffles = planned_shuffles(plan, settings, rows=rows or 0, classes=classes, independent=False)
-    seconds = None if rows is None else core_seconds(plan, settings, rows=rows, classes=classes)
+    seconds = None if rows is None else repeat_seconds(plan, settings, rows=rows, classes=classes)
     cost = "" if seconds is None else f", some {_seconds(shuffles * seconds)} on one core"
     why = "as rows come in groups or have weights" if settings.certify == "auto" else "--certify"
     return f"certification: {shuffles:,} searches on shuffled labels{cost} ({why})"

@@ -217,8 +217,8 @@ class SearchingJob(HeldJob):
 
     task = "evaluate"
     machine: JobMachine
-    # The time that the whole search is expected to take on one core.
-    core_seconds: float
+    # The time that a repetition of the whole search is expected to take on one core.
+    repeat_seconds: float
     failed: int = 0
     # The first failed subsets, in the order of the search.
     failures: dict[TaskKey, Failure] = field(default_factory=dict)
@@ -338,7 +338,7 @@ class CertifyingJob(HeldJob):
 
 def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tuple[int, int]]) -> CertifyingJob:
     """Return a job whose search is over, with searches on shuffled labels cut into these ranges."""
-    speed, state = Speed(seconds=search.core_seconds), JobState.MINING
+    speed, state = Speed(seconds=search.repeat_seconds), JobState.MINING
     machine = Shuffling(plan, ranges)
     return CertifyingJob(
         search.lease, search.spec, search.plan, search.row, search.opened, machine, search, speed=speed, state=state

@@ -21,7 +21,7 @@ from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.blocks import count_pairs
 from maabo_dist.screens.pairs import MAX_PAIRS, Screen, compute_screen
 from maabo_dist.screens.wire import unpack_pairs, unpack_screen
-from maabo_dist.search.plan import core_seconds
+from maabo_dist.search.plan import repeat_seconds
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
@@ -161,7 +161,7 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     pool = TreePool(study) if study.settings.patience is not None else None
     machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
     rows, classes = study.columns.rows, len(study.columns.classes)
-    seconds = core_seconds(study.plan, study.settings, rows=rows, classes=classes)
+    seconds = repeat_seconds(study.plan, study.settings, rows=rows, classes=classes)
     segments = list(row.segments)
     job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, rules=row.rules, segments=segments)
     if row.stop_after is not None:

@@ -3,7 +3,16 @@
 import pytest
 
 from maabo_dist.screens.blocks import pair_seconds
-from maabo_dist.search.plan import SECONDS_PER_BATCH, SearchPlan, core_seconds, round_trip_seconds
+from maabo_dist.search.plan import (
+    MAX_SHUFFLE_SECONDS,
+    MIN_SHUFFLES,
+    SECONDS_PER_BATCH,
+    SearchPlan,
+    core_seconds,
+    planned_shuffles,
+    repeat_seconds,
+    round_trip_seconds,
+)
 from maabo_dist.settings import MiningSettings
 
 
@@ -54,3 +63,41 @@ def test_batches_that_overlap_wait_less():
 
     assert round_trip_seconds(alone) == pytest.approx(100 * SECONDS_PER_BATCH)
     assert round_trip_seconds(together) == pytest.approx(25 * SECONDS_PER_BATCH)
+
+
+def repeated(features, rows, classes=2, **settings):
+    mining = MiningSettings(**settings)
+    plan = SearchPlan.settle(mining, features)
+    shuffles = planned_shuffles(plan, mining, rows=rows, classes=classes)
+    return repeat_seconds(plan, mining, rows=rows, classes=classes), shuffles
+
+
+@pytest.mark.parametrize(
+    ("features", "rows", "classes", "options", "measured"),
+    [
+        (25, 1000, 2, {}, 0.108),
+        (30, 569, 2, {}, 0.222),
+        (13, 178, 3, {}, 0.057),
+        (60, 1000, 5, {}, 1.9),
+        (60, 20_000, 2, {}, 4.9),
+        (40, 1000, 2, {"batch": 1}, 12.0),
+        (40, 1000, 2, {"batch": 4}, 3.7),
+        (30, 1000, 2, {"max_depth": 8}, 0.49),
+    ],
+)
+def test_the_estimated_time_of_a_shuffled_search_matches_measurements(features, rows, classes, options, measured):
+    seconds, _ = repeated(features, rows, classes, **options)
+
+    assert seconds == pytest.approx(measured, rel=0.5)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch": 1}, {"strategy": "random"}, {"trees": 20_000}, {"max_depth": 10}])
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("features", [3, 30, 300, 3000])
+def test_shuffles_are_planned_by_default_only_if_they_are_cheap(features, classes, options):
+    for rows in (100, 1000, 10_000, 1_000_000):
+        seconds, shuffles = repeated(features, rows, classes, **options)
+        assert shuffles == (MIN_SHUFFLES if MIN_SHUFFLES * seconds <= MAX_SHUFFLE_SECONDS else 0)
+    assert repeated(3, 100)[1] == MIN_SHUFFLES
+    assert shuffles == 0 or features == 3
+    assert repeated(features, 1_000_000, classes, certify=7, **options)[1] == 7
