@@ -111,15 +111,11 @@ def index_conditions(leaves: Leaves, columns: Columns, mined: MinedRows) -> tupl
     """
     builder = _Builder(columns, mined)
     present = leaves.logic != NO_LITERAL
-    distinct, which = np.unique(
-        np.column_stack([leaves.logic[present].astype(np.float64), leaves.bounds[present]]), axis=0, return_inverse=True
-    )
-    literals = distinct[:, 0].astype(np.int64)
-    cuts = builder.cuts(literals, distinct[:, 1])
-    keys, again = np.unique(literals << 32 | cuts, return_inverse=True)
+    literals = leaves.logic[present].astype(np.int64)
+    keys, which = np.unique(literals << 32 | builder.cuts(literals, leaves.bounds[present]), return_inverse=True)
     builder.add_literals((keys >> 32).astype(np.int32), keys & 0xFFFFFFFF)
     indices = np.full(leaves.logic.shape, NO_CONDITION, np.int64)
-    indices[present] = again.ravel()[which.ravel()]
+    indices[present] = which.ravel()
     features = np.where(present, leaves.logic >> 1, 0)
     conditions = builder.merge_levels(indices, np.where(present, builder.groups[features], _NONE))
     return builder.finish(conditions)
@@ -156,10 +152,11 @@ class _Builder:
     def cuts(self, literals: Ints, bounds: Floats) -> Ints:
         """Return the number of the feature's values that are at most the bound."""
         cuts, columns = np.empty(len(literals), np.int64), self.columns
-        features, starts = np.unique(literals >> 1, return_index=True)  # literals ascend
+        order = np.argsort(literals >> 1, kind="stable")
+        features, starts = np.unique(literals[order] >> 1, return_index=True)
         for feature, start, stop in zip(features.tolist(), starts, np.append(starts[1:], len(literals)), strict=False):
-            values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
-            cuts[start:stop] = np.searchsorted(values, bounds[start:stop], side="right")
+            values, own = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]], order[start:stop]
+            cuts[own] = np.searchsorted(values, bounds[own], side="right")
         return cuts
 
     def add_literals(self, literals: npt.NDArray[np.int32], cuts: Ints) -> None:
