@@ -48,13 +48,13 @@ def raw_columns(features: Sequence[Feature], matrix: npt.NDArray[np.float64]) ->
             levels = [index for index in indices if features[index].kind in _LEVELS]
             texts = tuple(features[index].levels[0] for index in levels if features[index].kind is FeatureKind.LEVEL)
             raw.append(RawColumn(column, texts))
-            codes.append(np.arange(1, len(levels) + 1) @ matrix[levels])
+            codes.append((np.arange(1, len(levels) + 1) @ matrix[levels]).astype(np.uint16))
         elif first.kind in _NUMBERS and first.missing:
             raw.append(RawColumn(column))
-            codes.append((~np.isnan(matrix[indices[0]])).astype(np.float64))
+            codes.append((~np.isnan(matrix[indices[0]])).astype(np.uint16))
     largest = max((each.other for each in raw), default=0)
-    raw_codes = np.array(codes).reshape(len(raw), matrix.shape[1])
-    return tuple(raw), raw_codes.astype(np.uint8) if largest < 1 << 8 else raw_codes.astype(np.uint16)
+    raw_codes = np.array(codes, np.uint16).reshape(len(raw), matrix.shape[1])
+    return tuple(raw), raw_codes.astype(np.uint8) if largest < 1 << 8 else raw_codes
 
 
 def recode(columns: Columns, train: Ints) -> Columns:

@@ -16,6 +16,9 @@ from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.statistics import combine_p_values, fisher_test
 from maabo_dist.study import Study
 
+# More choices than this make any p-value 1.
+MAX_CHOICES = 10**300
+
 Masks = npt.NDArray[np.bool_]
 
 
@@ -71,4 +74,4 @@ def _count_choices(rule: Rule, group: tuple[int, ...], study: Study) -> int:
     everything = np.arange(study.columns.rows)
     codes = study.columns.codes[feature]
     size = len(np.unique(codes[_rows_of(rule, group, study, everything)]))
-    return comb(cuts + 1, min(size, cuts + 1 - size))
+    return min(comb(cuts + 1, min(size, cuts + 1 - size)), MAX_CHOICES)

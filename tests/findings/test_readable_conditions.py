@@ -92,7 +92,28 @@ def test_columns_appear_in_one_condition_or_in_two_bounds(classes):
                 assert len(ops) == 1 or ops in ([Op.AT_MOST, Op.ABOVE], [Op.AT_MOST, Op.AT_LEAST]), rule.conditions
 
 
-def planted_sets(seed, noise=0.0):
+@pytest.mark.parametrize("seed", range(3))
+def test_no_condition_is_redundant_and_no_threshold_has_a_digit_too_many(seed):
+    frame = a_frame(seed)
+    prepared, result = mined(frame, all=True, max_rules=60, holdout=0.0)
+    seen = {column: np.unique(frame[column].dropna()) for column in ("number", "whole", "noise")}
+
+    for rule in result.rules:
+        (rows,) = match_frame([rule.conditions], frame, prepared.encoder)
+        for condition in rule.conditions:
+            others = tuple(other for other in rule.conditions if other is not condition)
+            assert match_frame([others], frame, prepared.encoder).sum() > rows.sum(), rule.conditions
+            if condition.op in {Op.ABOVE, Op.AT_MOST} and condition.feature != "whole":
+                values = seen[condition.feature]
+                cut = np.searchsorted(values, condition.value, side="right")
+                fewest = slow.fewest_decimals(float(values[cut - 1]), float(values[cut]))
+                assert slow.decimals(condition.value) == fewest
+            if condition.feature == "whole" and condition.value is not None:
+                assert condition.op in {Op.AT_LEAST, Op.AT_MOST}
+                assert condition.value == int(condition.value)
+
+
+def planted_sets(seed):
     """Return 4,000 rows and 200 columns; 4 of 12 levels, and a number above its median, make a class frequent."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({f"x{number}": rng.normal(size=4000).round(2) for number in range(199)})
