@@ -73,7 +73,7 @@ def find_candidates(leaves: Leaves, study: Study) -> tuple[CandidateRules, Condi
     leaves, labels = leaves.take(chosen), labels[chosen]
     table, conditions = index_conditions(leaves, study.columns, mined)
     table = replace(table, effect=study.design_effect)
-    return _measure(*_with_variants(conditions, labels, leaves.tree, table), table), table
+    return measure(*_with_variants(conditions, labels, leaves.tree, table), table), table
 
 
 def support(candidates: CandidateRules, table: ConditionTable, significance: float) -> CandidateRules:
@@ -87,7 +87,7 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
     keys = np.column_stack([rules.labels, rules.conditions])
     _, first = np.unique(keys, axis=0, return_index=True)
     rules = rules.take(np.sort(first))
-    rules = _measure(rules.conditions, rules.labels, rules.trees, table)
+    rules = measure(rules.conditions, rules.labels, rules.trees, table)
     return _shortest_of_equal_rows(rules, table)
 
 
@@ -180,7 +180,7 @@ def _log_p_of_part(
     )
 
 
-def _measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: ConditionTable) -> CandidateRules:
+def measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: ConditionTable) -> CandidateRules:
     """Count the rows of rules and test each on all mined rows."""
     counts = evidence.count_rows(table.bits, table.mined, conditions)
     counts = to_rows(counts, table.mined.units)

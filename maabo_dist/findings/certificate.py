@@ -90,7 +90,10 @@ def log_rule_counts(singles: Ints, intervals: Ints, max_length: int) -> Floats:
 
 
 def log_bounds(values: Floats, lengths: int, classes: int) -> Floats:
-    """(rules): ln of the bound on the p-value, from the statistics."""
+    """(rules): ln of the bound on the p-value, from the statistics.
+
+    `classes` is the number of classes, times that of bounds of which the smallest is taken.
+    """
     bounds: Floats = np.minimum(0.0, values + portable_log(np.array([float(lengths * classes)]))[0])
     return bounds
 

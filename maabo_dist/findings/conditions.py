@@ -121,15 +121,31 @@ def index_conditions(leaves: Leaves, columns: Columns, mined: MinedRows) -> tupl
     return builder.finish(conditions)
 
 
+def raw_columns(columns: Columns) -> Ints:
+    """(D): the raw column of each feature; −1 if it has none."""
+    positions = {raw.column: index for index, raw in enumerate(columns.raw)}
+    return np.array([positions.get(each.column, _NONE) for each in columns.features], np.int64)
+
+
+def is_text(columns: Columns) -> npt.NDArray[np.bool_]:
+    """(D): True for the features of text columns."""
+    has_levels = np.array([bool(raw.levels) for raw in columns.raw] + [False])
+    of_text: npt.NDArray[np.bool_] = has_levels[raw_columns(columns)]
+    return of_text
+
+
+def is_gapped(columns: Columns) -> npt.NDArray[np.bool_]:
+    """(D): True for the features in which missing cells are below every number."""
+    return np.array([each.fill == MISSING_VALUE for each in columns.features])
+
+
 class _Builder:
     def __init__(self, columns: Columns, mined: MinedRows) -> None:
         self.columns, self.mined = columns, mined
-        positions = {raw.column: index for index, raw in enumerate(columns.raw)}
         # (D): the raw column of each feature; of text columns alone.
-        self.raw = np.array([positions.get(each.column, _NONE) for each in columns.features], np.int64)
-        is_text = np.array([bool(raw.levels) for raw in columns.raw] + [False])
-        self.groups = np.where(is_text[self.raw], self.raw, _NONE)
-        self.gapped = np.array([each.fill == MISSING_VALUE for each in columns.features])
+        self.raw = raw_columns(columns)
+        self.groups = np.where(is_text(columns), self.raw, _NONE)
+        self.gapped = is_gapped(columns)
         # For each text column the levels in use, one bit each; missing cells have the lowest.
         self.universe = {
             int(group): sum(1 << int(code) for code in np.unique(columns.raw_codes[group]))

@@ -7,11 +7,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist.data.columns import Columns
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
 from maabo_dist.findings.certificate import MARGIN, MAX_REPORTED, Certification, ShuffledSearch
 from maabo_dist.findings.conditions import ConditionTable
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats, cover
+from maabo_dist.findings.grid import grid_choices, log_p_on_grid
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
 from maabo_dist.findings.thresholds import readable_bounds
@@ -24,6 +26,8 @@ from maabo_dist.study import Study
 MAX_FINDINGS = 15
 # Of rules with this ln p on the mined rows, and this margin, nearly all are confirmed by other rows a third as many.
 STRONG_LOG_P, STRONG_MARGIN = -25.0, 3.0
+# A bound, in ln p, that leaves no doubt.
+STRONG_BOUND = -10.0
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,9 @@ class Evidence:
 
     rules: CandidateRules
     table: ConditionTable
+    columns: Columns
     # (rules): see `certificate`; the smaller, the stronger.
     statistics: Floats
-    log_bounds: Floats
     # The rules with all their conditions, supported or not.
     candidates: CandidateRules
     # False if rows come in groups or have weights: then the bound does not hold, and shuffles alone certify rules.
@@ -55,9 +59,22 @@ class Evidence:
     def of_rules(cls, rules: CandidateRules, table: ConditionTable, study: Study) -> "Evidence":
         """Take rules as they are."""
         statistics = certificate.statistics(rules, table)
-        lengths, classes = rules.conditions.shape[1], len(study.columns.classes)
-        bounds = certificate.log_bounds(statistics, lengths, classes)
-        return cls(rules, table, statistics, bounds, rules, study.columns.independent_rows)
+        return cls(rules, table, study.columns, statistics, rules, study.columns.independent_rows)
+
+    @cached_property
+    def log_bounds(self) -> Floats:
+        """(rules): ln of the bound on the p-value, by all possible thresholds or by those on a grid."""
+        lengths, bounds = self.rules.conditions.shape[1], 2 * len(self.columns.classes)
+        exact = certificate.log_bounds(self.statistics, lengths, bounds)
+        # The grid matters where the bound is too large, though not by more than a grid can improve it.
+        rules = np.flatnonzero((exact > STRONG_BOUND) & (self.rules.log_p <= STRONG_BOUND))
+        if not len(rules):
+            return exact
+        chosen, choices = self.rules.take(rules), grid_choices(self.table, self.columns)
+        moved = replace(chosen, log_p=log_p_on_grid(chosen, self.table, self.columns))
+        values = certificate.statistics(moved, replace(self.table, choices=choices))
+        exact[rules] = np.minimum(exact[rules], certificate.log_bounds(values, lengths, bounds))
+        return exact
 
     @cached_property
     def logic(self) -> list[tuple[int, ...]]:

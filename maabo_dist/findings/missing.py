@@ -121,7 +121,7 @@ class _Explanation:
         hits, rows = totals[self.label : self.label + 1], np.array([totals.sum()])
         log_p = log_p_values(hits, hits, hits, rows, table.factorials, table.effect)
         values = log_p + table.choices.log_singles
-        bounds = certificate.log_bounds(values, self.evidence.rules.conditions.shape[1], len(totals))
+        bounds = certificate.log_bounds(values, self.evidence.rules.conditions.shape[1], 2 * len(totals))
         return not is_certified(certificate.certify(values, bounds, [()], []), self.study.settings.max_p).any()
 
     def _nearest(self, reason: MissingReason) -> NearestRecord | None:
@@ -287,7 +287,7 @@ class _Explanation:
     def _missing_evidence(self, rule: int) -> float:
         """The evidence, in ln p, that the rule would need to be published, beyond what it has."""
         evidence, certification = self.evidence, self.findings.certification
-        choices = evidence.rules.conditions.shape[1] * len(self.study.columns.classes)
+        choices = 2 * evidence.rules.conditions.shape[1] * len(self.study.columns.classes)
         needed = certificate.needed_statistic(choices) - self.findings.margin
         missing = float(evidence.statistics[rule]) - needed
         if certification.certified[rule]:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 
 import numpy as np
@@ -40,6 +40,33 @@ def supported(columns, mined, rule, label, limits):
             break
         del rule[values.index(worst)]
     return rule, closest
+
+
+def grid(values):
+    """The cuts of a column: the values at 1, 2, 4, 8, 16, 24 … 120, 124, 126, 127 of 128 parts of the ordered rows."""
+    ordered = sorted(values)
+    parts = [1, 2, 4, *range(8, 128, 8), 124, 126, 127]
+    return sorted({ordered[len(ordered) * part // 128] for part in parts} - {ordered[0]})
+
+
+def log_p_on_grid(columns, mined, rule, label):
+    """Ln p of the strongest rule whose cuts are the nearest of the grid, below or above each of the rule's own."""
+    choices = []
+    for literal, bound in rule:
+        column = columns.codes[literal >> 1][mined].tolist()
+        values = columns.values[columns.offsets[literal >> 1] : columns.offsets[(literal >> 1) + 1]].tolist()
+        cut, cuts = sum(value <= bound for value in values), grid(column)
+        below, above = [each for each in cuts if each <= cut], [each for each in cuts if each >= cut]
+        near = {max(below) if below else min(cuts), min(above) if above else max(cuts)}
+        choices.append([{row for row, code in enumerate(column) if (code >= each) == literal % 2} for each in near])
+    hits = {row for row, each in enumerate(columns.labels[mined].tolist()) if each == label}
+    moved = [set.intersection(*parts) for parts in product(*choices)]
+    return min(log_p(len(rows & hits), len(rows), len(hits), len(mined)) for rows in moved)
+
+
+def grid_choices(columns, mined):
+    """The number of conditions on the grid of each column."""
+    return [2 * len(grid(codes[mined].tolist())) for codes in columns.codes]
 
 
 def rule_count(cuts, length):
