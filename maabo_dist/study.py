@@ -16,7 +16,7 @@ from maabo_dist.data.split import Split, split_table
 from maabo_dist.data.weights import class_decides, kish_effect
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.explanation import explain_plan
-from maabo_dist.search.plan import SearchPlan
+from maabo_dist.search.plan import SearchPlan, planned_shuffles
 from maabo_dist.settings import MiningSettings
 from maabo_dist.trees.training import TrainingTable
 
@@ -61,6 +61,13 @@ class Study:
             columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
         )
         return cls(columns, split, table, settings, plan, prepared)
+
+    @property
+    def planned_shuffles(self) -> int:
+        """The number of searches on shuffled labels that certify rules, unless none of them has to."""
+        columns = self.columns
+        size = {"rows": columns.rows, "classes": len(columns.classes)}
+        return planned_shuffles(self.plan, self.settings, **size, independent=columns.independent_rows)
 
     @property
     def mined_rows(self) -> npt.NDArray[np.int64]:

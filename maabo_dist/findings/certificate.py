@@ -16,7 +16,8 @@ with sets of levels are counted by themselves, by the columns and sizes of their
 levels, and the labels choose among all of them, even if a search tries few.
 
 The error rate of 5 % is divided: rules pass by the bound at 1 %, or by shuffles at 4 %. An adjusted p-value is thus
-five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller.
+five times that of the bound, or 1.25 times that of the shuffles, whichever is smaller. Where no shuffles are planned,
+because they would take too long, the bound has the whole 5 %.
 
 The bound assumes independent rows that count alike. Where they come in groups or have sampling weights, rules pass by
 shuffles alone, at 5 %; the labels of whole groups are exchanged.
@@ -131,13 +132,15 @@ def certify(
     searches: Sequence[ShuffledSearch],
     *,
     bound_holds: bool = True,
+    bound_share: float = BOUND_SHARE,
 ) -> Certification:
     """Adjust the p-values of rules with these statistics and bounds.
 
-    Without searches the bound is all there is, also where it does not hold exactly.
+    Without searches the bound is all there is, also where it does not hold exactly. It may have the whole level if none
+    were planned, whatever the labels.
     """
-    bound: Floats = np.minimum(0.0, log_bound - _log(BOUND_SHARE))
-    margins = _log(LEVEL * BOUND_SHARE) - log_bound
+    bound: Floats = np.minimum(0.0, log_bound - _log(bound_share))
+    margins = _log(LEVEL * bound_share) - log_bound
     if not searches:
         return Certification(bound, np.ones(len(values), np.bool_), margins)
     share = 1 - BOUND_SHARE if bound_holds else 1.0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from maabo_dist.data.columns import Columns
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
-from maabo_dist.findings.certificate import MARGIN, MAX_REPORTED, Certification, ShuffledSearch
+from maabo_dist.findings.certificate import BOUND_SHARE, MARGIN, MAX_REPORTED, Certification, ShuffledSearch
 from maabo_dist.findings.conditions import ConditionTable
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats, cover
 from maabo_dist.findings.grid import grid_choices, log_p_on_grid
@@ -24,8 +24,8 @@ from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
 
 MAX_FINDINGS = 15
-# Of rules with this ln p on the mined rows, and this margin, nearly all are confirmed by other rows a third as many.
-STRONG_LOG_P, STRONG_MARGIN = -25.0, 3.0
+# Of certified rules with this ln p on the mined rows, nearly all are confirmed by other rows a third as many.
+STRONG_LOG_P = -25.0
 # A bound, in ln p, that leaves no doubt.
 STRONG_BOUND = -10.0
 
@@ -43,6 +43,8 @@ class Evidence:
     candidates: CandidateRules
     # False if rows come in groups or have weights: then the bound does not hold, and shuffles alone certify rules.
     bound_holds: bool = True
+    # The share of the level that the bound has: all of it if no shuffles are planned.
+    bound_share: float = BOUND_SHARE
 
     @classmethod
     def collect(cls, leaves: Leaves, study: Study) -> "Evidence":
@@ -59,7 +61,8 @@ class Evidence:
     def of_rules(cls, rules: CandidateRules, table: ConditionTable, study: Study) -> "Evidence":
         """Take rules as they are."""
         statistics = certificate.statistics(rules, table)
-        return cls(rules, table, study.columns, statistics, rules, study.columns.independent_rows)
+        share = BOUND_SHARE if study.planned_shuffles else 1.0
+        return cls(rules, table, study.columns, statistics, rules, study.columns.independent_rows, share)
 
     @cached_property
     def log_bounds(self) -> Floats:
@@ -93,7 +96,14 @@ class Evidence:
 
     def certify(self, searches: Sequence[ShuffledSearch]) -> Certification:
         """Adjust the p-values of the rules for the whole search."""
-        return certificate.certify(self.statistics, self.log_bounds, self.logic, searches, bound_holds=self.bound_holds)
+        return certificate.certify(
+            self.statistics,
+            self.log_bounds,
+            self.logic,
+            searches,
+            bound_holds=self.bound_holds,
+            bound_share=self.bound_share,
+        )
 
     def undecided(self) -> float | None:
         """The strongest statistic of the rules that the bound leaves undecided.
@@ -238,7 +248,7 @@ def meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> 
 
 def is_strong(evidence: Evidence, certification: Certification) -> npt.NDArray[np.bool_]:
     """(rules): True if a sample a third as large can be expected to confirm the rule."""
-    strong: npt.NDArray[np.bool_] = (certification.margins >= STRONG_MARGIN) & (evidence.rules.log_p <= STRONG_LOG_P)
+    strong: npt.NDArray[np.bool_] = is_certified(certification) & (evidence.rules.log_p <= STRONG_LOG_P)
     return strong
 
 

@@ -1,8 +1,8 @@
 """A sharper bound for rules with thresholds: how strong they are with thresholds on a grid.
 
 A column of numbers has as many cuts as values, and the bound of `certificate` counts all of them, although neighbouring
-cuts separate nearly the same rows. Each feature therefore has a grid of at most 21 cuts, chosen without the labels:
-sixteenths of the mined rows, and 1, 2 and 4 of 128 at both ends, for narrow tails. A rule with its thresholds moved to
+cuts separate nearly the same rows. Each feature therefore has a grid of at most 35 cuts, chosen without the labels:
+32nds of the mined rows, and 1 and 2 of 128 at both ends, for narrow tails. A rule with its thresholds moved to
 neighbouring cuts of the grid covers nearly the same rows, and there are far fewer such rules. Whatever search found the
 rule, under the null hypothesis chance makes any rule on the grid this strong no more often than the bound says.
 """
@@ -22,14 +22,15 @@ from maabo_dist.findings.rowbits import Ints, condition_bits
 from maabo_dist.rules.rule import NO_LITERAL
 
 # The parts of 128 of the mined rows that are below a cut.
-PARTS = np.array(sorted({*range(8, 128, 8), 1, 2, 4, 124, 126, 127}))
+PARTS = np.array(sorted({*range(4, 128, 4), 1, 2, 126, 127}))
 
 
 def grid_cuts(codes: npt.NDArray[np.int64]) -> Ints:
     """Return the cuts of a feature with these codes, ascending: a code is below a cut if it is less."""
     ordered = np.sort(codes)
     cuts: Ints = np.unique(ordered[len(ordered) * PARTS // 128]).astype(np.int64)
-    return cuts[cuts > ordered[0]]
+    inner: Ints = cuts[cuts > ordered[0]]
+    return inner
 
 
 def grid_choices(table: ConditionTable, columns: Columns) -> Choices:

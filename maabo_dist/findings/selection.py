@@ -28,8 +28,8 @@ from maabo_dist.rules.statistics import Z_95
 SAME_ROWS = 0.4
 # A rule this similar to the best one, which gains this much of what it gains, is chosen instead if it is simpler.
 NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
-# A further finding of a class gains at least this share of what the first gained …
-MIN_GAIN = 0.1
+# A further finding of a class has at least this share of the √n · (low − base) of the first …
+MIN_EXCESS = 0.2
 # … and has at least this ln p on the rows that it adds.
 MAX_LOG_P_ADDED = -8.0
 
@@ -86,17 +86,19 @@ def _choose_of_class(
     free = mined.everything
     open_rules = np.arange(len(rules))
     chosen: list[tuple[float, int]] = []
+    first_excess = 0.0
     while len(open_rules):
         added = covered[open_rules] & free
         rows, hits = evidence.count_in(mined, added), evidence.count_in(mined, added, start, stop)
         low = wilson_low(hits, rows, table.effect)
-        gains = np.where(low > base, np.sqrt(rows) * (low - base) * full[open_rules], 0.0)
+        excess = np.where(low > base, np.sqrt(rows) * (low - base), 0.0)
+        gains = excess * full[open_rules]
         if chosen:
-            gains[_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED] = 0.0
+            gains[(excess < MIN_EXCESS * first_excess) | (_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED)] = 0.0
         best = _simplest_of_best(gains, covered[open_rules], rules.lengths[open_rules])
-        if gains[best] <= (MIN_GAIN * chosen[0][0] if chosen else 0.0):
+        if gains[best] <= 0:
             break
-        head = open_rules[best]
+        head, first_excess = open_rules[best], first_excess or float(excess[best])
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]
         open_rules = open_rules[jaccard(covered[head], covered[open_rules]) < SAME_ROWS]

@@ -18,7 +18,6 @@ from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.rules.leaves import LeafFilter, Leaves, reliable_leaves
 from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.screens.pairs import compute_screen
-from maabo_dist.search.plan import planned_shuffles
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 
@@ -56,15 +55,12 @@ class ShuffleResult:
 
 def plan_shuffles(study: Study, evidence: Evidence | None, stopped: StopReason) -> ShufflePlan:
     """Return the searches that the settings ask for, or that may decide something at a small cost."""
-    settings, columns = study.settings, study.columns
     if evidence is None or not len(evidence.rules) or stopped is StopReason.RUNNING or stopped.cut_short:
         return ShufflePlan()
-    size = {"rows": columns.rows, "classes": len(columns.classes)}
-    count = planned_shuffles(study.plan, settings, **size, independent=columns.independent_rows)
-    if settings.certify != "auto":  # more searches than the decision needs give finer p-values
-        return ShufflePlan(count)
+    if study.settings.certify != "auto":  # more searches than the decision needs give finer p-values
+        return ShufflePlan(study.planned_shuffles)
     undecided = evidence.undecided()
-    return ShufflePlan() if undecided is None else ShufflePlan(count, undecided)
+    return ShufflePlan() if undecided is None else ShufflePlan(study.planned_shuffles, undecided)
 
 
 @dataclass(slots=True)

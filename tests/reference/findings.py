@@ -43,9 +43,9 @@ def supported(columns, mined, rule, label, limits):
 
 
 def grid(values):
-    """The cuts of a column: the values at 1, 2, 4, 8, 16, 24 … 120, 124, 126, 127 of 128 parts of the ordered rows."""
+    """The cuts of a column: the values at 1, 2, 4, 8, 12 … 120, 124, 126, 127 of 128 parts of the ordered rows."""
     ordered = sorted(values)
-    parts = [1, 2, 4, *range(8, 128, 8), 124, 126, 127]
+    parts = [1, 2, *range(4, 128, 4), 126, 127]
     return sorted({ordered[len(ordered) * part // 128] for part in parts} - {ordered[0]})
 
 
