@@ -75,11 +75,24 @@ def identity_of_numbers(name: str, values: Numbers, ordered: Numbers) -> Identit
     if not _are_groups(distinct, len(ordered)):
         return None
     counting = ordered[0] in {0.0, 1.0} and bool(((steps == 0) | (steps == 1)).all()) and distinct * 20 >= len(ordered)
-    return Identity(distinct, identifies=True, groups=True) if counting or is_id_name(name) else None
+    if counting or is_id_name(name):
+        return Identity(distinct, identifies=True, groups=True)
+    # A panel with equally many rows each, or a design: its values may measure something.
+    return Identity(distinct, identifies=False, groups=True) if _are_equal_blocks(present, distinct) else None
 
 
 def _are_groups(distinct: int, rows: int) -> bool:
     return distinct >= MIN_GROUPS and MIN_GROUP_ROWS * distinct <= rows <= MAX_GROUP_ROWS * distinct
+
+
+def _are_equal_blocks(values: Numbers, distinct: int) -> bool:
+    """True if equal values are next to each other, and each is as frequent as the others."""
+    starts = np.flatnonzero(np.diff(values, prepend=np.nan))
+    return (
+        len(starts) == distinct
+        and len(values) % distinct == 0
+        and bool((np.diff(starts, append=len(values)) == len(values) // distinct).all())
+    )
 
 
 def _runs(codes: Codes) -> int:

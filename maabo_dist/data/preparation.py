@@ -88,6 +88,12 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     # Each column is taken out once: in a wide table, that is half of the work.
     table = {name: used_frame[name] for name in names}
     readings = [read_column(cells, settings) for cells in table.values()]
+    if len(distinct := np.unique(rows_kept)) < len(rows_kept):  # a column that identifies rows does so before that
+        once = [read_column(frame[name].iloc[distinct], settings) for name in names]
+        readings = [
+            replace(each, reason=before.reason, detail=before.detail, identity=before.identity)
+            for each, before in zip(readings, once, strict=True)
+        ]
     if row_roles.times is not None:
         ordered = {roles["time"]: row_roles.times}
         readings = [

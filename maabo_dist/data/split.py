@@ -64,7 +64,7 @@ def split_rows(
 
     if holdout > 0:
         if times is not None:
-            rest, held_out = _cut_latest(times if groups is None else _first_times(times, groups), holdout)
+            rest, held_out = _cut_latest(times, groups, holdout)
         else:
             rest, held_out = cut(rest, holdout, option="--holdout")
     train, validation = cut(rest, test_size, option="--test-size")
@@ -101,13 +101,20 @@ def _cut(
     return _stratified_cut(rows, labels[rows], count, rng)
 
 
-def _cut_latest(times: npt.NDArray[np.float64], share: float) -> tuple[Rows, Rows]:
-    """Return the earlier rows and the share of the latest."""
+def _cut_latest(times: npt.NDArray[np.float64], groups: Labels | None, share: float) -> tuple[Rows, Rows]:
+    """Return the earlier rows and the share of the latest; with groups, the rows of those that begin latest."""
+    units, remedy = "rows have", ""
+    if groups is not None:
+        times = _first_times(times, groups)
+        units, remedy = (
+            "groups begin at",
+            ", which holds out random groups; without --group, the latest rows are held out",
+        )
     distinct, counts = np.unique(times, return_counts=True)
     if len(distinct) < 2:
         raise DatasetError(
-            "--time: all rows, or the first rows of all groups, have the same time, so that none are the latest. Name "
-            "another column, or use --holdout-by random."
+            f"--time: all {units} the same time, so that none are the latest. Name another column, or use --holdout-by "
+            f"random{remedy}."
         )
     latest = np.cumsum(counts[:0:-1])  # rows from the last distinct time on, from the last but one on, …; never all
     best = int(np.argmin(np.abs(latest - ceil(share * len(times)))))

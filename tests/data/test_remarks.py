@@ -82,6 +82,14 @@ def test_columns_that_group_rows_are_pointed_out():
     assert not any("belong together" in note for note in prepared(RNG.choice(list("abcdef"), ROWS)).notes)
 
 
+def test_numbers_in_blocks_of_equal_size_group_rows_and_may_be_features():
+    panel = prepared(np.repeat(RNG.permutation(9000)[:50], 8))
+
+    assert any("use --group 'x'" in note for note in panel.notes)
+    assert columns(panel) == {"x", "noise"}
+    assert not any("--group" in note for note in prepared(np.sort(RNG.integers(18, 90, ROWS))).notes)
+
+
 @pytest.mark.parametrize(
     "cells",
     [

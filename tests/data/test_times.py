@@ -141,9 +141,16 @@ def test_a_time_column_that_cannot_be_one_is_an_error(settings, message):
 def test_rows_of_one_time_cannot_be_divided():
     columns = prepare(visits().assign(visit="2024-01-01"), TableSettings(target="ill", time="visit")).columns
 
-    with pytest.raises(DatasetError, match=r"--time: all rows.*have the same time.*--holdout-by random"):
+    with pytest.raises(DatasetError, match=r"--time: all rows have the same time.*--holdout-by random"):
         split_for(columns, MiningSettings())
     assert len(split_for(columns, MiningSettings(holdout_by="random")).holdout) == 240
+
+
+def test_groups_that_all_begin_at_the_same_time_are_an_error_with_remedies():
+    panel = {"groups": np.repeat(np.arange(10), 4), "times": np.tile(np.arange(4.0), 10)}
+
+    with pytest.raises(DatasetError, match=r"all groups begin at the same time.*which holds out random groups"):
+        split_rows(np.arange(40) % 2, test_size=0.3, seed=0, holdout=0.2, **panel)
 
 
 def test_repeats_draw_random_halves():

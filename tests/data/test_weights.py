@@ -65,6 +65,15 @@ def test_numbers_of_rows_repeat_groups_and_times_too():
     assert columns.times.tolist() == np.repeat(np.arange(60), numbers).tolist()
 
 
+def test_a_column_that_identifies_rows_of_counts_is_left_out():
+    table = pd.DataFrame({"row": range(1, 25), "sex": ["f", "m"] * 12, "ill": ["no", "no", "yes"] * 8, "n": 20})
+
+    prepared = prepare(table, TableSettings(target="ill", weight="n"))
+
+    assert [feature.name for feature in prepared.columns.features] == ["sex"]
+    assert any("Left out, as the values identify rows: 'row' (24 distinct numbers)" in note for note in prepared.notes)
+
+
 def test_other_weights_are_sampling_weights(tmp_path):
     weights = np.random.default_rng(1).gamma(2, 1, 60)
     weights[3] = 0
