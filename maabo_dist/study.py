@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.text import format_names
+from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
 from maabo_dist.data.recoding import order_sets, recode, set_features
@@ -155,11 +156,10 @@ def check_classes(classes: Sequence[str], settings: MiningSettings) -> None:
 
 def split_for(columns: Columns, settings: MiningSettings) -> Split:
     """Split the rows into training, validation and holdout as the settings ask."""
-    return split_table(
-        columns,
-        test_size=settings.test_size,
-        seed=settings.seed if settings.split_seed is None else settings.split_seed,
-        holdout=settings.holdout,
-        holdout_by=settings.holdout_by,
-        stratify=settings.stratify,
-    )
+    return make_split(columns, TableSplit.of(settings))
+
+
+def make_split(columns: Columns, split: TableSplit) -> Split:
+    """Return the rows of each part of the split."""
+    options = split.model_dump(include={"test_size", "seed", "holdout", "stratify"})
+    return split_table(columns, **options, holdout_by=split.holdout_by)

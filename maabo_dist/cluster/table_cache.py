@@ -28,12 +28,11 @@ from maabo_dist.cluster.store import ArtifactStore, StoreError
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns, add_probes
 from maabo_dist.data.recoding import recode
-from maabo_dist.data.split import Split, split_table
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
-from maabo_dist.study import Study, check_classes
+from maabo_dist.study import Study, check_classes, make_split
 from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import file_digest
 
@@ -182,12 +181,6 @@ class TableCache:
             if path != keep:
                 size -= path.stat().st_size
                 path.unlink(missing_ok=True)
-
-
-def make_split(columns: Columns, split: TableSplit) -> Split:
-    """Return the rows of each part of the split."""
-    options = split.model_dump(include={"test_size", "seed", "holdout", "holdout_by", "stratify"})
-    return split_table(columns, **options)
 
 
 def _layout_key(fingerprint: str, split: TableSplit) -> str:

@@ -98,22 +98,23 @@ class TableSplit(_Message):
     test_size: Annotated[float, Field(gt=0, lt=1)]
     holdout: Annotated[float, Field(ge=0, lt=1)] | None
     seed: Seed
-    holdout_by: Literal["time", "random"] = "time"
+    holdout_by: Literal["time", "random"] = Field("time", exclude_if=lambda value: value == "time")
     stratify: bool
     class_weight: Literal["balanced", "none"]
     min_samples_leaf: Annotated[int, Field(ge=1)]
     probes: Annotated[int, Field(ge=0, le=MAX_PROBES)] = 0
     # 0 without probes, so that equal tables have equal layouts.
     probe_seed: Seed = 0
-    # True if missing cells and levels are recoded for findings.
-    recoded: bool = False
+    # True if missing cells and levels are recoded for findings. Like `holdout_by`, it is omitted by default, so that
+    # older workers grow the trees of jobs that they know how to, and refuse the others.
+    recoded: bool = Field(False, exclude_if=is_false)
 
     @classmethod
-    def of(cls, settings: MiningSettings) -> Self:
-        """Select these from the mining settings."""
+    def of(cls, settings: MiningSettings, holdout: float | None = None) -> Self:
+        """Select these from the mining settings. Older workers must be told the share of rows that is held out."""
         return cls(
             test_size=settings.test_size,
-            holdout=settings.holdout,
+            holdout=settings.holdout if holdout is None else holdout,
             seed=settings.seed if settings.split_seed is None else settings.split_seed,
             holdout_by=settings.holdout_by,
             stratify=settings.stratify,

@@ -28,14 +28,11 @@ from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
 from scheduler.core.blocks import BlockTask, Screening, Shuffling
 from scheduler.core.machines import JobMachine, Task, TaskKey
-from scheduler.core.outbox import Outbox
+from scheduler.core.outbox import Outbox, Speed
 from scheduler.ledger.jobs import JobRow, Segment
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.search import BlockRow, ResultRow, ShuffleRow
 
-# Subsets of a task while it is unknown how long one takes.
-FIRST_TASK_SIZE = 32
-MAX_TASK_SIZE = 16_384
 MAX_FAILURES_LISTED = 5
 # Extra time for the first answer: workers have to fetch the table.
 FIRST_ANSWER_SECONDS = 20.0
@@ -69,28 +66,6 @@ class JobEnd:
 
 
 @dataclass(slots=True)
-class Speed:
-    """The time that a subset, or a pair, takes: a moving average."""
-
-    seconds: float | None = None
-
-    def observe(self, size: int, seconds: float) -> None:
-        """Include an answer."""
-        each = seconds / max(1, size)
-        self.seconds = each if self.seconds is None else self.seconds + 0.3 * (each - self.seconds)
-
-    def task_size(self, seconds: float) -> int:
-        """The number of subsets in a task of this duration."""
-        if self.seconds is None:
-            return FIRST_TASK_SIZE
-        return max(1, min(MAX_TASK_SIZE, int(seconds / max(self.seconds, 1e-7))))
-
-    def expected(self, size: int) -> float:
-        """The seconds that `size` subsets take."""
-        return size * (self.seconds or 0.001)
-
-
-@dataclass(slots=True)
 class RulesRequest:
     """A `maabo.rules` task in flight."""
 
@@ -118,6 +93,8 @@ class HeldJob(ABC):
     # Since when every answer has been that the worker could not begin.
     stuck_since: float | None = field(default=None, kw_only=True)
     speed: Speed = field(default_factory=Speed, kw_only=True)
+    # The share of the rows that is held out.
+    holdout: float = field(kw_only=True)
     # The job's span, the parent of its tasks' spans.
     trace: str | None = field(default=None, kw_only=True)
 
@@ -153,7 +130,7 @@ class HeldJob(ABC):
             "stop": task.key.stop,
             "attempt": task.attempt,
             "columns": self.spec.dataset.fingerprint,
-            "split": TableSplit.of(self.spec.settings),
+            "split": TableSplit.of(self.spec.settings, self.holdout),
             "correlation": self.spec.correlation,
             "trace": self.trace,
         }
@@ -338,11 +315,15 @@ class CertifyingJob(HeldJob):
 
 def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tuple[int, int]]) -> CertifyingJob:
     """Return a job whose search is over, with searches on shuffled labels cut into these ranges."""
-    speed, state = Speed(seconds=search.repeat_seconds), JobState.MINING
-    machine = Shuffling(plan, ranges)
-    return CertifyingJob(
-        search.lease, search.spec, search.plan, search.row, search.opened, machine, search, speed=speed, state=state
+    job = CertifyingJob(
+        *(search.lease, search.spec, search.plan, search.row, search.opened),
+        Shuffling(plan, ranges),
+        search,
+        holdout=search.holdout,
+        state=JobState.MINING,
     )
+    job.speed.seconds = search.repeat_seconds
+    return job
 
 
 AnyJob = SearchingJob | ScreeningJob | CertifyingJob

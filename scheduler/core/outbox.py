@@ -14,6 +14,9 @@ from maabo_dist._util.network import backoff_delay
 
 # The time allowed for an answer doubles after each timeout, up to this multiple of the first.
 MAX_PATIENCE = 64
+# Subsets of a task while it is unknown how long one takes.
+FIRST_TASK_SIZE = 32
+MAX_TASK_SIZE = 16_384
 
 
 class TaskLike(Hashable, Protocol):
@@ -121,3 +124,25 @@ class Outbox(Generic[Key]):
         """Forget the timeouts of tasks that will not be sent again."""
         for key in [key for key in self._timeouts if is_done(key)]:
             del self._timeouts[key]
+
+
+@dataclass(slots=True)
+class Speed:
+    """The time that a subset, or a pair, takes: a moving average."""
+
+    seconds: float | None = None
+
+    def observe(self, size: int, seconds: float) -> None:
+        """Include an answer."""
+        each = seconds / max(1, size)
+        self.seconds = each if self.seconds is None else self.seconds + 0.3 * (each - self.seconds)
+
+    def task_size(self, seconds: float) -> int:
+        """The number of subsets in a task of this duration."""
+        if self.seconds is None:
+            return FIRST_TASK_SIZE
+        return max(1, min(MAX_TASK_SIZE, int(seconds / max(self.seconds, 1e-7))))
+
+    def expected(self, size: int) -> float:
+        """The seconds that `size` subsets take."""
+        return size * (self.seconds or 0.001)

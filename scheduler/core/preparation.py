@@ -13,6 +13,7 @@ from functools import partial
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
+from maabo_dist.data.split import held_out_share
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.mining.run import SearchRun
@@ -32,7 +33,6 @@ from scheduler.core.job import (
     PreparedTable,
     ScreeningJob,
     SearchingJob,
-    Speed,
     certifying_job,
 )
 from scheduler.core.machines import JobMachine, TaskKey
@@ -143,9 +143,9 @@ def _open_screening(
         rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, task_seconds)]
         ledger.screens.write_blocks(lease, now, rows)
     screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
-    job = ScreeningJob(
-        lease, row.spec, prepared.study.plan, row, now, screening, prepared, speed=Speed(seconds=pair_seconds)
-    )
+    holdout = held_out_share(row.spec.settings.holdout, prepared.study.columns.rows)
+    job = ScreeningJob(lease, row.spec, prepared.study.plan, row, now, screening, prepared, holdout=holdout)
+    job.speed.seconds = pair_seconds
     for written in rows:
         block = screening.block(written.start, written.stop)
         if block is not None and written.pairs is not None:
@@ -162,8 +162,9 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     machine = JobMachine(SearchRun(study, pool, screen), study.settings.max_depth, len(study.columns.classes))
     rows, classes = study.columns.rows, len(study.columns.classes)
     seconds = repeat_seconds(study.plan, study.settings, rows=rows, classes=classes)
-    segments = list(row.segments)
-    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, rules=row.rules, segments=segments)
+    holdout = held_out_share(study.settings.holdout, rows)
+    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout)
+    job.rules, job.segments = row.rules, list(row.segments)
     if row.stop_after is not None:
         job.stopping = True
         machine.stop(row.stop_after, StopReason.TIME)

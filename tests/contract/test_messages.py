@@ -22,6 +22,7 @@ from maabo_dist.contract.messages import (
     unpack_subsets,
 )
 from maabo_dist.errors import FormatError, SettingsError
+from maabo_dist.settings import MiningSettings
 
 JOB, TABLE = "0123456789abcdef" * 2, "0123456789abcdef" * 4
 
@@ -260,3 +261,14 @@ def test_other_versions_are_rejected_with_the_supported_versions_and_the_remedy(
 def test_invalid_json_of_another_version_is_rejected_by_its_number():
     with pytest.raises(FormatError, match="contract version 4;"):
         Request.read('{"version": 4, "wish": "sing"}')
+
+
+def test_the_split_of_a_job_that_the_previous_release_knows_has_the_fields_that_it_reads():
+    split = TableSplit.of(MiningSettings(preset="paper"), holdout=0.0).model_dump(mode="json")
+
+    assert set(split) == {
+        *("version", "test_size", "holdout", "seed", "stratify", "class_weight"),
+        *("min_samples_leaf", "probes", "probe_seed"),
+    }
+    assert split["holdout"] == 0.0
+    assert "recoded" in TableSplit.of(MiningSettings()).model_dump(mode="json")  # which it must refuse
