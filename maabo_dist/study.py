@@ -1,7 +1,7 @@
 """`Study`: a table made ready for mining, with the settings and the plan of its search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
@@ -38,10 +38,12 @@ class Study:
     plan: SearchPlan
     # The table's columns as they were prepared.
     prepared: Columns
-    # The number of rows that are worth one independent row in tests and intervals.
-    design_effect: float = field(init=False, default=1.0)
+    # The number of rows that are worth one independent row in tests and intervals; 0 if it is to be computed.
+    design_effect: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.design_effect:
+            return
         mined, columns, effect = self.mined_rows, self.columns, 1.0
         if columns.weights is not None:
             effect *= kish_effect(columns.weights[mined])
@@ -117,7 +119,7 @@ class Study:
                 moved[rows] = moved[rows][source]
         columns = order_sets(replace(self.columns, labels=labels, weights=weights), self.split.train)
         table = self.table.with_labels(columns, self.split, self.settings.class_weight, set_features(columns))
-        return replace(self, columns=columns, table=table)
+        return replace(self, columns=columns, table=table, design_effect=0.0)
 
     @property
     def table_columns(self) -> Columns:
