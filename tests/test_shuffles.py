@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
+from maabo_dist.mining import run as run_module
 from maabo_dist.mining import shuffles
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.result import collect_evidence
@@ -122,7 +123,7 @@ def test_progress_counts_the_searches(jobs):
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_searches_that_are_stopped_count_for_nothing(jobs):
     stopped = mine(diabetes(), CERTIFIED, jobs=jobs, progress=lambda report: (report.shuffles or 0) >= 5)
-    by_bound = mine(diabetes(), CERTIFIED.model_copy(update={"certify": "off"}))
+    by_bound = mine(diabetes(), CERTIFIED.model_copy(update={"certify": 1}))  # too few to certify anything
 
     assert stopped.digest == by_bound.digest
     assert [rule.certificate for rule in stopped.rules] == [rule.certificate for rule in by_bound.rules]
@@ -155,3 +156,14 @@ def test_rules_so_far_need_no_searches(stopped):
     study = Study.build(diabetes(), CERTIFIED)
 
     assert plan_shuffles(study, evidence_of(study), stopped) == ShufflePlan()
+
+
+def test_a_patient_search_looks_for_new_rules_a_few_times_and_before_it_ends(monkeypatch):
+    looks, original = [], run_module.choose
+    monkeypatch.setattr(run_module, "choose", lambda *each: looks.append(1) or original(*each))
+
+    result = mine(diabetes(), MiningSettings(batch=1, patience=40, certify="off"))
+
+    assert result.search.stopped in {StopReason.PATIENCE, StopReason.BUDGET}
+    assert 1 < len(looks) <= 2 + result.search.trees // (40 // run_module.LOOKS_PER_PATIENCE)
+    assert len(looks) < result.search.trees / 2

@@ -29,6 +29,9 @@ from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 from maabo_dist.trees.training import depth_search
 
+# How often, at most, a search with patience looks for new rules while its patience lasts.
+LOOKS_PER_PATIENCE = 8
+
 
 class SearchRun:
     """Proposes batches of subsets, observes their trees, collects reliable leaves, and decides when to end."""
@@ -48,7 +51,8 @@ class SearchRun:
         self.trees = 0
         self.best_score: float | None = None
         self._known_rules: set[tuple[int, ...]] = set()
-        self._last_new_rule = 0
+        self._last_new_rule = self._next_look = 0
+        self._has_new_leaves = False
         self._reason: StopReason | None = None
 
     @property
@@ -99,7 +103,12 @@ class SearchRun:
             self._next, self._reason = None, reason
 
     def _check_patience(self, patience: int, *, new_leaves: bool) -> None:
-        if new_leaves and self.pool is not None:
+        self._has_new_leaves |= new_leaves
+        is_due = self.trees >= self._next_look or self.trees - self._last_new_rule >= patience
+        if self._has_new_leaves and self.pool is not None and is_due:
+            self._has_new_leaves = False
+            if self._study.settings.publishes_findings:  # to collect all evidence takes longer than to grow a batch
+                self._next_look = self.trees + patience // LOOKS_PER_PATIENCE
             rules = _logic_of_rules(self.pool.leaves.distinct(), self._study)
             if not rules <= self._known_rules:
                 self._known_rules |= rules
