@@ -82,7 +82,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
     >>> print(miner.rules_[0].text)
-    IF flavanoids > 2.3 AND proline ≥ 760 THEN target = 0
+    IF flavanoids > 1.575 AND color_intensity > 3.5 AND proline ≥ 760 THEN target = 0
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -273,7 +273,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
         >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
         >>> miner.predict_proba(X.head(1)).round(2)
-        array([[0.97, 0.03, 0.  ]])
+        array([[1., 0., 0.]])
         """
         covered = self._covered(X)
         counts = np.array([rule.counts for rule in self.rules_]).reshape(-1, len(self.classes_))

@@ -152,8 +152,8 @@ class ResultViews(ABC):
         >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
         >>> miner.get_rules()[["id", "class", "n", "precision"]].head(2).round(2)
            id  class   n  precision
-        0  R1      0  39       0.97
-        1  R2      2  35       1.00
+        0  R1      0  39        1.0
+        1  R2      1  40        1.0
         """
         check_is_fitted(self)
         rows = [self._summary(number) for number in range(len(self.rules_))]
@@ -177,7 +177,7 @@ class ResultViews(ABC):
         >>> miner.get_consensus()[["class", "stability"]].head(2)
            class  stability
         0      1        1.0
-        1      0        1.0
+        1      2        1.0
         """
         check_is_fitted(self)
         columns = ["id", "rule", "class", "rows", "stability", "precision"]
