@@ -147,8 +147,8 @@ def certify(
     p_values = np.minimum(1.0, _step_down(values, logic, searches) / share)
     shuffled = portable_log(p_values)
     critical = sorted(search.strongest for search in searches)[max(0, count_tolerated(len(searches)))]
-    # Where too few shuffled searches have a rule at all, the bound's own margin is the only measure of distance.
-    beyond = critical - values if critical < inf else margins
+    # Where too few shuffled searches support a rule at all, every rule that is supported is beyond them.
+    beyond = critical - values if critical < inf else np.maximum(margins, MARGIN)
     if not bound_holds:
         return Certification(shuffled, np.zeros(len(values), np.bool_), beyond)
     margins = np.where(p_values <= LEVEL, np.maximum(margins, beyond), margins)

@@ -92,7 +92,6 @@ REFUSED = {
     "a hundred thousand columns": lambda: header(*(f"c{n}" for n in range(100_000))),
     "names with line breaks and too many columns": lambda: b'"a\n",' + header(*(f"c{n}" for n in range(20_000))),
     "two columns of one name": lambda: header("a", "a", "b"),
-    "a column without a name": lambda: header("a", "", "b"),
     "gzip": lambda: b"\x1f\x8b\x08" + bytes(100),
     "zip": lambda: b"PK\x03\x04" + bytes(100),
     "Parquet called CSV": proper,
@@ -115,6 +114,7 @@ REFUSED_PARQUET = {
     "too many columns": lambda: write_parquet(pa.table({f"c{n}": [1] for n in range(10_001)})),
 }
 KEPT = {
+    "a column without a name": lambda: header("a", "", "b"),
     "UTF-16": lambda: "a,b\n1,2\n".encode("utf-16"),
     "Latin-1": lambda: "a,b\nä,2\n".encode("latin-1"),
     "HTML": lambda: header("<script>alert(1)</script>", '"<img src=x onerror=""alert(1)"">"'),

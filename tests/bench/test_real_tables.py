@@ -29,7 +29,9 @@ TABLE = RealTable("small", "none", "none.csv", "y", "development")
 NUMERIC = RealTable("small", "none", "none.csv", "y", "development", numeric=True)
 DEVELOPMENT = {
     *("titanic", "german", "hr", "OJ", "Carseats", "Auto", "Default", "breast_cancer", "wine", "penguins", "fair"),
-    *("rossi", "gbsg2"),
+    *("rossi", "gbsg2", "birthwt", "Aids2", "Pima", "Womenlf", "Cowles", "Salaries", "SLID", "turnout", "voteincome"),
+    *("Hdma", "Mroz", "Participation", "Mathlevel", "Kakadu", "Computers", "Males", "Caschool", "Treatment", "infert"),
+    *("colon", "nwtco"),
 }
 
 
