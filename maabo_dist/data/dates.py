@@ -91,13 +91,13 @@ def _share(texts: pd.Series, layout: str) -> float:
 
 
 def to_times(cells: pd.Series, layout: str) -> pd.Series:
-    """Return the cells as times without a zone; NaT for those that are no dates of this layout."""
+    """Return the cells as times in UTC, without a zone; NaT for those that are no dates of this layout."""
     times: pd.Series
     if isinstance(cells.dtype, pd.PeriodDtype):
         times = cells.dt.to_timestamp()
         return times
     if isinstance(cells.dtype, pd.DatetimeTZDtype):
-        times = cells.dt.tz_localize(None)
+        times = cells.dt.tz_convert("UTC").dt.tz_localize(None)
         return times
     if types.is_datetime64_any_dtype(cells.dtype):
         return cells

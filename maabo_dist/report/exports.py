@@ -161,7 +161,7 @@ def _pandas_level_mask(cells: str, condition: Condition) -> str:
 
 def _pandas_date(cells: str, part: DatePart) -> str:
     layout = "" if part.layout == ISO_LAYOUT else f", format={part.layout!r}"
-    times = f"pd.to_datetime({cells}{layout})"
+    times = f"pd.to_datetime({cells}{layout}, utc=True).dt.tz_localize(None)"
     if part.part == "days":
         return f"({times}.dt.normalize() - pd.Timestamp({part.first!r})).dt.days"
     return f"{times}.dt.day_of_week + 1" if part.part == "weekday" else f"{times}.dt.{part.part}"

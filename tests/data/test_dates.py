@@ -58,10 +58,22 @@ def test_every_spelling_of_days_gives_the_same_numbers(cells):
     assert result.columns.column(3).tolist() == [37 * number for number in range(20)]
 
 
-def test_times_with_a_zone_are_taken_as_written():
+@pytest.mark.parametrize("text", [False, True])
+def test_times_with_a_zone_are_taken_in_utc(text):
     aware = pd.Series(DAYS).dt.tz_localize("Asia/Tokyo")
+    cells = [day.isoformat() for day in aware] if text else aware
+    utc = aware.dt.tz_convert("UTC").dt.tz_localize(None)
+    result, df = prepared(cells), pd.DataFrame({"joined": cells})
 
-    assert prepared(aware).columns.column(3).tolist() == prepared(DAYS).columns.column(3).tolist()
+    expected = prepared(utc).columns
+    assert result.columns.features == expected.features
+    for index in range(expected.count):
+        values = result.columns.column(index)
+        assert values.tolist() == expected.column(index).tolist()
+        (condition,) = conditions_of(expected.features, [2 * index + 1], [float(np.unique(values)[0]) + 0.5])
+        holds = (values > np.unique(values)[0]).tolist()
+        assert eval(_pandas_mask(condition), {"df": df, "pd": pd}).tolist() == holds
+        assert match_cells([[condition]], [{"joined": str(cell)} for cell in cells])[0].tolist() == holds
 
 
 def test_parts_that_do_not_vary_are_no_features():
