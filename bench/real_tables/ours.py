@@ -115,7 +115,15 @@ def _text_of(stream: io.TextIOWrapper) -> str:
 
 def _found_rules(document: ResultDocument, draw: Draw) -> list[FoundRule]:
     masks = masks_of_export(to_pandas(document), draw.cells)
-    return [FoundRule(_class_of(rule.label, draw.table), rule.text, masks[rule.id]) for rule in document.rules]
+    return [
+        FoundRule(
+            _class_of(rule.label, draw.table),
+            rule.text,
+            masks[rule.id],
+            tentative=rule.certificate is not None and rule.certificate.tentative,
+        )
+        for rule in document.rules
+    ]
 
 
 def masks_of_export(code: str, frame: pd.DataFrame) -> dict[str, np.ndarray]:

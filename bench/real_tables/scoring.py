@@ -36,6 +36,8 @@ class FoundRule:
     text: str
     mask: np.ndarray
     """(rows of the table): True where its conditions hold."""
+    tentative: bool = False
+    """True if the method itself says that the evidence is weak."""
 
 
 def score_rules(rules: Sequence[FoundRule], draw: Draw) -> Record:
@@ -61,7 +63,8 @@ def score_rules(rules: Sequence[FoundRule], draw: Draw) -> Record:
         "overlap": greatest_overlap(rules, draw.unseen),
         "train_overlap": greatest_overlap(rules, draw.train),
         "evidence": [
-            {"class": rule.label, "rule": rule.text, **each} for rule, each in zip(rules, evidence, strict=True)
+            {"class": rule.label, "rule": rule.text, "tentative": rule.tentative, **each}
+            for rule, each in zip(rules, evidence, strict=True)
         ],
         "common": [pack_mask(rule.mask[common_rows(len(draw.frame))]) for rule in rules],
     }
