@@ -79,7 +79,7 @@ def test_without_held_out_rows_the_result_says_that_the_option_has_no_effect():
         (DAYS, "2023-08-19"),
         (DAYS.strftime("%d.%m.%Y"), "2023-08-19"),
         (pd.date_range("2024-01-01", periods=1200, freq="min"), "2024-01-01 16:00:00"),
-        (DAYS.tz_localize("Europe/Berlin"), "2023-08-19"),
+        (DAYS.tz_localize("Europe/Berlin"), "2023-08-18 22:00:00"),
     ],
 )
 def test_numbers_dates_and_times_order_rows(cells, text):
