@@ -111,7 +111,7 @@ class TableSplit(_Message):
 
     @classmethod
     def of(cls, settings: MiningSettings, holdout: float | None = None) -> Self:
-        """Select these from the mining settings. Older workers must be told the share of rows that is held out."""
+        """Select these from the mining settings; older workers cannot derive the share `holdout` themselves."""
         return cls(
             test_size=settings.test_size,
             holdout=settings.holdout if holdout is None else holdout,

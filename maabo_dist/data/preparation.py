@@ -170,7 +170,7 @@ def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, lis
     roles = role_columns(settings)
     for role, name in roles.items():
         _check_known(f"--{role}", (name,), names)
-    # Parts of a date may be features.
+    # The column of --time stays: features are made of its recurring parts, such as the month.
     never = {settings.target, *settings.exclude, *(name for role, name in roles.items() if role != "time")}
     used = (set(settings.include) or set(names)) - never
     return settings.target, [name for name in names if name in used]

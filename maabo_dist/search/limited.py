@@ -18,7 +18,7 @@ from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.search.limits import SubsetLimits, Unit
 
-# Ranks are below this; numbers above it are not told apart.
+# The greatest rank. Larger spaces are counted as this large.
 MAX_RANK = 1 << 62
 
 Features = npt.NDArray[np.int32]
