@@ -264,9 +264,10 @@ def rank_values(column: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64
         if (steps + low == column).all():  # whole steps: counting is several times faster than sorting
             present = np.zeros(int(high - low) + 1, np.bool_)
             present[steps] = True
-            return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[steps]
+            values: npt.NDArray[np.float64] = np.flatnonzero(present).astype(np.float64) + low
+            return values, (np.cumsum(present, dtype=np.int64) - 1)[steps]
     values, ranks = np.unique(column + 0.0, return_inverse=True)
-    return values, ranks
+    return values, ranks.astype(np.int64)
 
 
 class _Purpose(IntEnum):
