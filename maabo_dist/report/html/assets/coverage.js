@@ -1,7 +1,7 @@
 /* The rows that each rule covers. */
 import { PART_NAMES, data, decodeBytes, figures } from "./data.js";
 import { classMark, count, cssColour, el, fitText, percent, sum, svg, textWidth, truncate } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 
 export function drawCoverage(place, width) {
   const { groups, sampled, rows, bits } = figures.coverage;

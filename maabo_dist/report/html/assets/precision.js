@@ -1,7 +1,7 @@
 /* Precision against coverage: an arrow for each rule. */
 import { COLOURS, PART_NAMES, data, later } from "./data.js";
 import { classMark, drawing, el, percent, shortNumber, svg, twoDecimals } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 
 export function ticks(low, high, wanted) {
   const rough = (high - low) / wanted;

@@ -1,0 +1,201 @@
+"""The briefing: what the findings of a document say, in the words and the order that all reports begin with."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from maabo_dist._util.text import format_count, printable
+from maabo_dist.contract.coverage import ClassCoverage
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
+from maabo_dist.contract.rules import RuleRecord, Verdict
+from maabo_dist.contract.wording import class_text, conditions_text, predicted_text
+from maabo_dist.report.summary import TENTATIVE, split_failed, verdict_text
+from maabo_dist.rules.statistics import wilson
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+# Classes whose shares the headline names.
+_MAX_CLASSES = 2
+
+TENTATIVE_VERDICT = "tentative"
+# Verdicts from the most useful to the least, with a short name and what they mean.
+VERDICTS: dict[str, tuple[str, str]] = {
+    Verdict.HELD_UP: (
+        "Held up",
+        "Some rows were kept away from the search. Among them, too, the class is more frequent under these conditions "
+        "than usual, and by more than chance explains.",
+    ),
+    Verdict.NOT_TESTED: (
+        "Not tested",
+        "No rows, or too few with these conditions, were kept away from the search. Chance does not explain the "
+        "finding, given everything the search tried, but expect a somewhat lower figure on new rows.",
+    ),
+    Verdict.WEAKER: (
+        "Weaker",
+        "On rows that were kept away from the search, the class is still more frequent than usual, but less so than "
+        "among the rows that were searched. Rely on the figure from the unseen rows.",
+    ),
+    TENTATIVE_VERDICT: ("Tentative", f"{TENTATIVE[0].upper()}{TENTATIVE[1:]}. It was not tested on unseen rows."),
+    Verdict.FAILED: (
+        "Failed",
+        "On rows that were kept away from the search, the class is no more frequent under these conditions than "
+        "usual. Do not rely on this finding.",
+    ),
+}
+_RANKS = {name: rank for rank, name in enumerate(VERDICTS)}
+
+
+class Comparison(NamedTuple):
+    """How frequent a rule's class is where the rule holds, and usually."""
+
+    # Of `rows` rows that the rule covers, `hits` have its class; `low` to `high` is the 95 % interval of the share.
+    hits: int
+    rows: int
+    low: float
+    high: float
+    base: float
+    # True if the search never saw these rows.
+    unseen: bool
+    # The share among the rows that were searched, if `unseen`.
+    mined: float | None
+
+    @property
+    def share(self) -> float:
+        """The share of the class."""
+        return self.hits / self.rows if self.rows else 0.0
+
+
+def compare(rule: RuleRecord, dataset: DatasetInfo) -> Comparison:
+    """Compare on the rows that were held out, if the rule was tested there, and on all others if not."""
+    unseen = rule.holdout is not None and rule.holdout.n > 0 and rule.verdict is not Verdict.NOT_TESTED
+    hits, rows = sum(part.counts[rule.label] for part in (rule.train, rule.validation)), rule.mined_n
+    if unseen and rule.holdout is not None:
+        hits, rows = rule.holdout.counts[rule.label], rule.holdout.n
+    low, high = wilson(hits, rows, dataset.design_effect or 1.0)
+    base = dataset.base_rates[rule.label] or 0.0
+    return Comparison(hits, rows, low or 0.0, 1.0 if high is None else high, base, unseen, rule.mined_precision)
+
+
+def useful_order(document: ResultDocument) -> list[RuleRecord]:
+    """Return the rules that did not fail: findings that held up first, then as they were selected."""
+    passed = split_failed(document)[0]
+    return sorted(passed, key=lambda rule: _RANKS[verdict_text(rule)]) if document.lists_findings else passed
+
+
+def of_hundred(share: float) -> str:
+    """`96 of 100`; never all or none of them unless it is so."""
+    rounded = round(100 * share)
+    if rounded == 100 and share < 1:
+        return "more than 99 of 100"
+    return "fewer than 1 of 100" if rounded == 0 and share > 0 else f"{rounded} of 100"
+
+
+def finding_sentence(rule: RuleRecord, dataset: DatasetInfo) -> str:
+    """`96 of 100 rows with sex = female have survived = 1; usually 38 of 100.`."""
+    comparison, rows = compare(rule, dataset), f"rows with {conditions_text(rule.premise)}" if rule.premise else "rows"
+    return (
+        f"{of_hundred(comparison.share)} {rows} have {predicted_text(rule, dataset)}; "
+        f"usually {of_hundred(comparison.base)}."
+    )
+
+
+def covered_text(rule: RuleRecord, document: ResultDocument) -> str:
+    """`170 rows, 47 % of those with survived = 1`."""
+    parts = rule.supports.values()
+    rows, hits = sum(part.n for part in parts), sum(part.counts[rule.label] for part in parts)
+    text = f"{format_count(rows, 'row')} covered"
+    of_class = next((each.rows for each in _classes(document) if each.label == rule.label), 0)
+    if not of_class:
+        return text
+    return f"{text}, {percent(hits / of_class)} of those with {predicted_text(rule, document.dataset)}"
+
+
+def headline(document: ResultDocument) -> str:
+    """Return what was found and how sure it is, in one sentence."""
+    passed, failed = useful_order(document), split_failed(document)[1]
+    noun, so_far = "finding" if document.lists_findings else "rule", " so far" if document.running else ""
+    target = printable(document.dataset.target)
+    if not passed:
+        none = f"No {noun}s{so_far} for {target}"
+        if not failed:
+            return none
+        return f"{none}: {_number(len(failed))} did not hold up on rows the search never saw"
+    count = format_count(len(passed), noun)
+    shares = _shares_text(document, passed)
+    verb = "explains" if len(passed) == 1 else "explain"
+    text = f"{count}{so_far} {verb} {shares}" if shares else f"{count}{so_far} for {target}"
+    verdicts = _verdicts_text(passed, failed, document) if document.lists_findings else ""
+    return f"{text}; {verdicts}" if verdicts else text
+
+
+def percent(share: float) -> str:
+    """`71 %`; with a decimal below 10 % and above 99 %, so that 0 % and 100 % are exact."""
+    return f"{100 * share:.{1 if 0 < share < 0.1 or 0.99 < share < 1 else 0}f} %"
+
+
+def _classes(document: ResultDocument) -> Sequence[ClassCoverage]:
+    return document.coverage.classes if document.coverage else ()
+
+
+def _shares_text(document: ResultDocument, rules: Sequence[RuleRecord]) -> str:
+    """`71 % of the rows with churned = yes`; of many classes, all rows together."""
+    by_label = {each.label: each for each in _classes(document)}
+    named = [by_label[label] for label in dict.fromkeys(rule.label for rule in rules) if label in by_label]
+    if not named:
+        return ""
+    dataset = document.dataset
+    if len(named) <= _MAX_CLASSES:
+        texts = [class_text(each.label, dataset.classes, dataset.target) for each in named]
+        shares = [f"{percent(each.share)} of the rows with {text}" for each, text in zip(named, texts, strict=True)]
+        return " and ".join([shares[0], *(share.replace("the rows", "those", 1) for share in shares[1:])])
+    rows, explained = (sum(getattr(each, name) for each in _classes(document)) for name in ("rows", "explained"))
+    without = len(dataset.classes) - len(named)
+    having = f"{len(named)} of the {len(dataset.classes)} classes" if without else f"all {len(named)} classes"
+    return f"{percent(explained / rows)} of the rows, in {having}"
+
+
+def _verdicts_text(passed: Sequence[RuleRecord], failed: Sequence[RuleRecord], document: ResultDocument) -> str:
+    """`all three held up on rows the search never saw`; `two held up …, one was weaker and one failed`."""
+    verdicts = [verdict_text(rule) for rule in passed]
+    counts = {name: verdicts.count(name) for name in VERDICTS if name in verdicts}
+    if failed:
+        counts[Verdict.FAILED] = len(failed)
+    tentative = counts.pop(TENTATIVE_VERDICT, 0)
+    if not document.dataset.parts.holdout:
+        one = len(passed) == 1
+        rest = ""
+        if tentative:
+            rest = " and is tentative" if one else f", and {_number(tentative)} {_are(tentative)} tentative"
+        return f"chance does not explain {'it' if one else 'them'}, but {'it' if one else 'none'} was " + (
+            f"{'not ' if one else ''}tested on rows the search never saw{rest}"
+        )
+    if counts.keys() == {Verdict.HELD_UP} and not tentative:
+        return f"{_all(len(passed))} held up on rows the search never saw"
+    words = {
+        Verdict.HELD_UP: "held up",
+        Verdict.WEAKER: "{was} weaker there",
+        Verdict.FAILED: "failed there",
+        Verdict.NOT_TESTED: "could not be tested",
+        TENTATIVE_VERDICT: "{are} tentative",
+    }
+    counts = {Verdict.HELD_UP: counts.pop(Verdict.HELD_UP, 0), **counts}
+    counts |= {TENTATIVE_VERDICT: tentative} if tentative else {}
+    parts = [
+        f"{'none' if not number else _number(number)} "
+        + words[Verdict(name) if name != TENTATIVE_VERDICT else name].format(
+            was="was" if number == 1 else "were", are=_are(number)
+        )
+        for name, number in counts.items()
+    ]
+    parts[0] += " on rows the search never saw"
+    return ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _all(number: int) -> str:
+    return {1: "it", 2: "both"}.get(number, f"all {_number(number)}")
+
+
+def _number(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
