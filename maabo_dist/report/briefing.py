@@ -1,5 +1,6 @@
 """The briefing: what the findings of a document say, in the words and the order that all reports begin with."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,30 +15,55 @@ from maabo_dist.rules.statistics import wilson
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 # Classes whose shares the headline names.
 _MAX_CLASSES = 2
+_UNSEEN = "on rows the search never saw"
 
 TENTATIVE_VERDICT = "tentative"
-# Verdicts from the most useful to the least, with a short name and what they mean.
-VERDICTS: dict[str, tuple[str, str]] = {
-    Verdict.HELD_UP: (
+
+
+class VerdictWords(NamedTuple):
+    """The words for a verdict: its name, what it means, and phrases for one finding and for several."""
+
+    name: str
+    meaning: str
+    one: str
+    several: str
+
+
+# From the most useful verdict to the least.
+VERDICTS: dict[str, VerdictWords] = {
+    Verdict.HELD_UP: VerdictWords(
         "Held up",
         "Some rows were kept away from the search. Among them, too, the class is more frequent under these conditions "
         "than usual, and by more than chance explains.",
+        "held up",
+        "held up",
     ),
-    Verdict.NOT_TESTED: (
+    Verdict.NOT_TESTED: VerdictWords(
         "Not tested",
         "No rows, or too few with these conditions, were kept away from the search. Chance does not explain the "
         "finding, given everything the search tried, but expect a somewhat lower figure on new rows.",
+        "could not be tested",
+        "could not be tested",
     ),
-    Verdict.WEAKER: (
+    Verdict.WEAKER: VerdictWords(
         "Weaker",
         "On rows that were kept away from the search, the class is still more frequent than usual, but less so than "
         "among the rows that were searched. Rely on the figure from the unseen rows.",
+        "was weaker",
+        "were weaker",
     ),
-    TENTATIVE_VERDICT: ("Tentative", f"{TENTATIVE[0].upper()}{TENTATIVE[1:]}. It was not tested on unseen rows."),
-    Verdict.FAILED: (
+    TENTATIVE_VERDICT: VerdictWords(
+        "Tentative",
+        f"{TENTATIVE[0].upper()}{TENTATIVE[1:]}. It was not tested on unseen rows.",
+        "is tentative",
+        "are tentative",
+    ),
+    Verdict.FAILED: VerdictWords(
         "Failed",
         "On rows that were kept away from the search, the class is no more frequent under these conditions than "
         "usual. Do not rely on this finding.",
+        "failed",
+        "failed",
     ),
 }
 _RANKS = {name: rank for rank, name in enumerate(VERDICTS)}
@@ -117,12 +143,12 @@ def headline(document: ResultDocument) -> str:
         none = f"No {noun}s{so_far} for {target}"
         if not failed:
             return none
-        return f"{none}: {_number(len(failed))} did not hold up on rows the search never saw"
+        return f"{none}: {_number(len(failed))} failed {_UNSEEN}"
     count = format_count(len(passed), noun)
     shares = _shares_text(document, passed)
     verb = "explains" if len(passed) == 1 else "explain"
     text = f"{count}{so_far} {verb} {shares}" if shares else f"{count}{so_far} for {target}"
-    verdicts = _verdicts_text(passed, failed, document) if document.lists_findings else ""
+    verdicts = _verdicts_text([*passed, *failed], document) if document.lists_findings else ""
     return f"{text}; {verdicts}" if verdicts else text
 
 
@@ -152,45 +178,32 @@ def _shares_text(document: ResultDocument, rules: Sequence[RuleRecord]) -> str:
     return f"{percent(explained / rows)} of the rows, in {having}"
 
 
-def _verdicts_text(passed: Sequence[RuleRecord], failed: Sequence[RuleRecord], document: ResultDocument) -> str:
-    """`all three held up on rows the search never saw`; `two held up …, one was weaker and one failed`."""
-    verdicts = [verdict_text(rule) for rule in passed]
-    counts = {name: verdicts.count(name) for name in VERDICTS if name in verdicts}
-    if failed:
-        counts[Verdict.FAILED] = len(failed)
-    tentative = counts.pop(TENTATIVE_VERDICT, 0)
+def _verdicts_text(rules: Sequence[RuleRecord], document: ResultDocument) -> str:
+    """`all three held up on rows the search never saw`; `two held up on … never saw, one was weaker and one failed`."""
+    verdicts = Counter(map(verdict_text, rules))
     if not document.dataset.parts.holdout:
-        one = len(passed) == 1
-        rest = ""
-        if tentative:
-            rest = " and is tentative" if one else f", and {_number(tentative)} {_are(tentative)} tentative"
-        return f"chance does not explain {'it' if one else 'them'}, but {'it' if one else 'none'} was " + (
-            f"{'not ' if one else ''}tested on rows the search never saw{rest}"
-        )
-    if counts.keys() == {Verdict.HELD_UP} and not tentative:
-        return f"{_all(len(passed))} held up on rows the search never saw"
-    words = {
-        Verdict.HELD_UP: "held up",
-        Verdict.WEAKER: "{was} weaker there",
-        Verdict.FAILED: "failed there",
-        Verdict.NOT_TESTED: "could not be tested",
-        TENTATIVE_VERDICT: "{are} tentative",
-    }
-    counts = {Verdict.HELD_UP: counts.pop(Verdict.HELD_UP, 0), **counts}
-    counts |= {TENTATIVE_VERDICT: tentative} if tentative else {}
-    parts = [
-        f"{'none' if not number else _number(number)} "
-        + words[Verdict(name) if name != TENTATIVE_VERDICT else name].format(
-            was="was" if number == 1 else "were", are=_are(number)
-        )
-        for name, number in counts.items()
-    ]
-    parts[0] += " on rows the search never saw"
-    return ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+        return _untested_text(len(rules), verdicts[TENTATIVE_VERDICT])
+    if len(verdicts) == 1:
+        (verdict, count) = next(iter(verdicts.items()))
+        if verdict == Verdict.NOT_TESTED and count > 1:
+            return f"none could be tested {_UNSEEN}"
+        return f"{_all(count)} {_phrase(verdict, count)} {_UNSEEN}"
+    held = verdicts.pop(Verdict.HELD_UP, 0)
+    others = [f"{_number(verdicts[name])} {_phrase(name, verdicts[name])}" for name in VERDICTS if verdicts[name]]
+    return ", ".join([f"{_number(held) if held else 'none'} held up {_UNSEEN}", *others[:-1]]) + f" and {others[-1]}"
 
 
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _untested_text(count: int, tentative: int) -> str:
+    if count == 1:
+        return f"chance does not explain it, but it was not tested {_UNSEEN}" + (
+            " and is tentative" if tentative else ""
+        )
+    text = f"chance does not explain them, but none was tested {_UNSEEN}"
+    return f"{text}, and {_number(tentative)} {_phrase(TENTATIVE_VERDICT, tentative)}" if tentative else text
+
+
+def _phrase(verdict: str, count: int) -> str:
+    return VERDICTS[verdict].one if count == 1 else VERDICTS[verdict].several
 
 
 def _all(number: int) -> str:

@@ -55,9 +55,7 @@ class _Field:
 
     def __init__(self, name: str, columns: Columns, rules: Sequence[Rule]) -> None:
         self.name, self._columns = name, columns
-        self._features = {
-            index: feature for index, feature in enumerate(columns.features) if feature.column == name
-        }
+        self._features = {index: feature for index, feature in enumerate(columns.features) if feature.column == name}
         self._raw = next((index for index, raw in enumerate(columns.raw) if raw.column == name), None)
         self._conditions = [each for rule in rules for each in rule.conditions if each.feature == name]
         kinds = {feature.kind for feature in self._features.values()}

@@ -16,7 +16,14 @@ from typing import Any
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
-from maabo_dist.contract.wording import class_text, condition_text, conditions_text, dropped_texts, predicted_text, stand_in_text
+from maabo_dist.contract.wording import (
+    class_text,
+    condition_text,
+    conditions_text,
+    dropped_texts,
+    predicted_text,
+    stand_in_text,
+)
 from maabo_dist.report.briefing import compare, finding_sentence, of_hundred
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData

@@ -1,4 +1,4 @@
-"""The findings as cards: a sentence, a picture of its comparison, a verdict, and other wordings. No script is needed."""
+"""The findings as cards: a sentence, a picture of its comparison, a verdict, and other wordings."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,14 @@ from maabo_dist.contract.wording import condition_texts, predicted_text, stand_i
 from maabo_dist.report.briefing import VERDICTS, Comparison, compare, covered_text, of_hundred, useful_order
 from maabo_dist.report.html.markup import Html, class_mark, element, joined, swatch
 from maabo_dist.report.html.terms import term, verdict_badge
-from maabo_dist.report.summary import FAILED_HEADING, no_rules_texts, returns_text, split_failed, verdict_text
+from maabo_dist.report.summary import (
+    FAILED_HEADING,
+    no_rules_texts,
+    p_value_text,
+    returns_text,
+    split_failed,
+    verdict_text,
+)
 
 # Other wordings that a card lists; the evidence of the finding has them all.
 MAX_WORDINGS = 5
@@ -66,7 +73,7 @@ def _card(rule: RuleRecord, document: ResultDocument) -> Html:
         _comparison(rule, comparison, document.dataset),
         element(
             "div",
-            element("p", covered_text(rule, document), class_="covered"),
+            element("p", covered_text(rule, document), *_adjusted_p(rule), class_="covered"),
             *_also(rule),
             element("div", class_="finding-tools scripted"),
             class_="finding-more",
@@ -77,8 +84,15 @@ def _card(rule: RuleRecord, document: ResultDocument) -> Html:
     )
 
 
+def _adjusted_p(rule: RuleRecord) -> list[str]:
+    if rule.certificate is None:
+        return []
+    p = rule.certificate.p
+    return [" · ", term("adjusted-p", "adjusted p"), f" {'' if p < 0.001 else '= '}{p_value_text(p)}"]
+
+
 def _verdict_class(rule: RuleRecord, document: ResultDocument) -> str:
-    return VERDICTS[verdict_text(rule)][0].lower().replace(" ", "-") if document.lists_findings else "rule"
+    return VERDICTS[verdict_text(rule)].name.lower().replace(" ", "-") if document.lists_findings else "rule"
 
 
 def sentence(rule: RuleRecord, comparison: Comparison, dataset: DatasetInfo) -> Html:

@@ -40,7 +40,9 @@ def _classes(coverage: CoverageInfo, document: ResultDocument) -> Html:
     more = []
     if rest:
         summary = element("summary", f"{len(rest):,} more classes")
-        more = [element("details", summary, element("ul", *(_class(each, document) for each in rest), class_="explained"))]
+        more = [
+            element("details", summary, element("ul", *(_class(each, document) for each in rest), class_="explained"))
+        ]
     hint = "Of all rows of each class, those that a finding about it covers; the rest is left unexplained."
     return element("div", element("h3", "By class"), element("p", hint, class_="hint"), first, *more)
 
@@ -86,8 +88,14 @@ def _overlap_figure(coverage: CoverageInfo, document: ResultDocument) -> Html:
             "class. The column without dots is what no finding covers.",
             class_="hint",
         ),
-        element("div", _overlap_picture(coverage, document), class_="scroll", tabindex=0, role="group",
-                aria_label="Overlap of findings"),
+        element(
+            "div",
+            _overlap_picture(coverage, document),
+            class_="scroll",
+            tabindex=0,
+            role="group",
+            aria_label="Overlap of findings",
+        ),
         class_="overlap",
     )
 
@@ -105,7 +113,12 @@ def _overlap_picture(coverage: CoverageInfo, document: ResultDocument) -> Html:
         *(_column(number, each, most, rules, document, top) for number, each in enumerate(overlaps)),
     ]
     return element(
-        "svg", *parts, width=width, height=height, viewBox=f"0 0 {width:g} {height:g}", role="img",
+        "svg",
+        *parts,
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
         aria_label=_overlap_text(overlaps),
     )
 

@@ -99,7 +99,9 @@ def how_section(document: ResultDocument, versions: Mapping[str, str], *, with_f
             element(
                 "section",
                 element("h3", f"From leaves to {findings}"),
-                element("p", term("leaves", "Leaves"), " that passed each filter, on a logarithmic scale.", class_="hint"),
+                element(
+                    "p", term("leaves", "Leaves"), " that passed each filter, on a logarithmic scale.", class_="hint"
+                ),
                 funnel(document),
             ),
             class_="overview",

@@ -13,7 +13,7 @@ export function makeTrial() {
   const fields = examples.fields.map(makeField);
   const actual = el("p", { class: "hint" });
   const results = el("div", { class: "try-results", role: "status", "aria-label": "Findings that match" });
-  const chooser = el("select", { id: "try-example", onchange: () => fill(Number(chooser.value)) }, examples.rows.map((_, number) => el("option", { value: number }, `Row ${number + 1} of ${examples.rows.length}`)));
+  const chooser = el("select", { id: "try-example", onchange: () => fill(Number(chooser.value)) }, examples.rows.map(({ cells }, number) => el("option", { value: number }, exampleName(examples.fields, cells))));
   const update = () => showMatches(results, new Map(fields.map((field) => [field.column, field.read()])));
 
   function fill(number) {
@@ -27,6 +27,13 @@ export function makeTrial() {
     el("div", { class: "try-fields" }, fields.map((field) => field.element)));
   place.replaceChildren(form, results);
   fill(0);
+}
+
+/** `A row of R1 and R3`. */
+function exampleName(fields, cells) {
+  const row = new Map(fields.map(({ column }, index) => [column, cells[index]]));
+  const matching = rules.filter((rule) => !failingConditions(rule.json.conditions, row).length).map((rule) => rule.id);
+  return matching.length ? `A row of ${matching.slice(0, 4).join(", ")}${matching.length > 4 ? " …" : ""}` : "A row without a finding";
 }
 
 const className = (place) => data.class_texts[place];
