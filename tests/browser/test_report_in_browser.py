@@ -30,20 +30,30 @@ def a_table(rows=500):
     return pd.DataFrame({**columns, "survived": np.where(is_survivor, "yes", "</script>")})
 
 
-@pytest.fixture(scope="module")
-def document_and_page():
+def mine_report(path, **settings):
+    """Mine the table and write its report; return the document."""
     table = prepare(a_table(), TableSettings(target="survived"))
-    chosen = MiningSettings(min_samples=10, gini=0.8, holdout=0.2, trees="100%", probes=2)
-    result = mine(table.columns, chosen, keep_records=True)
+    result = mine(table.columns, MiningSettings(holdout=0.2, trees="100%", probes=2, **settings), keep_records=True)
     document = with_coverage(result_document(result, {"name": "<i>ship</i>.csv"}), table.columns)
-    return document, report_page(document, figures_of(result, table.columns))
+    path.write_text(report_page(document, figures_of(result, table.columns)), encoding="utf-8")
+    return document
 
 
 @pytest.fixture(scope="module")
-def report(document_and_page, tmp_path_factory):
-    path = tmp_path_factory.mktemp("report") / "rules.html"
-    path.write_text(document_and_page[1], encoding="utf-8")
-    return path
+def report(tmp_path_factory):
+    return tmp_path_factory.mktemp("report") / "rules.html"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def document(report):
+    return mine_report(report)
+
+
+@pytest.fixture(scope="module")
+def report_of_many(tmp_path_factory):
+    """A report of so many findings that it has filters, and its document."""
+    path = tmp_path_factory.mktemp("report") / "many.html"
+    return path, mine_report(path, all=True)
 
 
 def ids(page):
@@ -55,9 +65,8 @@ def useful_ids(document):
     return [rule.id for rule in [*useful_order(document), *split_failed(document)[1]]]
 
 
-def test_it_opens_with_every_finding_and_every_figure(opened, report, document_and_page):
+def test_it_opens_with_every_finding_and_every_figure(opened, report, document):
     page = opened(report)
-    document = document_and_page[0]
 
     assert ids(page) == useful_ids(document)
     assert headline(document) in page.get_by_role("heading", level=1).inner_text().replace("\u00a0", " ")
@@ -77,9 +86,10 @@ def test_the_first_finding_is_on_the_first_screen(opened, report, width, height)
     assert (picture["y"] < height) or width == 390
 
 
-def test_a_list_sorts_the_findings(opened, report, document_and_page):
-    page = opened(report)
-    by_id = {rule.id: rule for rule in document_and_page[0].rules}
+def test_a_list_sorts_the_findings(opened, report_of_many):
+    path, document = report_of_many
+    page = opened(path)
+    by_id = {rule.id: rule for rule in document.rules}
 
     page.locator("#sort").select_option(value="p")
     by_p = [(by_id[name].verdict == "failed", by_id[name].certificate.p) for name in ids(page)]
@@ -89,9 +99,9 @@ def test_a_list_sorts_the_findings(opened, report, document_and_page):
     assert (by_p, by_rows) == (sorted(by_p), sorted(by_rows))
 
 
-def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, report, document_and_page):
-    page = opened(report)
-    document = document_and_page[0]
+def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, report_of_many):
+    path, document = report_of_many
+    page = opened(path)
     rules = {rule.id: rule for rule in document.rules}
 
     page.locator("#class").select_option(label="</script>")
@@ -109,9 +119,9 @@ def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, repor
     assert ids(page) == [name for name in useful_ids(document) if "sex = female" in rules[name].text]
 
 
-def test_enter_opens_the_evidence_of_a_finding_with_its_histograms_and_its_tree(opened, report, document_and_page):
+def test_enter_opens_the_evidence_of_a_finding_with_its_histograms_and_its_tree(opened, report, document):
     page = opened(report)
-    rule = document_and_page[0].rules[0]
+    rule = document.rules[0]
 
     page.get_by_role("button", name="R1, evidence").focus()
     page.keyboard.press("Enter")
@@ -136,9 +146,8 @@ def test_an_address_opens_its_finding_and_similar_findings_lead_on(opened, repor
 
 
 @pytest.mark.parametrize(("name", "export"), [("SQL", to_sql), ("Python", to_pandas)])
-def test_a_finding_is_copied_to_the_clipboard(opened, report, document_and_page, name, export):
+def test_a_finding_is_copied_to_the_clipboard(opened, report, document, name, export):
     page = opened(report, permissions=["clipboard-read", "clipboard-write"])
-    document = document_and_page[0]
 
     page.get_by_role("button", name=f"Copy R1 as {name}").click()
 
@@ -197,10 +206,10 @@ def test_hostile_names_are_text(opened, report):
     assert page.locator(".condition", has_text=HOSTILE).count() > 0
 
 
-def test_findings_are_visible_and_verdicts_explained_without_the_script(opened, report, document_and_page):
+def test_findings_are_visible_and_verdicts_explained_without_the_script(opened, report, document):
     page = opened(report, java_script_enabled=False)
 
-    assert page.locator(".finding").count() == len(document_and_page[0].rules)
+    assert page.locator(".finding").count() == len(document.rules)
     page.locator("#R1 .badge").click()
     assert page.locator(".about:popover-open").is_visible()
     assert page.get_by_role("heading", level=1).is_visible()

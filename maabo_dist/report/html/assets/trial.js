@@ -22,7 +22,7 @@ export function makeTrial() {
     update();
   }
   const form = el("form", { class: "try-form", "aria-label": "A row", oninput: (event) => event.target !== chooser && update(), onsubmit: (event) => event.preventDefault() },
-    el("div", { class: "try-top" }, el("label", { class: "try-field" }, el("span", {}, "Start from"), chooser), el("button", { type: "button", class: "small", onclick: () => fill(Number(chooser.value)) }, "Reset")),
+    el("div", { class: "try-top" }, el("div", { class: "try-field" }, el("label", { for: "try-example" }, "Start from"), chooser), el("button", { type: "button", class: "small", onclick: () => fill(Number(chooser.value)) }, "Reset")),
     actual,
     el("div", { class: "try-fields" }, fields.map((field) => field.element)));
   place.replaceChildren(form, results);
@@ -55,7 +55,7 @@ function makeField({ column, label, kind, levels, low, high, hours, days }, inde
     else if (cell === null) input.value = "";
     else input.value = kind === "number" ? String(cell) : !days ? cell.slice(11) : hours ? cell : cell.slice(0, 10);
   };
-  return { column, read, write, element: el("label", { class: "try-field", for: id }, el("span", {}, label), input) };
+  return { column, read, write, element: el("div", { class: "try-field" }, el("label", { for: id }, label), input) };
 }
 
 function showMatches(place, cells) {
