@@ -34,7 +34,7 @@ from maabo_dist.report.html.sections import header, how_section, title_text, try
 from maabo_dist.report.html.terms import explanations
 from maabo_dist.rules.statistics import wilson
 
-__all__ = ["MODULES", "content_policy", "report_page"]
+__all__ = ["MODULES", "briefing_script", "briefing_style", "content_policy", "report_page"]
 
 # The modules of the script in `assets`, each after those that it imports.
 MODULES = (
@@ -54,20 +54,25 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         element("div", id="tools"),
-        element("div", header(document), _main(document, figures), explanations(), id="briefing", class_="briefing"),
+        element("main", _briefing(document, figures)),
         element("script", Html(_payload(document, figures)), type="application/json", id="data"),
         element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
 
 
-def _main(document: ResultDocument, figures: FigureData | None) -> Html:
+def _briefing(document: ResultDocument, figures: FigureData | None) -> Html:
+    """Everything that the page of a job shows as well."""
     return element(
-        "main",
+        "div",
+        header(document),
         findings_section(document),
         explained_section(document),
         try_section(document, with_rows=bool(figures and figures.get("examples"))),
         how_section(document, {} if figures is None else figures["versions"], with_figures=figures is not None),
+        explanations(),
+        id="briefing",
+        class_="briefing",
     )
 
 
@@ -98,13 +103,27 @@ def _head(document: ResultDocument) -> Html:
 @cache
 def _script() -> str:
     """The modules of the script as one: without imports and exports, since all names share one scope."""
-    modules = "".join(_MODULE_SYNTAX.sub("", _asset(f"{name}.js")) for name in MODULES)
-    return f'"use strict";\n(() => {{\n{modules}}})();\n'
+    return f'"use strict";\n(() => {{\n{_join(MODULES)}}})();\n'
+
+
+def _join(modules: Sequence[str]) -> str:
+    return "".join(_MODULE_SYNTAX.sub("", _asset(f"{name}.js")) for name in modules)
+
+
+def briefing_script() -> str:
+    """Return a module for other pages: `startReport` runs the report whose element `briefing` a page contains."""
+    front = f"const briefing = (() => {{\n{_join(MODULES[:-1])}return {{ startReport }};\n}})();\n"
+    return f"{front}export const startReport = briefing.startReport;\n"
+
+
+def briefing_style() -> str:
+    """Return the style of the element `briefing`, which affects nothing else."""
+    return _asset("briefing.css")
 
 
 @cache
 def _style() -> str:
-    return _asset("briefing.css") + _asset("report.css")
+    return briefing_style() + _asset("report.css")
 
 
 @cache

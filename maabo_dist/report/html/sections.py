@@ -26,7 +26,7 @@ def header(document: ResultDocument) -> Html:
     return element(
         "header",
         element("p", *_about(document), class_="dataset"),
-        element("h1", _unbroken(f"{headline(document)}.")),
+        element("h1", _unbroken(f"{headline(document)}."), class_="headline"),
         element(
             "nav",
             element("a", "Findings" if document.lists_findings else "Rules", href="#findings"),

@@ -7,10 +7,12 @@ export const PART_NAMES = { train: "training", validation: "validation", holdout
 export let data = null;
 export let figures = null;
 export let later = "validation";
+export let goToRule = null;
 let matrices = null;
 
-/** Set the data that everything is drawn from: the JSON of a report. */
-export function setData(value) {
+/** Set the data that everything is drawn from: the JSON of a report; `go` leads to the rule of an id. */
+export function setData(value, go) {
+  goToRule = go;
   data = value;
   figures = value.figures;
   later = value.parts.holdout ? "holdout" : "validation";

@@ -24,10 +24,10 @@ function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true
   } else rule.button.removeAttribute("aria-controls");
 }
 
-/** Open the evidence of a finding and go there; nothing happens if there is no finding of this id. */
+/** Open the evidence of a finding and go there; return false if there is no finding of this id. */
 export function openRule(id) {
   const rule = byId.get(id);
-  if (!rule) return;
+  if (!rule) return false;
   if (rule.card.hidden) {
     document.getElementById("filters").reset();
     filter("", "", "");
@@ -35,6 +35,7 @@ export function openRule(id) {
   toggle(rule, true);
   rule.card.scrollIntoView();
   rule.button.focus({ preventScroll: true });
+  return true;
 }
 
 function makeDetail(rule) {

@@ -12,6 +12,14 @@ import { drawFeatureUse, drawSearch } from "./search.js";
 
 const DRAW = { scatter: drawPrecision, heat: drawSimilarity, rows: drawCoverage, use: drawFeatureUse, history: drawSearch };
 
+function followLink(event) {
+  const link = event.target.closest("a[href^='#']");
+  if (!link) return;
+  event.preventDefault();
+  const id = link.getAttribute("href").slice(1);
+  if (!openRule(id)) document.getElementById(id)?.scrollIntoView();
+}
+
 export function drawFigures(only, widest = Infinity) {
   for (const [name, draw] of Object.entries(DRAW)) {
     const place = document.querySelector(`#figure-${name} .picture`);
@@ -19,9 +27,13 @@ export function drawFigures(only, widest = Infinity) {
   }
 }
 
-/** Start the report in `container`, which holds its HTML. Links to findings open them. */
-export function startReport(container, value) {
-  setData(value);
+/**
+ * Start the report in `container`, which holds its HTML. In a file of its own, addresses lead to findings; on another
+ * page (`embedded`) the address is not the report's, so links are followed here.
+ */
+export function startReport(container, value, { embedded = false } = {}) {
+  setData(value, embedded ? openRule : (id) => (location.hash = `#${id}`));
+  if (embedded) container.addEventListener("click", followLink);
   container.classList.add("with-script");
   readCards();
   makeFilters();
