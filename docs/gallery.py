@@ -123,7 +123,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
         Screen("new-settings", f"#/new?table={small}", ".plan .figure:not(:text-is('–'))"),
         Screen("new-wide", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _open_details),
         Screen("new-wrong", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _enter_invalid_values),
-        Screen("job-done", f"#/jobs/{done}", ".rule"),
+        Screen("job-done", f"#/jobs/{done}", ".finding"),
         Screen("job-paused", f"#/jobs/{paused}", ".state.large[data-state=paused]"),
         Screen("job-cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]", _open_details),
         Screen("sign-in", "#/", ".jobs .name", _show_sign_in),

@@ -249,6 +249,11 @@ class ResultDocument(Record):
         """True if the rules are certified findings, False if GS-MRM selected them."""
         return self.certificate is not None
 
+    @property
+    def noun(self) -> str:
+        """What texts call a rule of this document: `finding` or `rule`."""
+        return "finding" if self.lists_findings else "rule"
+
     @classmethod
     def parse(cls, document: object, source: str = "The document") -> Self:
         """Validate a document of a file or a server.

@@ -137,7 +137,7 @@ def covered_text(rule: RuleRecord, document: ResultDocument) -> str:
 def headline(document: ResultDocument) -> str:
     """Return what was found and how sure it is, in one sentence."""
     passed, failed = useful_order(document), split_failed(document)[1]
-    noun, so_far = "finding" if document.lists_findings else "rule", " so far" if document.running else ""
+    noun, so_far = document.noun, " so far" if document.running else ""
     target = printable(document.dataset.target)
     if not passed:
         none = f"No {noun}s{so_far} for {target}"

@@ -72,7 +72,9 @@ def _headline(document: ResultDocument) -> Iterator[RenderableType]:
     rows = format_count(dataset.rows, "row") + (f", {kept:,} of them kept for a check" if kept else "")
     about = Text.assemble((printable(dataset.name), "bold"), f" · {printable(dataset.target)} · {rows}", style="dim")
     yield _padded(about)
-    yield _padded(Text(f"{headline(document)}.", style="bold", overflow="fold"))
+    # The table of the paper's rules begins with a blank line.
+    table = document.rules and not document.lists_findings
+    yield _padded(Text(f"{headline(document)}.", style="bold", overflow="fold"), below=0 if table else 1)
 
 
 def _run_facts(document: ResultDocument) -> Iterator[RenderableType]:

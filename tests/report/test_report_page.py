@@ -239,7 +239,7 @@ def test_figures_of_other_rules_are_not_shown():
 def test_a_document_without_rules_contains_the_reason():
     page = report_page(make_document(preset="paper"))
 
-    assert "No rules." in page
+    assert "No rules for survived." in page
     assert "The only reliable leaf covers all rows." in page
 
 

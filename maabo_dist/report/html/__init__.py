@@ -144,6 +144,7 @@ def _payload(document: ResultDocument, figures: FigureData | None) -> str:
         "classes": [printable(name) for name in dataset.classes],
         "rates": [dataset.base_rates[name] for name in dataset.classes],
         "target": printable(dataset.target),
+        "noun": document.noun,
         "class_texts": [class_text(name, dataset.classes, dataset.target) for name in dataset.classes],
         "parts": dataset.parts.to_json(),
         "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],

@@ -25,15 +25,12 @@ _WIDTH, _TRACK, _HEIGHT = 356.0, 236.0, 44.0
 
 def findings_section(document: ResultDocument) -> Html:
     """Return the cards, those that failed apart from the others; or the reason why there are none."""
-    noun = "Findings" if document.lists_findings else "Rules"
-    reasons = [
-        element("p", element("b", title), " ", reason, class_="empty") for title, reason in no_rules_texts(document)
-    ]
+    reasons = [element("p", reason, class_="empty") for _, reason in no_rules_texts(document)]
     missing = [element("p", record.text, class_="missing") for record in document.missing_classes]
     cards = element("div", *(_card(rule, document) for rule in useful_order(document)), id="cards", class_="cards")
     return element(
         "section",
-        element("h2", noun, id="findings-heading", class_="quiet"),
+        element("h2", f"{document.noun.capitalize()}s", id="findings-heading", class_="quiet"),
         element("form", id="filters", class_="filters", hidden=True, role="search", aria_label="Filter the findings"),
         element("p", id="filter-status", class_="hint", role="status"),
         *([cards] if document.rules else []),

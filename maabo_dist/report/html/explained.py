@@ -43,7 +43,7 @@ def _classes(coverage: CoverageInfo, document: ResultDocument) -> Html:
         more = [
             element("details", summary, element("ul", *(_class(each, document) for each in rest), class_="explained"))
         ]
-    hint = "Of all rows of each class, those that a finding about it covers; the rest is left unexplained."
+    hint = f"Of all rows of each class, those that a {document.noun} about it covers; the rest is left unexplained."
     return element("div", element("h3", "By class"), element("p", hint, class_="hint"), first, *more)
 
 
@@ -61,7 +61,7 @@ def _class(coverage: ClassCoverage, document: ResultDocument) -> Html:
         aria_hidden="true",
     )
     left = coverage.rows - coverage.explained
-    names = f"{', '.join(rules[:6])}{' …' if len(rules) > 6 else ''}" if rules else "no finding"
+    names = f"{', '.join(rules[:6])}{' …' if len(rules) > 6 else ''}" if rules else f"no {document.noun}"
     return element(
         "li",
         element(
@@ -81,11 +81,11 @@ def _class(coverage: ClassCoverage, document: ResultDocument) -> Html:
 def _overlap_figure(coverage: CoverageInfo, document: ResultDocument) -> Html:
     return element(
         "figure",
-        element("h3", "Which findings share rows"),
+        element("h3", f"Which {document.noun}s share rows"),
         element(
             "p",
-            "Each column is a combination of findings (dots); its bar has the rows that exactly these cover, by "
-            "class. The column without dots is what no finding covers.",
+            f"Each column is a combination of {document.noun}s (dots); its bar has the rows that exactly these cover, "
+            f"by class. The column without dots is what no {document.noun} covers.",
             class_="hint",
         ),
         element(
@@ -94,7 +94,7 @@ def _overlap_figure(coverage: CoverageInfo, document: ResultDocument) -> Html:
             class_="scroll",
             tabindex=0,
             role="group",
-            aria_label="Overlap of findings",
+            aria_label=f"Overlap of {document.noun}s",
         ),
         class_="overlap",
     )
@@ -119,7 +119,7 @@ def _overlap_picture(coverage: CoverageInfo, document: ResultDocument) -> Html:
         height=height,
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
-        aria_label=_overlap_text(overlaps),
+        aria_label=_overlap_text(overlaps, document.noun),
     )
 
 
@@ -155,6 +155,6 @@ def _column(
     return joined([*bars, count, *marks[:0], *link, *marks])
 
 
-def _overlap_text(overlaps: Sequence[OverlapRecord]) -> str:
-    texts = [f"{' and '.join(each.rules) or 'no finding'}: {format_count(each.rows, 'row')}" for each in overlaps]
-    return f"Rows by the findings that cover them. {'; '.join(texts)}"
+def _overlap_text(overlaps: Sequence[OverlapRecord], noun: str) -> str:
+    texts = [f"{' and '.join(each.rules) or f'no {noun}'}: {format_count(each.rows, 'row')}" for each in overlaps]
+    return f"Rows by the {noun}s that cover them. {'; '.join(texts)}"

@@ -16,7 +16,7 @@ from maabo_dist.report.html.terms import term
 
 def title_text(document: ResultDocument) -> str:
     """The title of the page: `12 rules for survived`, `3 rules so far for survived`."""
-    so_far, noun = " so far" if document.running else "", "finding" if document.lists_findings else "rule"
+    so_far, noun = " so far" if document.running else "", document.noun
     rules = format_count(len(document.rules), noun) if document.rules else f"No {noun}s"
     return f"{rules}{so_far} for {document.dataset.target}"
 
@@ -29,7 +29,7 @@ def header(document: ResultDocument) -> Html:
         element("h1", _unbroken(f"{headline(document)}."), class_="headline"),
         element(
             "nav",
-            element("a", "Findings" if document.lists_findings else "Rules", href="#findings"),
+            element("a", f"{document.noun.capitalize()}s", href="#findings"),
             *([element("a", "What they explain", href="#explained")] if _explains(document) else []),
             element("a", "Try a row", href="#try", class_="scripted") if document.rules else Html(),
             element("a", "How this was found", href="#how"),
@@ -70,7 +70,7 @@ def try_section(document: ResultDocument, *, with_rows: bool) -> Html:
         element("h2", "Try a row", id="try-heading"),
         element(
             "p",
-            "A row of the table. Change a value and see which findings match, and which condition fails. "
+            f"A row of the table. Change a value and see which {document.noun}s match, and which condition fails. "
             "Nothing leaves this page.",
             class_="hint",
         ),
@@ -83,7 +83,6 @@ def try_section(document: ResultDocument, *, with_rows: bool) -> Html:
 
 def how_section(document: ResultDocument, versions: Mapping[str, str], *, with_figures: bool) -> Html:
     """Everything about the run: facts, funnel, notes, figures, settings and digests."""
-    findings = "findings" if document.lists_findings else "rules"
     return element(
         "section",
         element("h2", "How this was found", id="how-heading"),
@@ -98,7 +97,7 @@ def how_section(document: ResultDocument, versions: Mapping[str, str], *, with_f
             ),
             element(
                 "section",
-                element("h3", f"From leaves to {findings}"),
+                element("h3", f"From leaves to {document.noun}s"),
                 element(
                     "p", term("leaves", "Leaves"), " that passed each filter, on a logarithmic scale.", class_="hint"
                 ),

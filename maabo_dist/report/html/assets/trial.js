@@ -33,7 +33,7 @@ export function makeTrial() {
 function exampleName(fields, cells) {
   const row = new Map(fields.map(({ column }, index) => [column, cells[index]]));
   const matching = rules.filter((rule) => !failingConditions(rule.json.conditions, row).length).map((rule) => rule.id);
-  return matching.length ? `A row of ${matching.slice(0, 4).join(", ")}${matching.length > 4 ? " …" : ""}` : "A row without a finding";
+  return matching.length ? `A row of ${matching.slice(0, 4).join(", ")}${matching.length > 4 ? " …" : ""}` : `A row without a ${data.noun}`;
 }
 
 const className = (place) => data.class_texts[place];
@@ -63,7 +63,7 @@ function showMatches(place, cells) {
   const matching = tried.filter(({ failing }) => !failing.length);
   // Of the others, those that lack least come first.
   const others = tried.filter(({ failing }) => failing.length).sort((a, b) => a.failing.length - b.failing.length || a.rule.keys.usefulness - b.rule.keys.usefulness);
-  const text = matching.length ? `${matching.length} of ${rules.length} ${rules.length === 1 ? "finding matches" : "findings match"}` : "No finding matches this row";
+  const text = matching.length ? `${matching.length} of ${rules.length} ${rules.length === 1 ? `${data.noun} matches` : `${data.noun}s match`}` : `No ${data.noun} matches this row`;
   place.replaceChildren(
     el("h3", {}, text),
     el("ul", {}, [...matching, ...others].slice(0, Math.max(12, matching.length)).map(showMatch)),
