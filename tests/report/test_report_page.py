@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.contract.conditions import Condition, ConditionTest, Op
+from maabo_dist.contract.coverage import ClassCoverage, CoverageInfo, OverlapRecord
 from maabo_dist.contract.rules import Verdict
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
@@ -201,6 +202,30 @@ def test_rules_that_failed_come_last_under_a_heading():
     assert re.findall(r'<article id="(R\d)"', failed) == ["R1"]
     assert "Did not hold up" not in paper
     assert "Did not hold up" not in report_page(make_document(*rules[1:], holdout=20))
+
+
+def test_overlaps_are_drawn_as_columns_of_dots_with_bars_by_class():
+    overlaps = [(("R1",), {"no": 3, "yes": 9}), ((), {"no": 6, "yes": 0}), (("R1", "R2"), {"no": 0, "yes": 4})]
+    coverage = CoverageInfo(
+        classes=(ClassCoverage(label="no", rows=9, explained=0), ClassCoverage(label="yes", rows=13, explained=13)),
+        compared=("R1", "R2"),
+        overlaps=tuple(
+            OverlapRecord(rules=rules, rows=sum(counts.values()), counts=counts) for rules, counts in overlaps
+        ),
+    )
+
+    page = report_page(document_of().model_copy(update={"coverage": coverage}))
+
+    picture = page.partition('class="overlap"')[2].partition("</figure>")[0]
+    assert picture.count('class="member"') == 3
+    assert picture.count('class="absent"') == 3
+    assert picture.count('class="link"') == 1
+    heights = [float(height) for height in re.findall(r'height="([\d.]+)" class="c[01]"', picture)]
+    assert heights == pytest.approx([92 * rows / 12 for rows in (3, 9, 6, 4)], abs=0.01)
+    assert "Rows by the findings that cover them. R1: 12 rows; no finding: 6 rows; R1 and R2: 4 rows" in picture
+    text = " ".join(" ".join(Structure(page).texts).split())
+    assert "survived = yes 100 % 13 of 13 rows by R1; 0 left unexplained" in text
+    assert "survived = no 0 % 0 of 9 rows by R2; 9 left unexplained" in text
 
 
 def test_without_held_out_rows_the_page_says_what_that_means():
