@@ -15,6 +15,8 @@ from maabo_dist.rules.statistics import wilson
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 # Classes whose shares the headline names.
 _MAX_CLASSES = 2
+# All or none of fewer rows are not said as a share of 100.
+_FEW_ROWS = 100
 _UNSEEN = "on rows the search never saw"
 
 TENTATIVE_VERDICT = "tentative"
@@ -88,6 +90,24 @@ class Comparison(NamedTuple):
         """The share of the class."""
         return self.hits / self.rows if self.rows else 0.0
 
+    @property
+    def is_small(self) -> bool:
+        """True if all or none of a few rows have the class: then their number says more than a share of 100."""
+        return self.hits in {0, self.rows} and self.rows < _FEW_ROWS
+
+    @property
+    def share_words(self) -> tuple[str, str]:
+        """The share and its noun: `95 of 100` rows; of a few rows `all 18 unseen` rows, `none of 9 unseen` rows."""
+        if not self.is_small:
+            return of_hundred(self.share), "rows"
+        rows = f"{self.rows} unseen" if self.unseen else f"{self.rows}"
+        return f"all {rows}" if self.hits else f"none of {rows}", "rows" if self.rows > 1 else "row"
+
+    @property
+    def label(self) -> str:
+        """`95 of 100`, `18 of 18`."""
+        return f"{self.hits} of {self.rows}" if self.is_small else of_hundred(self.share)
+
 
 def compare(rule: RuleRecord, dataset: DatasetInfo) -> Comparison:
     """Compare on the rows that were held out, if the rule was tested there, and on all others if not."""
@@ -116,11 +136,11 @@ def of_hundred(share: float) -> str:
 
 def finding_sentence(rule: RuleRecord, dataset: DatasetInfo) -> str:
     """`96 of 100 rows with sex = female have survived = 1; usually 38 of 100.`."""
-    comparison, rows = compare(rule, dataset), f"rows with {conditions_text(rule.premise)}" if rule.premise else "rows"
-    return (
-        f"{of_hundred(comparison.share)} {rows} have {predicted_text(rule, dataset)}; "
-        f"usually {of_hundred(comparison.base)}."
-    )
+    comparison = compare(rule, dataset)
+    conditions = f" with {conditions_text(rule.premise)}" if rule.premise else ""
+    share, noun = comparison.share_words
+    text = f"{share} {noun}{conditions} have {predicted_text(rule, dataset)}; usually {of_hundred(comparison.base)}."
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def covered_text(rule: RuleRecord, document: ResultDocument) -> str:

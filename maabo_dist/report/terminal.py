@@ -208,7 +208,8 @@ def _finding(rule: RuleRecord, document: ResultDocument, *, verbose: bool) -> Ta
 def _sentence(rule: RuleRecord, document: ResultDocument) -> Sentence:
     """The sentence of `finding_sentence`, with its figures in bold."""
     comparison = compare(rule, document.dataset)
-    words: list[tuple[str, str]] = [(of_hundred(comparison.share), "bold"), ("rows", "")]
+    share, noun = comparison.share_words
+    words: list[tuple[str, str]] = [(f"{share[0].upper()}{share[1:]}", "bold"), (noun, "")]
     for number, text in enumerate(condition_texts(rule.premise)):
         words += [("and" if number else "with", ""), (text, "")]
     words += [("have", ""), (f"{predicted_text(rule, document.dataset)};", "bold")]

@@ -123,6 +123,22 @@ def test_the_sentence_uses_unseen_rows_where_the_finding_was_tested_on_them():
 
 
 @pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((0, 9), "All 9 unseen rows"),
+        ((9, 0), "None of 9 unseen rows"),
+        ((1, 9), "90 of 100 rows"),
+        ((0, 100), "100 of 100 rows"),
+    ],
+)
+def test_all_of_a_few_rows_are_not_said_to_be_100_of_100(counts, words):
+    rule = make_rule(AGE, holdout=make_held_out(counts))
+    document = make_document(rule, holdout=100)
+
+    assert finding_sentence(document.rules[0], document.dataset).startswith(f"{words} with age ≤ 27.5 have ")
+
+
+@pytest.mark.parametrize(
     ("share", "text"),
     [
         (0, "0 of 100"),

@@ -24,7 +24,7 @@ from maabo_dist.contract.wording import (
     predicted_text,
     stand_in_text,
 )
-from maabo_dist.report.briefing import compare, finding_sentence, of_hundred
+from maabo_dist.report.briefing import compare, finding_sentence
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.html.cards import findings_section
@@ -162,7 +162,7 @@ def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] |
         "if": conditions_text(rule.premise),
         "conditions": [condition_text(condition) for condition in rule.premise],
         "sentence": finding_sentence(rule, document.dataset),
-        "share": f"in {of_hundred(compare(rule, document.dataset).share)} rows",
+        "share": f"in {' '.join(compare(rule, document.dataset).share_words)}",
         "then": predicted_text(rule, document.dataset),
         "columns": sorted({printable(condition.feature) for condition in rule.conditions}),
         "sql": to_sql(alone),

@@ -98,9 +98,10 @@ def sentence(rule: RuleRecord, comparison: Comparison, dataset: DatasetInfo) -> 
     own = dataset.classes.index(rule.label)
     mark = swatch(class_mark(own, own, len(dataset.classes)))
     then = element("span", mark, predicted_text(rule, dataset), class_="then")
-    rows = joined([" rows with ", joined(conditions, " and ")]) if conditions else " rows"
-    share = element("b", of_hundred(comparison.share))
-    return joined([share, rows, " have ", then, "; usually ", element("b", of_hundred(comparison.base)), "."])
+    share, noun = comparison.share_words
+    opening = joined([element("b", f"{share[0].upper()}{share[1:]}"), " ", noun])
+    premise = joined([" with ", joined(conditions, " and ")]) if conditions else ""
+    return joined([opening, premise, " have ", then, "; usually ", element("b", of_hundred(comparison.base)), "."])
 
 
 def _also(rule: RuleRecord) -> list[Html]:
@@ -127,7 +128,7 @@ def _comparison(rule: RuleRecord, comparison: Comparison, dataset: DatasetInfo) 
 
 
 def _picture(comparison: Comparison, mark: str) -> Html:
-    share, usual = of_hundred(comparison.share), of_hundred(comparison.base)
+    share, usual = comparison.label, of_hundred(comparison.base)
     label = (
         f"{share} with these conditions, 95 % interval {comparison.low:.2f} to {comparison.high:.2f}; usually {usual}"
     )
