@@ -22,6 +22,8 @@ function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true
     rule.button.setAttribute("aria-controls", `detail-${rule.id}`);
     drawHistograms(rule);
   } else rule.button.removeAttribute("aria-controls");
+  // A page that contains the report may keep in its address what is open.
+  rule.card.dispatchEvent(new CustomEvent("evidence", { bubbles: true, detail: { open } }));
 }
 
 /** Open the evidence of a finding and go there; return false if there is no finding of this id. */
