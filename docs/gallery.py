@@ -129,7 +129,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
         Screen("new-wide", f"#/new?table={large}", PLANNED, _open_details),
         Screen("new-wrong", f"#/new?table={large}", PLANNED, _enter_invalid_values),
         Screen("compare", f"#/compare?one={done}&other={other}", ".headline"),
-        Screen("job-done", f"#/jobs/{done}", ".rule"),
+        Screen("job-done", f"#/jobs/{done}", ".finding"),
         Screen("job-paused", f"#/jobs/{paused}", ".state.large[data-state=paused]"),
         Screen("job-cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]", _open_details),
         Screen("sign-in", "#/", ".jobs .name", _show_sign_in),

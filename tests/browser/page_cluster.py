@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import httpx
 
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.report.briefing import finding_sentence, useful_order
 from tests import servers
 
 TIMEOUT = 20_000
@@ -46,8 +48,9 @@ class Cluster:
         return httpx.get(f"{self.url}/v1/jobs/{job}/rules?format=json").json()
 
     def sentences(self, address):
-        """The texts of the rules of the job at this address, as the library formats them."""
-        return [rule["text"] for rule in self.document(address)["rules"]]
+        """The sentences of the findings of the job at this address, as the library formats them."""
+        document = ResultDocument.parse(self.document(address))
+        return [finding_sentence(rule, document.dataset) for rule in useful_order(document)]
 
     def wait_until_done(self, job):
         def is_done():

@@ -6,6 +6,7 @@ import signal
 from contextlib import closing
 from uuid import uuid4
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,20 +68,20 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:not(:has-text('so far'))")  # the final rules are loaded after the end
-    assert number_of(page, "Trees") == 400 > first
-    assert page.locator(".rule").count() == number_of(page, "Rules") > 0
-    assert "worst_area" not in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator(".chart .best").count() == 1
-    page.click(".rule .copy button >> nth=0")
-    page.wait_for_selector("text=Copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith("IF ")
+    page.wait_for_selector(".finding")  # the findings are loaded after the end
+    assert first < 400
+    assert "400" in page.locator(".facts > div", has_text="Trees").inner_text()
+    assert "worst_area" not in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    page.wait_for_selector("#figure-history .best >> nth=0")
+    page.get_by_role("button", name="Copy R1 as Text").click()
+    page.wait_for_selector("text=Text copied")
+    assert page.evaluate("navigator.clipboard.readText()").strip() in cluster.sentences(page.url)
     page.click(".menu summary")
     with saved(page) as file:
         page.click(".files >> text=CSV")
     assert file[0] == "cells-rules.csv"
-    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".rule").count() + 1
+    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".finding").count() + 1
     with page.expect_popup() as popup:
         page.click("text=Open report")
     popup.value.wait_for_selector("h1")
@@ -114,6 +115,26 @@ def test_errors_are_shown_at_their_fields(cluster, show, addresses):
     assert page.locator(".problems .error").count() == 0
 
 
+def test_a_finished_job_is_its_report_and_a_row_can_be_tried_on_it(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), trees=60, holdout=0.2)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    page.wait_for_selector(".finding")
+
+    page.get_by_role("link", name="Try a row").click()
+    page.locator(".try-results .match a").first.click()
+
+    rule = page.locator(".try-results .match").first.get_attribute("data-rule")
+    assert page.get_by_role("region", name=f"Evidence for {rule}").is_visible()
+    assert page.url == f"{cluster.url}/#job={job}&finding={rule}"  # links of the report do not leave the job
+    fields = page.locator(".try-fields .try-field").evaluate_all(
+        "fields => fields.map((each) => [each.querySelector('label').textContent, each.querySelector('input').value])"
+    )
+    row = {name: float(value) if value else None for name, value in fields}
+    answer = httpx.post(f"{cluster.url}/v1/jobs/{job}/explain", json={"rows": [row]}).raise_for_status().json()
+    shown = page.locator(".try-results .match").evaluate_all("items => items.map((item) => item.dataset.rule)")
+    assert sorted(shown) == sorted(answer["rows"][0]["rules"])
+
+
 def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     page = show(f"{cluster.url}/#/new")
     choose_file(page, "<b>bold</b> 😀.csv", hostile.to_csv(index=False).encode())
@@ -125,15 +146,14 @@ def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     open_advanced(page)
     page.fill("#set-subset_size", "2")
     start(page)
-    page.wait_for_selector(".rule")
-    page.wait_for_selector(".state.large[data-state=done]")
+    page.wait_for_selector(".finding")
 
     assert all(name in listed for name in HOSTILE)
     assert page.inner_text("h1") == "<b>bold</b> 😀.csv"
-    assert f"{HOSTILE[0]} = " in page.inner_text(".rules")
-    assert "</td><b>bold" in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator("main script, main img, main b").count() == 0
+    assert f"{HOSTILE[0]} = " in page.inner_text("#cards")
+    assert "</td><b>bold" in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    assert page.locator("main script, main img, .condition b, .then b").count() == 0
     page.goto(f"{cluster.url}/#/")
     page.wait_for_selector(".jobs .name:has-text('<b>bold</b>')")
 
@@ -196,9 +216,9 @@ def test_a_job_without_findings_shows_why(cluster, show):
 
     page = show(f"{cluster.url}/#/jobs/{cluster.submit(table, certify='off')}")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:text-is('No findings')")
+    page.wait_for_selector(".headline:text-is('No findings for target.')")
 
-    first, *classes = page.locator(".reasons p").all_inner_texts()
+    first, *classes = page.locator("#findings > .empty, #findings > .missing").all_inner_texts()
     assert first.startswith("None of the ")
     assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
     assert "“Greatest adjusted p” 0." in classes[1]
@@ -284,7 +304,7 @@ def addresses(cluster, frame):
         "#/": ".jobs .name",
         "#/tables": ".tables .name",
         f"#/new?table={table}": PLANNED,
-        f"#/jobs/{job}": ".rule",
+        f"#/jobs/{job}": ".finding",
         f"#/compare?one={job}&other={cluster.submit(table, trees=60, seed=1)}": ".headline, .error",
     }
 

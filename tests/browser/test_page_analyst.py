@@ -30,6 +30,17 @@ def jobs(cluster, table):
     return first, second
 
 
+@pytest.fixture(scope="module")
+def many_findings(cluster):
+    """A finished job with enough findings to filter them."""
+    draws = np.random.default_rng(5)
+    frame = pd.DataFrame(draws.normal(size=(900, 8)).round(2), columns=[f"x{number}" for number in range(8)])
+    classes = np.select([frame["x0"] > 0.9, frame["x1"] > 0.9, frame["x2"] > 0.9, frame["x3"] > 0.9], list("abcd"), "e")
+    job = cluster.submit(cluster.dataset(frame.assign(kind=classes), "kinds.csv"), "kind", seed=1, all=True)
+    cluster.wait_until_done(job)
+    return job
+
+
 def test_an_analyst_gets_from_a_messy_table_to_a_saved_report(cluster, show, table):
     page = show(cluster.url)
     page.wait_for_selector("h1")
@@ -166,40 +177,43 @@ def test_a_table_of_300_columns_can_be_searched_and_started(cluster, show):
     assert page.input_value("#set-trees") == "100000"
     page.fill("#set-trees", "2000")
     start(page)
-    page.wait_for_selector(".rule")
-    assert "sensor_007" in page.inner_text(".rules")
+    page.wait_for_selector(".finding")
+    assert "sensor_007" in page.inner_text("#cards")
 
 
-def test_a_link_opens_the_finding_and_the_filter(cluster, show, jobs):
-    page = show(f"{cluster.url}/#job={jobs[0]}&finding=R2&filter=churn")
-    page.wait_for_selector("#R2.linked")
+def test_a_link_opens_the_finding_and_the_filter(cluster, show, many_findings):
+    page = show(f"{cluster.url}/#job={many_findings}&finding=R2&filter=x1")
+    page.wait_for_selector("[aria-label='Evidence for R2']")
 
-    assert page.evaluate("document.activeElement.id") == "R2"
-    assert page.input_value("#finding-filter") == "churn"
-    page.fill("#finding-filter", "support_calls")
-    page.wait_for_function("() => location.hash.includes('filter=support_calls')")
-    visible = page.locator(".rule:visible").all_inner_texts()
-    assert visible
-    assert all("support_calls" in text for text in visible)
-    page.fill("#finding-filter", "")
-    page.select_option("[aria-label=Order]", "rows")
+    assert page.input_value("#filters #text") in {"x1", ""}  # a filter that hides the finding is cleared
+    page.fill("#filters #text", "x0")
+    page.wait_for_function("() => location.hash.includes('filter=x0')")
+    page.select_option("#filters #sort", "rows")
     page.wait_for_function("() => location.hash.includes('sort=rows')")
-    page.reload()
-    page.wait_for_selector(".rule")
-    rows = [int(n) for n in page.locator(".rule .evidence dl div:nth-child(2) dd").all_inner_texts()]
-    assert rows == sorted(rows, reverse=True)
+    page.click("[aria-label='R2, evidence']")
+    page.wait_for_function("() => !location.hash.includes('finding')")
+    visible = page.locator(".finding:visible").count()
+    address = page.url
+    page.goto(cluster.url)
+    page.goto(address)
+    page.wait_for_selector(".finding:visible")
+
+    assert page.input_value("#filters #text") == "x0"
+    assert page.input_value("#filters #sort") == "rows"
+    assert page.locator(".finding:visible").count() == visible < page.locator(".finding").count()
+    page.click("#filters button[type=reset]")
+    page.wait_for_function("() => !location.hash.includes('filter')")
 
 
 def test_the_link_of_a_finding_can_be_copied_and_shared(cluster, show, jobs):
     page = show(f"{cluster.url}/#/jobs/{jobs[0]}", permissions=["clipboard-read", "clipboard-write"])
-    page.wait_for_selector(".rule")
     page.click("[aria-label='Copy a link to R2']")
     page.wait_for_selector("text=Link copied")
 
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == f"{cluster.url}/#job={jobs[0]}&finding=R2"
     page.goto(link)
-    page.wait_for_selector("#R2.linked")
+    page.wait_for_selector("[aria-label='Evidence for R2']")
     page.click("text=Share")
     page.wait_for_selector("[role=status]:has-text('Link copied')")
     assert page.evaluate("navigator.clipboard.readText()") == link
@@ -207,7 +221,7 @@ def test_the_link_of_a_finding_can_be_copied_and_shared(cluster, show, jobs):
 
 def test_two_jobs_are_compared(cluster, show, jobs):
     page = show(f"{cluster.url}/#/jobs/{jobs[0]}")
-    page.wait_for_selector(".rule")
+    page.wait_for_selector(".finding")
     page.click(".menu summary")
     page.click("text=Compare with another job")
     page.select_option("#compare-other", jobs[1])
@@ -228,7 +242,7 @@ def test_two_jobs_are_compared(cluster, show, jobs):
 
 def test_a_job_is_named_noted_and_run_again_with_changes(cluster, show, jobs):
     page = show(f"{cluster.url}/#/jobs/{jobs[1]}")
-    page.wait_for_selector(".rule")
+    page.wait_for_selector(".finding")
     page.click("text=Rename or add a note")
     page.fill("#job-title", "Without <months>")
     page.fill("#job-note", "Is the length of the contract needed?")

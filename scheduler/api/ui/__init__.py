@@ -21,7 +21,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from maabo_dist.report.html import content_policy
+from maabo_dist.report.html import briefing_script, briefing_style, content_policy
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.problems import NotFoundError
 from scheduler.api.ui.bundle import bundle
@@ -38,7 +38,12 @@ def read_asset(name: str) -> str:
 
 
 def read_module(name: str) -> str:
-    """Return a module of the script; `schemas` is made from the settings, whose fields the form shows."""
+    """Return a module of the script.
+
+    `briefing` is the part of the report that the page of a job shows; `schemas` has the fields of the settings.
+    """
+    if name == "briefing":
+        return briefing_script()
     if name != "schemas":
         return read_asset(f"{name}.js")
     models = (MiningSettings, TableSettings)
@@ -110,13 +115,19 @@ class File:
         return Response(self.content, media_type=self.media_type, headers=headers)
 
 
+def _read_file(stem: str, extension: str) -> str:
+    if extension == "js":
+        return bundle(stem, read_module)
+    return read_asset(f"{stem}.{extension}") + (briefing_style() if extension == "css" else "")
+
+
 def build_files() -> tuple[File, dict[str, File]]:
     """Return the page, and the files that it refers to by the names that contain their hashes."""
     index, assets = read_asset("index.html"), dict[str, File]()
     index = index.replace('<script src="page/theme-init.js"></script>', f"<script>{THEME_SCRIPT}</script>")
     for name in ("main.js", "page.css", "icon.svg"):
         stem, _, extension = name.partition(".")
-        text = bundle(stem, read_module) if extension == "js" else read_asset(name)
+        text = _read_file(stem, extension)
         file = File.of(text, extension, KEEP)
         assets[f"{stem}-{file.digest[:12]}.{extension}"] = file
         index = index.replace(f'"page/{name}"', f'"page/{stem}-{file.digest[:12]}.{extension}"')

@@ -4,9 +4,10 @@ import { get, path } from "./api.js";
 import { loadText, watchLoad } from "./cluster-load.js";
 import { el, setChildren, setText } from "./dom.js";
 import { followEvents } from "./event-stream.js";
-import { findingsToolbar } from "./findings-toolbar.js";
+import { followAddress } from "./findings-address.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, roughDuration, score } from "./format.js";
 import { jobActions } from "./job-actions.js";
+import { showFindings } from "./job-findings.js";
 import { jobLabels } from "./job-labels.js";
 import { explainStatus, statusLine } from "./job-status.js";
 import { progressBar } from "./jobs-page.js";
@@ -29,8 +30,7 @@ export async function showJob(root, signal, { job: id, ...options }) {
   }
   if (signal.aborted) return;
   const history = scoreHistory(job, signal);
-  const rules = ruleList(id);
-  const toolbar = findingsToolbar(view.rules, id, viewOf(options));
+  const rules = ruleList();
   // The response may be older than the event that it causes, so only the command is taken from it.
   const actions = jobActions(id, ({ wanted }) => update({ wanted }), signal);
   const labels = jobLabels(id, view.title, update);
@@ -42,7 +42,6 @@ export async function showJob(root, signal, { job: id, ...options }) {
   setChildren(view.rules, rules.element);
   setChildren(view.actions, actions.element);
   setChildren(view.labels, labels.element);
-  setChildren(view.toolbar, toolbar.element);
   view.settings.append(settingsList(job));
 
   /** @param {any} changes  all or some of the job's fields */
@@ -63,7 +62,6 @@ export async function showJob(root, signal, { job: id, ...options }) {
     view.state.dataset.state = status?.kind === "stuck" ? "stuck" : job.state;
     view.status.show(status);
     setText(view.load, hasEnded(job.state) ? "" : loadText(load));
-    if (job.state === "done" && !view.results.hidden) view.results.after(view.live); // what was found comes first
   }
 
   /** Load the rules; if they change in the meantime, load them once more. */
@@ -73,13 +71,10 @@ export async function showJob(root, signal, { job: id, ...options }) {
     try {
       const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
       final = document.partial ? null : document.digest;
-      rules.show(document);
-      view.results.hidden = false;
-      toolbar.show(document);
-      setText(view.rulesTitle, rulesTitle(document));
-      setText(view.legend, legend(document));
-      setChildren(view.reasons, ...reasons(document));
-      setChildren(view.funnel, funnel(document.funnel));
+      if (document.partial) showPreliminary(document);
+      else followAddress(view.findings, id, viewOf(options), await showFindings(view.findings, id, signal), signal);
+      view.results.hidden = !document.partial;
+      view.live.hidden = !document.partial; // the report has the course of the search
       actions.showDownloads();
       refresh();
       if (job.rules === null) update({ rules: document.rules.length });
@@ -88,6 +83,14 @@ export async function showJob(root, signal, { job: id, ...options }) {
     }
     loading = false;
     if (stale) (stale = false), loadRules();
+  }
+
+  function showPreliminary(document) {
+    rules.show(document);
+    setText(view.rulesTitle, rulesTitle(document));
+    setText(view.legend, legend(document));
+    setChildren(view.reasons, ...reasons(document));
+    setChildren(view.funnel, funnel(document.funnel));
   }
 
   function receive({ kind, data }) {
@@ -123,18 +126,18 @@ function createLayout(root) {
   const view = {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "muted" }),
     actions: el("div", { class: "actions" }), bar: progressBar("Progress of the job"), progress: el("p", { class: "progress-text" }),
-    connection: el("p", { class: "connection", role: "status" }), labels: el("div"), toolbar: el("div"),
+    connection: el("p", { class: "connection", role: "status" }), labels: el("div"), findings: el("div", { class: "findings" }),
     status: statusLine(), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
     chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
   };
-  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.toolbar, view.rules, view.reasons),
+  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules, view.reasons),
     el("div", { class: "funnel-section" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel));
   view.live = el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far")));
   root.append(
     el("p", { class: "breadcrumb" }, el("a", { href: "#/" }, "All jobs")),
     el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when), view.labels), view.actions),
     view.reason, view.bar.element, view.progress, view.status.element, view.connection,
-    view.live, view.load, view.results, view.settings,
+    view.live, view.load, view.findings, view.results, view.settings,
   );
   return view;
 }

@@ -1,7 +1,7 @@
 // The address of what a job page shows: `#job=JOB&finding=R3&filter=TEXT`, so that it can be kept and shared.
 
-/** @typedef {{finding?: string, filter?: string, class?: string, verdict?: string, sort?: string}} View */
-const KEYS = ["finding", "filter", "class", "verdict", "sort"];
+/** @typedef {{finding?: string, filter?: string, class?: string, column?: string, sort?: string}} View */
+const KEYS = ["finding", "filter", "class", "column", "sort"];
 
 /** Return the address of a job with a view. */
 export function jobAddress(job, view = {}) {

@@ -1,14 +1,13 @@
 // The rules of a job, and the funnel from leaves to rules.
 
 import { copyText, el, setText, updateChildren } from "./dom.js";
-import { linkButton } from "./findings-toolbar.js";
 import { classText, conditionTexts, count, percent, plural, score } from "./format.js";
 import { replaceOptions } from "./settings.js";
 
 const COLOURS = 8;
 
 /** A list that keeps the elements of rules that have not changed. */
-export function ruleList(job = "") {
+export function ruleList() {
   const list = el("ol", { class: "rules" });
   const cards = new Map();
   const failedHeading = el("li", { class: "failed-heading" }, el("h3", {}, "Did not hold up on unseen rows"));
@@ -28,7 +27,7 @@ export function ruleList(job = "") {
     function card(rule) {
       const existing = cards.get(rule.text);
       if (existing?.content === JSON.stringify(rule)) return existing.element;
-      const element = ruleCard(rule, document, job);
+      const element = ruleCard(rule, document);
       if (!existing && !first) element.classList.add("added");
       cards.set(rule.text, { element, content: JSON.stringify(rule) });
       return element;
@@ -40,14 +39,14 @@ export function ruleList(job = "") {
 /** True for a finding that failed on held-out rows; these come last. */
 const hasFailed = (rule) => rule.certificate !== null && rule.verdict === "failed";
 
-function ruleCard(rule, document, job) {
+function ruleCard(rule, document) {
   const { classes } = document.dataset;
   const colour = classes.indexOf(rule.class) % COLOURS;
   return el(
     "li",
-    { class: "rule", id: rule.id },
+    { class: "rule" },
     el("p", { class: "sentence" }, ...sentence(rule, document.dataset, colour)),
-    el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), el("span", { class: "copy" }, copyButton(rule), linkButton(job, rule.id))),
+    el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
     el("p", { class: "muted verdict" }, verdictText(rule)),
     alsoText(rule) ? el("p", { class: "muted also" }, alsoText(rule)) : null,
   );
@@ -116,7 +115,7 @@ function certificateText({ level, shuffles, planned, seconds }) {
 }
 
 function copyButton(rule) {
-  const button = el("button", { type: "button", class: "plain", "aria-label": `Copy: ${rule.text}` }, "Copy");
+  const button = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${rule.text}` }, "Copy");
   button.addEventListener("click", async () => {
     await copyText(rule.text).then(() => setText(button, "Copied"), () => setText(button, "Copy failed"));
     setTimeout(() => setText(button, "Copy"), 2000);
