@@ -195,9 +195,11 @@ def test_a_failed_job_shows_the_reason(cluster, show):
 
 
 def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
-    job = cluster.submit(cluster.dataset(frame), seed=6, trees=1500, batch=100)
+    job = cluster.submit(cluster.dataset(frame), seed=6, trees=15_000, subset_size=5, batch=10)
     page = show(f"{cluster.url}/#/jobs/{job}")
-    page.wait_for_selector(".state.large[data-state=done]")
+    wait_for_trees(page, 1500)
+    page.click("text=Pause")
+    page.wait_for_selector(".state.large[data-state=paused]")
     page.reload()
     page.wait_for_selector(".chart .tree", state="attached")
 

@@ -36,7 +36,7 @@ export async function showJob(root, signal, { job: id, ...options }) {
   const labels = jobLabels(id, view.title, update);
   let load = null;
   let loading = false;
-  let final = null; // the digest of the rules, if they are final
+  let reported = false; // true if the final findings are shown
   let stale = false;
   setChildren(view.chart, history.element);
   setChildren(view.rules, rules.element);
@@ -64,20 +64,19 @@ export async function showJob(root, signal, { job: id, ...options }) {
     setText(view.load, hasEnded(job.state) ? "" : loadText(load));
   }
 
-  /** Load the rules; if they change in the meantime, load them once more. */
+  /** Show the rules so far or, of a job that is done, its report; if they change in the meantime, once more. */
   async function loadRules() {
+    if (reported) return;
     if (loading) return void (stale = true);
     loading = true;
+    const isDone = job.state === "done";
     try {
-      const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
-      final = document.partial ? null : document.digest;
-      if (document.partial) showPreliminary(document);
-      else followAddress(view.findings, id, viewOf(options), await showFindings(view.findings, id, signal), signal);
-      view.results.hidden = !document.partial;
-      view.live.hidden = !document.partial; // the report has the course of the search
+      if (isDone) followAddress(view.findings, id, viewOf(options), await showFindings(view.findings, id, signal), signal);
+      else showPreliminary(await get(`${path("jobs", id, "rules")}?format=json`, { signal }));
+      reported = isDone;
+      view.results.hidden = view.live.hidden = isDone; // the report has both
       actions.showDownloads();
       refresh();
-      if (job.rules === null) update({ rules: document.rules.length });
     } catch (problem) {
       if (!signal.aborted && problem.status !== 409) setText(view.connection, problem.message);
     }
@@ -91,6 +90,7 @@ export async function showJob(root, signal, { job: id, ...options }) {
     setText(view.legend, legend(document));
     setChildren(view.reasons, ...reasons(document));
     setChildren(view.funnel, funnel(document.funnel));
+    if (job.rules === null) update({ rules: document.rules.length });
   }
 
   function receive({ kind, data }) {
@@ -115,8 +115,8 @@ export async function showJob(root, signal, { job: id, ...options }) {
     if (signal.aborted) return;
     const last = await get(path("jobs", id), { signal });
     update(last);
-    if (last.funnel && (final === null || final !== last.digest)) loadRules();
-    history.load();
+    if (last.funnel) loadRules();
+    if (last.state !== "done") history.load();
   } catch (problem) {
     if (!signal.aborted) setText(view.connection, problem.message);
   }
