@@ -74,9 +74,9 @@ def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
         ("job-done", DOCS, "light", 900),
         ("job-done", PHONE, "light", 812),
         ("new-settings", PHONE, "dark", 812),
-        ("report", DOCS, "light", 1000),
-        ("report-rule", DOCS, "light", 1000),
-        ("report-pictures", DOCS, "dark", 1000),
+        ("report", DOCS, "light", 690),
+        ("report-rule", DOCS, "light", 860),
+        ("report-pictures", DOCS, "dark", 900),
         ("report", PHONE, "light", 812),
         ("report-rule", PHONE, "dark", 812),
     ]:
