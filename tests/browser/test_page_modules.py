@@ -209,6 +209,7 @@ LOAD = {"schedulers": 1, "processes": 8, "tasks": 4, "waiting": 0, "busy": 0, "b
         ({"state": "queued"}, {}, 1, "info", "Waiting for a scheduler."),
         ({"state": "queued"}, {}, 60, "wait", "Waiting for a scheduler for 1 min."),
         ({}, {}, 45, "wait", "No progress for 45 s: the workers are busy, and this table takes long."),
+        ({}, {"busyShare": None, "tasks": None, "schedulers": None}, 45, "wait", "No progress for 45 s. The table"),
         ({}, {"busyShare": 0, "waiting": 4}, 45, "stuck", "4 tasks wait, and no worker takes them."),
         ({}, {"busyShare": 0}, 45, "stuck", "have taken 4 tasks and do not answer"),
         ({}, {"busyShare": 0, "tasks": 0}, 45, "stuck", "no task is under way"),

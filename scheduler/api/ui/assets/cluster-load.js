@@ -30,13 +30,14 @@ const countRunning = (signal) => get(`${path("jobs")}?state=running&limit=200`, 
 /** Tasks start and end many times per second, so busy processes are computed from the time spent on tasks. */
 function busyShare(measurements) {
   const [first, last] = [measurements[0], measurements.at(-1)];
-  if (measurements.length < 2 || !last.processes) return null;
+  if (measurements.length < 2 || !last.processes || typeof last.work_seconds !== "number") return null;
   const spent = Math.max(0, (1000 * (last.work_seconds - first.work_seconds)) / Math.max(1, last.now - first.now)) / last.processes;
   return Math.min(1, spent > 0 ? spent : last.busy / last.processes); // the time of a long task is known when it ends
 }
 
 export function loadText(load) {
   if (!load) return "";
+  if (typeof load.tasks !== "number") return load.processes ? `Cluster: ${plural(load.processes, "worker process", "worker processes")}` : "Cluster: no workers";
   const tasks = `${plural(load.tasks, "task")} in progress${load.waiting ? `, ${count(load.waiting)} of them waiting` : ""}`;
   if (!load.processes) return `Cluster: no workers; ${tasks}`;
   const processes = plural(load.processes, "worker process", "worker processes");

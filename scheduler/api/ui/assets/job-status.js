@@ -35,7 +35,7 @@ export function explainStatus(job, load, quiet) {
   if (job.state === "paused") return { kind: "wait", text: "Paused: nothing is done until it is resumed.", advice: "Press Resume to continue. The results so far are kept." };
   if (job.wanted === "pause") return { kind: "info", label: "Pausing", text: "Pausing as soon as the tasks under way are done.", advice: "" };
   if (!load) return null;
-  if (!load.schedulers) return stuck("No scheduler", "No scheduler is running, so nothing can begin.", "Start one with: python -m scheduler");
+  if (load.schedulers === 0) return stuck("No scheduler", "No scheduler is running, so nothing can begin.", "Start one with: python -m scheduler");
   if (!load.processes) return stuck("No workers", "No worker is running, so nothing is computed.", "Start workers with: celery -A workers.app worker. The job continues by itself.");
   if (job.state === "queued") return explainQueue(load, quiet);
   return quiet >= QUIET_SECONDS ? explainQuiet(load, quiet) : explainSpeed(job, load);
@@ -52,7 +52,8 @@ function explainQueue(load, quiet) {
 
 function explainQuiet(load, quiet) {
   const since = `No progress for ${duration(quiet)}`;
-  const idle = load.busyShare !== null && load.busyShare * load.processes < Math.max(IDLE_SHARE * load.processes, 0.05);
+  const idle = load.busyShare * load.processes < Math.max(IDLE_SHARE * load.processes, 0.05);
+  if (load.busyShare === null) return { kind: "wait", label: "No progress", text: `${since}.`, advice: "The table may take long, or the workers may be busy with other jobs. If this lasts, ask the operator to look at the logs of the workers." };
   if (!idle) return { kind: "wait", label: "Taking long", text: `${since}: the workers are busy, and this table takes long.`, advice: "Nothing is wrong. More workers help, as do fewer columns or a smaller maximum depth." };
   if (load.waiting) return stuck("Stuck", `${since}: ${plural(load.waiting, "task")} ${load.waiting === 1 ? "waits" : "wait"}, and no worker takes ${load.waiting === 1 ? "it" : "them"}.`, "Check the logs of the workers and restart them. Tasks are sent again by themselves.");
   if (load.tasks) return stuck("Stuck", `${since}: the workers have taken ${plural(load.tasks, "task")} and do not answer.`, "Tasks that are overdue are sent again by themselves. If this lasts, restart the workers.");
