@@ -71,7 +71,7 @@ def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
         ("job-running", DOCS, "dark", 900),
         ("jobs", DOCS, "light", 470),
         ("new-settings", DOCS, "light", 900),
-        ("job-done", DOCS, "light", 900),
+        ("job-done", DOCS, "light", 800),
         ("job-done", PHONE, "light", 812),
         ("new-settings", PHONE, "dark", 812),
         ("report", DOCS, "light", 690),
