@@ -31,7 +31,6 @@ class VerdictWords(NamedTuple):
     several: str
 
 
-# From the most useful verdict to the least.
 VERDICTS: dict[str, VerdictWords] = {
     Verdict.HELD_UP: VerdictWords(
         "Held up",
@@ -68,7 +67,6 @@ VERDICTS: dict[str, VerdictWords] = {
         "failed",
     ),
 }
-_RANKS = {name: rank for rank, name in enumerate(VERDICTS)}
 
 
 class Comparison(NamedTuple):
@@ -121,9 +119,18 @@ def compare(rule: RuleRecord, dataset: DatasetInfo) -> Comparison:
 
 
 def useful_order(document: ResultDocument) -> list[RuleRecord]:
-    """Return the rules that did not fail: findings that held up first, then as they were selected."""
+    """Return the rules that did not fail, as they were selected: those that hardly hold last, then tentative ones."""
     passed = split_failed(document)[0]
-    return sorted(passed, key=lambda rule: _RANKS[verdict_text(rule)]) if document.lists_findings else passed
+    return sorted(passed, key=lambda rule: _rank(rule, document.dataset)) if document.lists_findings else passed
+
+
+def _rank(rule: RuleRecord, dataset: DatasetInfo) -> int:
+    """2 for a tentative finding, 1 for one that lost most of its advantage on unseen rows, 0 for all others."""
+    if verdict_text(rule) == TENTATIVE_VERDICT:
+        return 2
+    comparison = compare(rule, dataset)
+    kept = comparison.share - comparison.base >= ((comparison.mined or 0.0) - comparison.base) / 2
+    return 0 if rule.verdict is not Verdict.WEAKER or (kept and comparison.low > comparison.base) else 1
 
 
 def of_hundred(share: float) -> str:

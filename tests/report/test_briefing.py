@@ -160,10 +160,17 @@ def test_covered_rows_are_those_of_all_parts():
     assert covered_text(document.rules[0], document) == "30 rows covered, 25 % of those with survived = 1"
 
 
-def test_findings_that_held_up_come_first_and_rules_of_the_paper_keep_their_order():
-    verdicts = [WEAKER, UNTESTED, FAILED, HELD, HELD]
+def test_findings_that_lost_most_of_their_advantage_and_tentative_ones_come_last():
+    weak, weaker = make_held_out((45, 55)), make_held_out((28, 72))  # of 50 usual and 80 searched ones of 100
+    verdicts = [(weak, WEAKER), (None, UNTESTED), (weaker, WEAKER), (weak, FAILED), (make_held_out(), HELD)]
+    rules = [
+        make_rule(AGE, number=number, holdout=holdout, verdict=verdict)
+        for number, (holdout, verdict) in enumerate(verdicts, 1)
+    ]
 
-    findings, rules = (useful_order(make_tested(*verdicts, preset=preset)) for preset in ("auto", "paper"))
+    findings, paper = (make_document(*rules, holdout=100, preset=preset) for preset in ("auto", "paper"))
 
-    assert [rule.id for rule in findings] == ["R4", "R5", "R2", "R1"]
-    assert [rule.id for rule in rules] == ["R1", "R2", "R3", "R4", "R5"]
+    assert [rule.id for rule in useful_order(findings)] == ["R2", "R3", "R5", "R1"]
+    assert [rule.id for rule in useful_order(paper)] == ["R1", "R2", "R3", "R4", "R5"]
+    tentative = make_untested(True, False)
+    assert [rule.id for rule in useful_order(tentative)] == ["R2", "R1"]

@@ -150,9 +150,11 @@ def _column(
     count = element("text", f"{overlap.rows:,}", x=x, y=at - 5, text_anchor="middle")
     dots = [top + _LINE * (place + 0.5) for place in range(len(rules))]
     members = [y for y, name in zip(dots, rules, strict=True) if name in overlap.rules]
-    marks = [element("circle", cx=x, cy=y, r=5, class_="member" if y in members else "absent") for y in dots]
+    absent = [element("circle", cx=x, cy=y, r=5, class_="absent") for y in dots if y not in members]
     link = [element("path", d=f"M{x:g} {members[0]:g}V{members[-1]:g}", class_="link")] if len(members) > 1 else []
-    return joined([*bars, count, *marks[:0], *link, *marks])
+    return joined(
+        [*bars, count, *absent, *link, *(element("circle", cx=x, cy=y, r=5, class_="member") for y in members)]
+    )
 
 
 def _overlap_text(overlaps: Sequence[OverlapRecord], noun: str) -> str:

@@ -10,7 +10,7 @@ from maabo_dist.contract.wording import large_number, predicted_text, statement_
 from maabo_dist.report import summary
 from maabo_dist.report.briefing import headline
 from maabo_dist.report.coverage import MAX_COMPARED
-from maabo_dist.report.html.markup import Html, base_rates, element, escape_text, funnel
+from maabo_dist.report.html.markup import Html, base_rates, element, escape_text, funnel, joined
 from maabo_dist.report.html.terms import term
 
 
@@ -139,7 +139,11 @@ def _list(lines: Sequence[str], class_: str | None = None, id_: str | None = Non
 
 def _outcome(document: ResultDocument) -> Iterator[str]:
     for name, text in summary.outcome_texts(document).items():
-        yield f"{name.capitalize()}: {text}."
+        if name == "certified":
+            p = text.removeprefix("adjusted p")
+            yield joined([term("certificate", "Certified"), ": ", term("adjusted-p", "adjusted p"), f"{p}."])
+        else:
+            yield f"{name.capitalize()}: {text}."
     if not document.dataset.parts.holdout and document.lists_findings:
         yield (
             "No rows were held out. The adjusted p-values need none, but expect a somewhat lower precision on new rows."

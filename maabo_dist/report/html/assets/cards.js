@@ -106,5 +106,5 @@ function addCopyButtons(rule) {
     setTimeout(() => (message.textContent = ""), 4000);
   };
   const buttons = Object.keys(texts).map((name) => el("button", { type: "button", class: "small", "aria-label": `Copy ${rule.id} as ${name}`, onclick: () => press(name) }, name));
-  rule.card.querySelector(".finding-tools").append(el("span", { class: "copy" }, el("span", { class: "hint" }, "Copy as"), ...buttons, message));
+  rule.card.querySelector(".finding-tools").append(el("span", { class: "copy" }, el("span", { class: "hint" }, "Copy"), ...buttons, message));
 }
