@@ -34,11 +34,21 @@ export function explainStatus(job, load, quiet) {
   if (job.wanted === "cancel") return { kind: "info", label: "Cancelling", text: "Cancelling.", advice: "" };
   if (job.state === "paused") return { kind: "wait", text: "Paused: nothing is done until it is resumed.", advice: "Press Resume to continue. The results so far are kept." };
   if (job.wanted === "pause") return { kind: "info", label: "Pausing", text: "Pausing as soon as the tasks under way are done.", advice: "" };
+  if (job.obstacle) return explainObstacle(job.obstacle);
   if (!load) return null;
   if (load.schedulers === 0) return stuck("No scheduler", "No scheduler is running, so nothing can begin.", "Start one with: python -m scheduler");
   if (!load.processes) return stuck("No workers", "No worker is running, so nothing is computed.", "Start workers with: celery -A workers.app worker. The job continues by itself.");
   if (job.state === "queued") return explainQueue(load, quiet);
   return quiet >= QUIET_SECONDS ? explainQuiet(load, quiet) : explainSpeed(job, load);
+}
+
+// The obstacles that a scheduler reports, and whether somebody has to do something about them.
+const OBSTACLES = { queue: ["wait", "Waiting for its turn"], busy: ["wait", "Waiting for workers"], slow: ["wait", "Taking long"], workers: ["stuck", "No workers"] };
+
+/** A scheduler knows better than this page what a job waits for, if it is recent enough to say so. */
+function explainObstacle({ kind, text, remedy }) {
+  const [severity, label] = OBSTACLES[kind] ?? ["stuck", "Stuck"];
+  return { kind: severity, label, text: `${text.charAt(0).toUpperCase()}${text.slice(1)}.`, advice: remedy ?? "" };
 }
 
 const stuck = (label, text, advice) => ({ kind: "stuck", label, text, advice });
