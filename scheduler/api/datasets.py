@@ -13,7 +13,17 @@ from pydantic import Field
 from maabo_dist.contract.api import Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
+from scheduler.api.uploads import (
+    EXCEL_TYPE,
+    FORM,
+    JSON,
+    MAX_NAME,
+    PARQUET_TYPE,
+    ReceivedTable,
+    SizeLimit,
+    TableReference,
+    receive,
+)
 from scheduler.ledger.tenants import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -34,6 +44,8 @@ _BODY = {
     "required": True,
     "content": {
         "text/csv": {"schema": _BINARY, "example": "age,smokes,ill\n61,yes,yes\n34,no,no\n"},
+        "text/tab-separated-values": {"schema": _BINARY},
+        EXCEL_TYPE: {"schema": _BINARY},
         PARQUET_TYPE: {"schema": _BINARY},
         FORM: {"schema": _FORM},
         JSON: {"schema": TableReference.model_json_schema()},
@@ -45,8 +57,8 @@ _BODY = {
 async def create_dataset(request: Request, response: Response, caller: Submitter, name: Label = None) -> Dataset:
     """Store a table, if it can be read.
 
-    The request contains the table itself (CSV or Parquet), a form with the table in the field `file`, or JSON with the
-    path of a table in the server's table directory.
+    The request contains the table itself (CSV, TSV, Excel or Parquet), a form with the table in the field `file`, or
+    JSON with the path of a table in the server's table directory.
     """
     api = caller.api
     limit = await run_sync(_size_limit, caller)
@@ -71,9 +83,9 @@ def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> P
 
 @router.get("/{dataset}", responses=_ONE)
 def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
-    """Return a table with a summary of its columns."""
+    """Return a table with a summary of its columns, its first rows, and a guess of the column to explain."""
     row = find_dataset(caller, dataset)
-    return DatasetDetails(**_dataset_fields(row), features=row.description.get("features", []))
+    return DatasetDetails(**_dataset_fields(row), **({"features": []} | row.description))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
@@ -128,7 +140,7 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
         size=table.size,
         rows=description["rows"],
         columns=description["columns"],
-        description={"features": description["features"]},
+        description={name: description[name] for name in ("features", "sample", "target", "notes")},
         created=now,
     )
     _put(api, table)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
@@ -36,6 +36,7 @@ from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
+from scheduler.api.estimates import count_processes, estimate_seconds
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
 from scheduler.api.tables import PreparedColumns
 from scheduler.ledger.jobs import COMMANDS, JobRow
@@ -80,7 +81,10 @@ class Plan(BaseModel):
     screened: bool  # True if pairs of features are screened before the search
     core_seconds: float  # estimated work, in seconds of one core
     round_trip_seconds: float  # estimated additional time for messages between scheduler and workers
+    processes: int | None  # tasks that the workers can run at the same time; null if that is not known
+    seconds: float  # estimated time from the start to the end if these workers have nothing else to do
     explained: list[str]  # the choices made for this search, with their reasons
+    leaks: list[str]  # columns that nearly repeat the target: what they say may only be known after it
     notes: list[str]  # changes made to the table, and settings that do not fit it
 
 
@@ -92,6 +96,7 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
     """
     table = find_dataset(caller, body.dataset)
     columns, plan = _settle(body, table, caller.api, keep=False)
+    processes = count_processes(caller.api.resources)
     return Plan(
         features=plan.features,
         rows=columns.rows,
@@ -105,6 +110,8 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
         screened=plan.screened,
         core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=len(columns.classes)),
         round_trip_seconds=round_trip_seconds(plan),
+        processes=processes,
+        seconds=estimate_seconds(plan, body.settings, columns, processes),
         explained=list(
             explain_plan(
                 plan,
@@ -114,6 +121,7 @@ def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
                 independent=columns.independent,
             )
         ),
+        leaks=list(columns.leaks),
         notes=[*columns.notes, *plan.notes],
     )
 
@@ -128,6 +136,7 @@ class JobDetails(Job):
     funnel: dict[str, Any] | None = None
 
 
+MAX_NOTE = 5000  # characters
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", examples=["0123456789abcdef0123456789abcdef"])]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 _ONE = documented("not-found")
@@ -182,6 +191,23 @@ def list_jobs(
 @router.get("/jobs/{job}", responses=_ONE)
 def get_job(job: JobPath, caller: Reader) -> JobDetails:
     """Return the status and settings of a job."""
+    return job_details(caller.api, find_job(caller, job))
+
+
+class JobLabels(BaseModel):
+    """The owner's name for a job and a note about it. A field that is not given stays as it is; null removes it."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"title": "Without the price"}]})
+
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    note: Annotated[str, Field(min_length=1, max_length=MAX_NOTE)] | None = None
+
+
+@router.patch("/jobs/{job}", responses=_ONE | documented("invalid-settings"))
+def label_job(job: JobPath, body: JobLabels, caller: Submitter) -> JobDetails:
+    """Name a job, or write a note about it."""
+    find_job(caller, job)
+    caller.api.ledger.jobs.set_labels(job, body.model_dump(exclude_unset=True))
     return job_details(caller.api, find_job(caller, job))
 
 
@@ -339,5 +365,6 @@ def _job_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[Job]:
     statuses = []
     for row in rows:
         record = live[row.id].model_copy(update={"state": row.state}) if row.id in live else row.record
-        statuses.append(Job(**progress_fields(record), wanted=row.command, dataset=row.spec.dataset_id))
+        owner = {"wanted": row.command, "dataset": row.spec.dataset_id, "title": row.title, "note": row.note}
+        statuses.append(Job(**progress_fields(record), **owner))
     return statuses

@@ -242,6 +242,8 @@ class Load(BaseModel):
     # Time that workers have spent on tasks so far. Its increase per second is the number of busy processes.
     work_seconds: float
     processes: int  # tasks that the workers can run at the same time
+    busy: int  # tasks that the workers are running, as of some seconds ago
+    schedulers: int  # schedulers that were active in the last minute
 
 
 @router.get("/v1/load", responses=documented())
@@ -260,6 +262,8 @@ def load(caller: Reader) -> Load:
         waiting=min(tasks, waiting),
         work_seconds=sum(timing.sum for each in timings for timing in each.values()),
         processes=sum(worker.processes for worker in workers),
+        busy=sum(worker.busy for worker in workers),
+        schedulers=len(readings),
     )
 
 

@@ -153,7 +153,7 @@ class TableReader:
         if "error" in answer:
             raise self._convert_error(answer["error"], file.name, name)
         result: dict[str, Any] = answer["result"]
-        return result
+        return result | {"notes": [note.replace(file.name, name) for note in result["notes"]]}
 
     def _convert_error(self, error: dict[str, Any], file: str, name: str) -> InputError:
         if error["kind"] == reader_process.NO_MEMORY:
@@ -205,6 +205,8 @@ class PreparedColumns:
     # True if each row is a case of its own.
     independent: bool
     notes: tuple[str, ...]
+    # Columns that nearly repeat the target.
+    leaks: tuple[str, ...]
     # The table column of each feature, if it was asked for: wide tables have very many.
     column_names: tuple[str, ...] = ()
 
@@ -272,4 +274,5 @@ class Tables:
                 self._store.put(f"columns/{columns.fingerprint}", path)
             size = (columns.count, columns.rows, columns.classes, columns.independent_rows)
             column_names = columns.column_names if names else ()
-            return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]), column_names)
+            notes, leaks = tuple(answer["notes"]), tuple(answer["leaks"])
+            return PreparedColumns(columns.fingerprint, *size, notes, leaks, column_names)

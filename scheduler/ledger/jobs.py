@@ -1,7 +1,7 @@
 """`Jobs`: the jobs of the ledger, as their owners submit, see and control them; `Callbacks`: calls at their end."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,9 @@ class JobRow:
     # When the callback was called; 0 if the job has none, −1 if it was given up, None before.
     called_back: float | None
     callback_attempts: int
+    # The owner's name for the job, and a note.
+    title: str | None = None
+    note: str | None = None
 
     @property
     def record(self) -> JobRecord:
@@ -120,6 +123,12 @@ class Jobs(LedgerTopic):
             applied = applied.values(fence=jobs.c.fence + 1, **effects[command])
             if connection.execute(applied).rowcount and command == "cancel":
                 delete_search(connection, [job])
+
+    def set_labels(self, job: str, labels: Mapping[str, str | None]) -> None:
+        """Set the `title` and the `note` of a job, or one of them; None removes it."""
+        if labels:
+            with self._database.write() as connection:
+                connection.execute(update(jobs).where(jobs.c.id == job).values(**labels))
 
     def get(self, job: str, *, tenant: str | None = None) -> JobRow | None:
         """Return one job, or None."""

@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-VERSION = 2
+VERSION = 3
 
 
 class _UserString(TypeDecorator[str]):
@@ -81,6 +81,8 @@ jobs = _table(
     Column("owner", String(80)),
     Column("fence", BigInteger, nullable=False),
     Column("lease_until", Double, nullable=False),
+    Column("title", _UserString(200)),  # the owner's name for the job
+    Column("note", _UserText),  # what the owner wants to remember about it
     _partial_index("maabo_jobs_waiting", "tenant", "rank", "created", "id", where="finished IS NULL"),
     _partial_index("maabo_jobs_held", "lease_until", "tenant", where="finished IS NULL"),
     _partial_index("maabo_jobs_finished", "finished", where="finished IS NOT NULL"),
@@ -189,7 +191,13 @@ keys = _table(
 )
 
 
+def _add_labels(connection: Connection) -> None:
+    for column in ("title VARCHAR(200)", "note TEXT"):
+        connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {column}"))
+
+
 # The step from each version to the next; runs in the transaction that records the new version.
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: lambda connection: metadata.create_all(connection, tables=[shuffle_plans, shuffles]),
+    2: _add_labels,
 }

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import pandas as pd
 import psutil
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -218,7 +219,7 @@ def test_without_a_table_directory_paths_are_rejected(client, nothing_left):
     [
         ("text/plain", {}, None),
         ("", {}, None),
-        ("application/octet-stream", {}, "a.xlsx"),
+        ("application/octet-stream", {}, "a.xls"),
         ("text/csv", {"content-encoding": "gzip"}, None),
         ("text/csv; charset=utf-16", {}, None),
         ("application/x-www-form-urlencoded", {}, None),
@@ -500,4 +501,46 @@ def test_a_name_is_reduced_to_one_line_without_control_characters(client, name, 
 
 def test_a_name_that_is_too_long_is_rejected(client, nothing_left):
     assert send(client, PEOPLE, params={"name": "x" * 201}).status_code == 422
+    nothing_left()
+
+
+def test_a_table_has_a_preview_and_a_guess_of_its_target(client):
+    text = "Ort;Miete;geändert;target\n" + "".join(f"Köln;{n},5;0{1 + n % 9}.03.2024;{n % 2}\n" for n in range(40))
+    row = send(client, text.encode("latin-1"), params={"name": "flats.csv"}).json()
+    details = client.get(f"/v1/datasets/{row['id']}").json()
+
+    assert details["target"] == "target"
+    assert details["sample"][0] == ["Köln", "0.5", "01.03.2024", "0"]
+    assert [column["use"] for column in details["features"]] == ["constant", "feature", "date", "feature"]
+    assert details["features"][2]["first"] == "2024-03-01"
+    assert sum(details["features"][1]["histogram"]) == 40
+    assert details["notes"][0].startswith("flats.csv is not UTF-8")
+    assert details["notes"][0].endswith("It was read as Windows-1252.")
+
+
+def test_excel_and_tsv_are_accepted(client):
+    frame = pd.read_csv(io.BytesIO(PEOPLE))
+    buffer = io.BytesIO()
+    frame.to_excel(buffer, index=False)
+    excel = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    rows = [
+        send(client, buffer.getvalue(), excel).json(),
+        send(client, buffer.getvalue() + b"\0", "application/octet-stream", params={"name": "people.xlsx"}).json(),
+        send(client, PEOPLE.replace(b",", b"\t"), "text/tab-separated-values").json(),
+    ]
+
+    assert [(row["format"], row["rows"], row["columns"]) for row in rows] == [
+        ("xlsx", 3, 3),
+        ("xlsx", 3, 3),
+        ("tsv", 3, 3),
+    ]
+
+
+@pytest.mark.parametrize("name", ["old.xls", "sheet.ods", "table.zip"])
+def test_files_that_people_have_are_rejected_with_the_remedy(client, nothing_left, name):
+    response = send(client, PEOPLE, "application/octet-stream", params={"name": name})
+
+    assert response.status_code == 415
+    assert response.json()["detail"].startswith(f"{name} is a")
+    assert "as CSV or as an Excel workbook" in response.json()["remedy"]
     nothing_left()
