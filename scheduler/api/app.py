@@ -75,7 +75,7 @@ class CorrelationMiddleware:
             route = getattr(scope.get("route"), "path", "none")
             self._observe(scope["method"], route, status, seconds)
             log = access_log.debug if scope["path"] in PROBES and status < 500 else access_log.info
-            request = f"{scope['method']} {scope['path'][:200]!r}"
+            request = f"{scope['method'][:20]} {scope['path'][:200]!r}"
             log(request, status=status, seconds=seconds, correlation=correlation)
 
 

@@ -129,6 +129,8 @@ _FAMILIES: dict[str, Any] = {
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,
 }
+# All other methods are counted together: a request can name any method, and needs no token for that.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
@@ -156,8 +158,8 @@ class ApiMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self._latency.labels(method, route, str(status)).observe(seconds)
+        """Count a request. `route` is the path of a route of this application, or `none`."""
+        self._latency.labels(method if method in METHODS else "other", route, str(status)).observe(seconds)
 
 
 class ClusterCollector(Collector):
