@@ -62,7 +62,7 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP API. Any number of servers may run on one ledger and one Redis."""
-    from scheduler.api.app import serve  # noqa: PLC0415 - 0.5 s
+    from scheduler.api.server import serve  # noqa: PLC0415 - 0.5 s
 
     settings = ApiSettings.from_environment(os.environ, host=host, port=port)
     with _service_resources("maabo-api") as resources:

@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "key-reused": (409, "The idempotency key was used for another document"),
     "unauthorized": (401, "A valid token is required"),
     "forbidden": (403, "The token does not permit this"),
+    "timeout": (408, "The request did not arrive in time"),
     "too-large": (413, "The request is too large"),
     "unsupported-media": (415, "The format is not supported"),
     "quota-exceeded": (429, "A quota is exhausted"),

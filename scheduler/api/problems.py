@@ -19,7 +19,7 @@ logger = StructuredLogger("maabo.api")
 RETRY_SECONDS = 5
 _ROUTER_KINDS = (
     *("unauthorized", "forbidden", "not-found", "method-not-allowed"),
-    *("not-acceptable", "too-large", "unsupported-media"),
+    *("not-acceptable", "timeout", "too-large", "unsupported-media"),
 )
 _BY_STATUS = {KINDS[kind][0]: kind for kind in _ROUTER_KINDS}
 _LOCATIONS = {"body", "query", "path", "header"}

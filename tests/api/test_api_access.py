@@ -3,7 +3,8 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from scheduler.api.app import create_app, safe_host
+from scheduler.api.app import create_app
+from scheduler.api.server import safe_host
 from scheduler.api.settings import ApiSettings
 from tests.api_data import token_for
 
