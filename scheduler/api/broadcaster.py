@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import Any
 
 import redis.asyncio
-from pydantic import ValidationError
+from pydantic_core import from_json
 from redis import RedisError, ResponseError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -230,15 +230,16 @@ class JobSnapshots:
 
 
 def encode_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
-    """Encode an entry of a job's stream; None if another version wrote it in an unknown form."""
+    """Encode an entry of a job's stream; None if it has an unknown form, because another version wrote it."""
     id_ = parse_id(entry.decode())
     for kind in (STATE, PROGRESS):
         if (data := fields.get(kind.encode())) is not None:
-            with suppress(ValidationError):
+            with suppress(ValueError):
                 job = JobProgress(**progress_fields(JobRecord.model_validate_json(data)))
                 return Event(id_, _encode(kind, job.model_dump_json(exclude={"tenant"}), id_), _encode_end(job))
     if (data := fields.get(RULES.encode())) is not None:
-        return Event(id_, _encode(RULES, data.decode(), id_))
+        with suppress(ValueError):
+            return Event(id_, _encode(RULES, json.dumps(from_json(data)), id_))
     return None
 
 

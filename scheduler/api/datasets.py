@@ -7,16 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import Field
 
 from maabo_dist.contract.api import Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
+from scheduler.api.routing import Router
 from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
 from scheduler.ledger.tenants import DatasetRow
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = Router(prefix="/v1/datasets", tags=["datasets"])
 
 DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 DatasetPath = Annotated[DatasetId, Path(examples=["0197c2e8a5b3f1d2c4e6a8b0"])]

@@ -63,6 +63,7 @@ class Caller:
     tenant: str
     scopes: frozenset[str]
     api: ApiState
+    token: str | None = None  # ID of the token, if tokens are needed
 
     def may(self, scope: str) -> bool:
         """True if the caller has this scope."""
@@ -84,16 +85,11 @@ def find_token(ledger: Ledger, authorization: str | None, now: float) -> TokenRo
 
 
 def authorize(request: Request, scope: str) -> Caller:
-    """Return the caller of a request, who must have this scope.
+    """Return the caller of a request, who must have this scope; `request.state.caller` is set for later use.
 
     Until the first token is created, every request from this machine has all permissions.
     """
-    api = api_state(request)
-    if not api.needs_tokens():
-        _check_local(request)
-        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
-    row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
-    caller = Caller(row.tenant, row.scopes, api)
+    caller = request.state.caller = _find_caller(request)
     if not caller.may(scope):
         raise ForbiddenError(
             f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
@@ -102,18 +98,30 @@ def authorize(request: Request, scope: str) -> Caller:
     return caller
 
 
-def _requires(scope: str) -> Callable[[Request], Caller]:
-    """Return a dependency. One dependency does everything, because each one costs a change of threads."""
+def _find_caller(request: Request) -> Caller:
+    api = api_state(request)
+    if not api.needs_tokens():
+        _check_local(request)
+        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
+    row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
+    return Caller(row.tenant, row.scopes, api, row.id)
 
-    def dependency(request: Request) -> Caller:
-        return authorize(request, scope)
 
-    return dependency
+@dataclass(frozen=True, slots=True)
+class CallerDependency:
+    """Declares that a route needs a scope. The route itself has checked it (`routing.AuthorizedRoute`)."""
+
+    scope: str
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return the caller."""
+        caller: Caller = request.state.caller
+        return caller
 
 
-Reader = Annotated[Caller, Depends(_requires("read"))]
-Submitter = Annotated[Caller, Depends(_requires("submit"))]
-Admin = Annotated[Caller, Depends(_requires("admin"))]
+Reader = Annotated[Caller, Depends(CallerDependency("read"))]
+Submitter = Annotated[Caller, Depends(CallerDependency("submit"))]
+Admin = Annotated[Caller, Depends(CallerDependency("admin"))]
 
 
 def _check_local(request: Request) -> None:

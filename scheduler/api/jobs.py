@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 from redis import RedisError
 
@@ -37,6 +37,7 @@ from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
+from scheduler.api.routing import Router
 from scheduler.api.tables import PreparedColumns
 from scheduler.ledger.jobs import COMMANDS, JobRow
 from scheduler.ledger.submissions import Submission
@@ -45,7 +46,7 @@ from scheduler.messaging.publishers import StatusPublisher
 from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = Router(prefix="/v1", tags=["jobs"])
 
 _PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
 JOB_EXAMPLE: dict[str, Any] = {
@@ -334,8 +335,10 @@ def _job_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[Job]:
         keys = [api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in running]
         with suppress(RedisError):
             texts = api.resources.redis.mget(keys)
-    records = (JobRecord.model_validate_json(text) for text in texts if text is not None)
-    live = {record.id: record for record in records}
+    live: dict[str, JobRecord] = {}
+    for job, text in zip(running, texts, strict=False):  # no texts without Redis
+        with suppress(ValidationError):  # no record, or one of another version
+            live[job] = JobRecord.model_validate_json(text or b"")
     statuses = []
     for row in rows:
         record = live[row.id].model_copy(update={"state": row.state}) if row.id in live else row.record

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from maabo_dist.cluster.logs import StructuredLogger
+from scheduler.api.dependencies import Caller
 
 access_log = StructuredLogger("maabo.api.access")
 
@@ -58,7 +59,16 @@ class CorrelationMiddleware:
             self._observe(scope["method"], route, status, seconds)
             log = access_log.debug if scope["path"] in PROBES and status < 500 else access_log.info
             request = f"{scope['method'][:20]} {scope['path'][:200]!r}"
-            log(request, status=status, seconds=seconds, correlation=correlation)
+            log(request, status=status, seconds=seconds, correlation=correlation, **_log_fields(scope))
+
+
+def _log_fields(scope: Scope) -> dict[str, str | None]:
+    """Return who sent the request: the address and, if its token is valid, the tenant and the ID of the token."""
+    caller: Caller | None = scope["state"].get("caller")
+    address = scope["client"][0] if scope.get("client") else None
+    if caller is None:
+        return {"address": address}
+    return {"address": address, "tenant": caller.tenant, "token": caller.token}
 
 
 class BodyLimitMiddleware:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -29,13 +29,14 @@ from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
 from scheduler.api.dependencies import Reader, api_state, authorize
 from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
+from scheduler.api.routing import Router
 from scheduler.ledger.database import LedgerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
 from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.api.metrics")
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 _ABSENT = "columns/" + "0" * 64
 

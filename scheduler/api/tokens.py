@@ -3,16 +3,17 @@
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.api import CreatedToken, Quota, Token
 from maabo_dist.contract.job import Name
 from scheduler.api.dependencies import Admin, ApiState, Reader
 from scheduler.api.problems import NotFoundError, documented
+from scheduler.api.routing import Router
 from scheduler.ledger.tenants import SCOPES, QuotaRow, make_token
 
-router = APIRouter(prefix="/v1", tags=["access"])
+router = Router(prefix="/v1", tags=["access"])
 
 MAX_SECONDS = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
