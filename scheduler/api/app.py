@@ -9,15 +9,20 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from maabo_dist._version import __version__
+from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import Problem
-from scheduler.api import datasets, events, jobs, monitoring, problems, results, tokens, ui
+from scheduler.api import datasets, events, jobs, monitoring, plans, problems, results, tokens, ui
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.dependencies import ApiState
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
 from scheduler.api.monitoring import ApiMetrics
+from scheduler.api.readers import ReaderProcesses, TableReader
+from scheduler.api.scratch import ScratchSpace, remove_abandoned
 from scheduler.api.settings import ApiSettings
-from scheduler.api.tables import ReaderProcesses, TableReader, Tables
+from scheduler.api.tables import Tables
 from scheduler.resources import Resources
+
+logger = StructuredLogger("maabo.api")
 
 THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
@@ -28,12 +33,14 @@ stable `type`."""
 
 def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProcesses | None = None) -> FastAPI:
     """Return the application. The caller closes `resources` and, if it passes them, `readers`."""
-    processes = readers or ReaderProcesses()
+    processes, scratch = readers or ReaderProcesses(), ScratchSpace()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = THREADS
-        with nullcontext() if readers else closing(processes):
+        for path in remove_abandoned():
+            logger.info("files of a killed process removed", path=path)
+        with closing(scratch), nullcontext() if readers else closing(processes):
             async with EventBroadcaster(app.state.api) as app.state.broadcaster:
                 yield
 
@@ -49,9 +56,9 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
     )
     api_metrics = ApiMetrics(resources)
     app.state.api = ApiState(
-        resources, settings, Tables(resources.store, TableReader(settings, processes)), api_metrics
+        resources, settings, Tables(resources.store, TableReader(settings, processes), scratch), api_metrics
     )
-    for module in (datasets, jobs, events, results, tokens, monitoring, ui):
+    for module in (datasets, plans, jobs, events, results, tokens, monitoring, ui):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimitMiddleware, seconds=settings.body_seconds)

@@ -1,9 +1,7 @@
 """`/v1/datasets`: upload, describe, list and delete tables."""
 
-from functools import partial
 from pathlib import Path as FilePath
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
@@ -13,7 +11,7 @@ from pydantic import Field
 from maabo_dist.contract.api import Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.routing import Router
+from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
 from scheduler.ledger.tenants import DatasetRow
 
@@ -51,10 +49,9 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     """
     api = caller.api
     limit = await run_sync(_size_limit, caller)
-    with TemporaryDirectory(prefix="maabo-") as folder:
+    with api.tables.scratch.new_folder() as folder:
         table = await receive(request, FilePath(folder), limit, api.settings.tables_url, name)
-        # A separate limiter: waiting for a reader process must not use up the threads of other requests.
-        row, created = await run_sync(partial(_store, caller, table), limiter=api.tables.reader.limiter)
+        row, created = await run_while_connected(request, _store(caller, table))
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
     return Dataset(**_dataset_fields(row))
@@ -111,15 +108,26 @@ def _size_limit(caller: Caller) -> SizeLimit:
     return SizeLimit(caller.api.settings.upload_bytes, quota, stored)
 
 
-def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
+async def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
     """Store a table; return its row, and True if it is new."""
-    api = caller.api
-    existing = api.ledger.datasets.find_by_digest(caller.tenant, table.digest)
+    reader = caller.api.tables.reader
+    async with reader.slot(caller.tenant):
+        existing = await run_sync(_find_existing, caller, table, limiter=reader.threads)
+        if existing is not None:
+            return existing, False
+        description = await reader.run("describe", table.path, table.name)
+        return await run_sync(_store_new, caller, table, description, limiter=reader.threads)
+
+
+def _find_existing(caller: Caller, table: ReceivedTable) -> DatasetRow | None:
+    existing = caller.api.ledger.datasets.find_by_digest(caller.tenant, table.digest)
     if existing is not None:
-        _put(api, table)  # in case the store has lost it
-        return existing, False
-    description = api.tables.reader.run("describe", table.path, table.name)
-    now = api.resources.clock()
+        _put(caller.api, table)  # in case the store has lost it
+    return existing
+
+
+def _store_new(caller: Caller, table: ReceivedTable, description: dict[str, Any]) -> tuple[DatasetRow, bool]:
+    api, now = caller.api, caller.api.resources.clock()
     row = DatasetRow(
         id=f"{int(now * 1000):012x}{token_hex(6)}",  # sorts by creation time
         tenant=caller.tenant,

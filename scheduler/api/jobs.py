@@ -1,15 +1,17 @@
-"""`/v1/plans` and `/v1/jobs`: preview, submit, list, inspect, pause, resume, cancel and delete jobs."""
+"""`/v1/jobs`: submit, list, inspect, pause, resume, cancel and delete jobs."""
 
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from redis import RedisError
+from starlette.concurrency import run_in_threadpool
 
 from maabo_dist.cluster.streams import send_request
 from maabo_dist.cluster.tracing import valid_traceparent
@@ -29,16 +31,13 @@ from maabo_dist.contract.job import (
 )
 from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.contract.selection import FunnelCounts
-from maabo_dist.contract.wording import large_number
-from maabo_dist.search.explanation import explain_plan
-from maabo_dist.search.plan import SearchPlan, core_seconds, round_trip_seconds
 from maabo_dist.settings import MiningSettings, TableSettings
-from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
+from scheduler.api.plans import PlanRequest, settle
 from scheduler.api.problems import ConflictError, ForbiddenError, NotFoundError, correlation_of, documented
-from scheduler.api.routing import Router
-from scheduler.api.tables import PreparedColumns
+from scheduler.api.routing import Router, run_while_connected
+from scheduler.api.tables import ColumnsRequest, PreparedColumns
 from scheduler.ledger.jobs import COMMANDS, JobRow
 from scheduler.ledger.submissions import Submission
 from scheduler.ledger.tenants import DatasetRow
@@ -47,76 +46,6 @@ from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 router = Router(prefix="/v1", tags=["jobs"])
-
-_PROBLEMS = documented("invalid-settings", "invalid-dataset", "not-found", "too-large")
-JOB_EXAMPLE: dict[str, Any] = {
-    "dataset": "d41f0c9be4a1",
-    "table": {"target": "survived", "exclude": ["name", "ticket"]},
-    "settings": {"seed": 5, "trees": 200, "holdout": 0.2},
-}
-
-
-class PlanRequest(BaseModel):
-    """A table and settings. Names are those of the options of `maabo mine`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [JOB_EXAMPLE]})
-
-    dataset: DatasetId  # ID of an uploaded table
-    table: TableSettings = TableSettings()
-    settings: MiningSettings = MiningSettings()
-
-
-class Plan(BaseModel):
-    """The search that a job would run."""
-
-    features: int  # number of features, including probes
-    rows: int
-    classes: int
-    space: str  # number of subsets of features, as text because it can exceed the integers of most languages
-    space_text: str  # the same, abbreviated: `161,700`, `1.3×10¹²`
-    subset_sizes: list[int]
-    trees: int
-    batch: int
-    initial: int
-    screened: bool  # True if pairs of features are screened before the search
-    core_seconds: float  # estimated work, in seconds of one core
-    round_trip_seconds: float  # estimated additional time for messages between scheduler and workers
-    explained: list[str]  # the choices made for this search, with their reasons
-    notes: list[str]  # changes made to the table, and settings that do not fit it
-
-
-@router.post("/plans", responses=_PROBLEMS)
-def make_plan(body: PlanRequest, caller: Submitter) -> Plan:
-    """Preview a job: the size of its search, the choices made for it and its estimated duration.
-
-    Rejects whatever `POST /v1/jobs` would reject, except for quotas.
-    """
-    table = find_dataset(caller, body.dataset)
-    columns, plan = _settle(body, table, caller.api, keep=False)
-    return Plan(
-        features=plan.features,
-        rows=columns.rows,
-        classes=len(columns.classes),
-        space=str(plan.space_size),
-        space_text=large_number(plan.space_size),
-        subset_sizes=list(plan.sizes),
-        trees=plan.trees,
-        batch=plan.batch,
-        initial=plan.initial,
-        screened=plan.screened,
-        core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=len(columns.classes)),
-        round_trip_seconds=round_trip_seconds(plan),
-        explained=list(
-            explain_plan(
-                plan,
-                body.settings,
-                rows=columns.rows,
-                classes=len(columns.classes),
-                independent=columns.independent,
-            )
-        ),
-        notes=[*columns.notes, *plan.notes],
-    )
 
 
 class JobDetails(Job):
@@ -148,7 +77,9 @@ class JobRequest(PlanRequest):
 
 
 @router.post("/jobs", status_code=202, responses=_SUBMITTED)
-def submit(request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None) -> JobDetails:
+async def submit(
+    request: Request, response: Response, body: JobRequest, caller: Submitter, key: Key = None
+) -> JobDetails:
     """Queue a job.
 
     A request with the same key and body returns the same job. A request with the same data and settings as an earlier
@@ -156,13 +87,15 @@ def submit(request: Request, response: Response, body: JobRequest, caller: Submi
     """
     traceparent = valid_traceparent(request.headers.get("traceparent"))
     with caller.api.resources.tracing.span("submit", traceparent, "server") as span:
-        submitted = _submit(body, caller, key, correlation_of(request), span.traceparent)
-    if submitted.created:
-        _notify_scheduler(caller.api, submitted.job)
-    else:
+        document = SubmittedDocument(body, caller, key, correlation_of(request), span.traceparent)
+        outcome = await run_in_threadpool(document.submit)
+        if isinstance(outcome, ColumnsRequest):  # no thread waits while the table is read
+            columns = await run_while_connected(request, caller.api.tables.prepare(outcome))
+            outcome = await run_in_threadpool(document.submit_with, outcome.table, columns)
+    if not outcome.created:
         response.status_code = 200
-    response.headers["Location"] = f"/v1/jobs/{submitted.job}"
-    return job_details(caller.api, find_job(caller, submitted.job))
+    response.headers["Location"] = f"/v1/jobs/{outcome.details.id}"
+    return outcome.details
 
 
 @router.get("/jobs", responses=documented("invalid-settings"))
@@ -264,39 +197,69 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
     return job_details(caller.api, find_job(caller, job))
 
 
-def _submit(
-    body: JobRequest, caller: Caller, key: str | None, correlation: str | None, trace: str | None
-) -> Submission:
-    api, ledger = caller.api, caller.api.ledger
-    digest = sha256(json.dumps(dump_with_secrets(body), sort_keys=True).encode()).hexdigest()
-    if key is not None and (existing := ledger.submissions.find_by_key(caller.tenant, key, digest)) is not None:
-        return Submission(existing, created=False)
-    _check_callback(body, caller)
-    table = find_dataset(caller, body.dataset)
-    columns, plan = _settle(body, table, api)
-    spec = JobSpec(
-        id=uuid4().hex,
-        dataset=DatasetRef(fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes),
-        settings=body.settings,
-        priority=body.priority,
-        tenant=caller.tenant,
-        callback=body.callback,
-        dataset_id=table.id,
-        correlation=correlation,
-        trace=trace,
-    )
-    return ledger.submissions.submit(
-        spec, api.resources.clock(), key=key, body=digest, fresh=body.fresh, trees=plan.trees
-    )
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    """A job that was submitted, now or before."""
+
+    created: bool
+    details: JobDetails
 
 
-def _settle(
-    body: PlanRequest, table: DatasetRow, api: ApiState, *, keep: bool = True
-) -> tuple[PreparedColumns, SearchPlan]:
-    """Prepare the table and check the settings against it."""
-    columns = api.tables.prepare(table, body.table, keep=keep, names=body.settings.names_columns)
-    check_classes(columns.classes, body.settings)
-    return columns, SearchPlan.settle(body.settings, columns.features + body.settings.probes, columns.column_names)
+@dataclass(frozen=True, slots=True)
+class SubmittedDocument:
+    """A request to submit a job. Its methods run in threads."""
+
+    body: JobRequest
+    caller: Caller
+    key: str | None
+    correlation: str | None
+    trace: str | None
+
+    def submit(self) -> _Submitted | ColumnsRequest:
+        """Queue the job, or return what has to be prepared before."""
+        body, caller, submissions = self.body, self.caller, self.caller.api.ledger.submissions
+        if self.key is not None:
+            existing = submissions.find_by_key(caller.tenant, self.key, self._digest)
+            if existing is not None:
+                return self._submitted(Submission(existing, created=False))
+        _check_callback(body, caller)
+        table = find_dataset(caller, body.dataset)
+        request = ColumnsRequest(table, body.table, names=body.settings.names_columns)
+        columns = caller.api.tables.find(request)
+        return request if columns is None else self.submit_with(table, columns)
+
+    def submit_with(self, table: DatasetRow, columns: PreparedColumns) -> _Submitted:
+        """Queue the job on a prepared table."""
+        body, api = self.body, self.caller.api
+        plan = settle(body, columns)
+        reference = DatasetRef(
+            fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes
+        )
+        spec = JobSpec(
+            id=uuid4().hex,
+            dataset=reference,
+            settings=body.settings,
+            priority=body.priority,
+            tenant=self.caller.tenant,
+            callback=body.callback,
+            dataset_id=table.id,
+            correlation=self.correlation,
+            trace=self.trace,
+        )
+        submission = api.ledger.submissions.submit(
+            spec, api.resources.clock(), key=self.key, body=self._digest, fresh=body.fresh, trees=plan.trees
+        )
+        return self._submitted(submission)
+
+    @property
+    def _digest(self) -> str:
+        """Identifies the document, whatever the order of its fields."""
+        return sha256(json.dumps(dump_with_secrets(self.body), sort_keys=True).encode()).hexdigest()
+
+    def _submitted(self, submission: Submission) -> _Submitted:
+        if submission.created:
+            _notify_scheduler(self.caller.api, submission.job)
+        return _Submitted(submission.created, job_details(self.caller.api, find_job(self.caller, submission.job)))
 
 
 def _check_callback(body: JobRequest, caller: Caller) -> None:

@@ -1,7 +1,11 @@
-"""`Router`: routes that check the token of a request before they read its body, which they read strictly."""
+"""`Router`: routes that check the token of a request before they read its body, which they read strictly.
 
+`run_while_connected` cancels the work for clients that are gone.
+"""
+
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
@@ -9,8 +13,11 @@ from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from scheduler.api.dependencies import CallerDependency, authorize
+
+Result = TypeVar("Result")
 
 
 class StrictRequest(Request):
@@ -45,6 +52,28 @@ class Router(APIRouter):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(route_class=AuthorizedRoute, **options)
+
+
+async def run_while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of `work`, which is cancelled if the client closes the connection before that.
+
+    The body of the request must have been read.
+    """
+    task, disconnect = asyncio.create_task(work), asyncio.create_task(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for each in (task, disconnect):
+            each.cancel()
+        await asyncio.gather(task, disconnect, return_exceptions=True)
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _required_scopes(dependant: Dependant) -> Iterator[str]:

@@ -17,6 +17,7 @@ from maabo_dist.errors import DatasetError
 from scheduler.api.reader_process import TASKS
 from scheduler.api.settings import ApiSettings
 from tests import servers
+from tests.api_data import files_in
 
 MOST = 32 << 20
 READ_BYTES = 256 << 20
@@ -140,7 +141,7 @@ def check_problem(response):
 
 
 def check_nothing_left(resources, temporary):
-    assert list(temporary.iterdir()) == []
+    assert files_in(temporary) == []
     assert list(resources.store.list()) == []
     assert resources.ledger.datasets.page(None) == []
 
