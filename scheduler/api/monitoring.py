@@ -238,31 +238,37 @@ class ClusterCollector(Collector):
 
 
 class Load(BaseModel):
-    """The load of the cluster, over the jobs of all tenants."""
+    """The load of the cluster.
 
-    tasks: int  # tasks sent to workers and not answered yet
-    waiting: int  # those of them that no worker has started
+    What tells about the jobs of all tenants is null for callers without the scope `admin`.
+    """
+
+    tasks: int | None = None  # tasks sent to workers and not answered yet
+    waiting: int | None = None  # those of them that no worker has started
     # Time that workers have spent on tasks so far. Its increase per second is the number of busy processes.
-    work_seconds: float
+    work_seconds: float | None = None
     processes: int  # tasks that the workers can run at the same time
 
 
 @router.get("/v1/load", responses=documented())
 def load(caller: Reader) -> Load:
-    """Return the number of tasks, of waiting tasks and of worker processes, and the time spent on tasks.
+    """Return the number of worker processes and, with the scope `admin`, of all tasks, and the time spent on them.
 
     Schedulers report these numbers every second.
     """
     resources = caller.api.resources
-    waiting = sum(resources.broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
     readings, workers, _ = _read_records(resources)
+    processes = sum(worker.processes for worker in workers)
+    if not caller.may("admin"):
+        return Load(processes=processes)
+    waiting = sum(resources.broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
     tasks = int(_total(readings, metrics.TASKS_IN_FLIGHT))
     timings = (reading.timings.get(metrics.TASK_SECONDS.name, {}) for reading in readings.values())
     return Load(
         tasks=tasks,
         waiting=min(tasks, waiting),
         work_seconds=sum(timing.sum for each in timings for timing in each.values()),
-        processes=sum(worker.processes for worker in workers),
+        processes=processes,
     )
 
 

@@ -130,7 +130,7 @@ def test_a_flower_address_with_a_script_is_rejected():
         ApiSettings(flower_url="javascript:alert(1)")
 
 
-def test_the_load_counts_unanswered_tasks_of_all_schedulers(client, resources):
+def test_the_load_counts_unanswered_tasks_of_all_schedulers_for_operators_only(client, resources):
     recorded = metrics.Metrics()
     recorded.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
     recorded.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
@@ -144,3 +144,7 @@ def test_the_load_counts_unanswered_tasks_of_all_schedulers(client, resources):
         )
 
     assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2, "work_seconds": 1.75, "processes": 6}
+    own = client.get("/v1/load", headers=token_for(resources, tenant="other")).json()
+    assert own == {"tasks": None, "waiting": None, "work_seconds": None, "processes": 6}
+    admin = token_for(resources, scopes=("read", "admin"))
+    assert client.get("/v1/load", headers=admin).json()["tasks"] == 3

@@ -27,6 +27,7 @@ export function watchLoad(element, job, signal) {
 /** Tasks start and end many times per second, so busy processes are computed from the time spent on tasks. */
 function loadText(measurements) {
   const [first, last] = [measurements[0], measurements.at(-1)];
+  if (last.tasks === null) return `Cluster: ${last.processes ? plural(last.processes, "worker process", "worker processes") : "no workers"}`;
   const tasks = `${plural(last.tasks, "task")} in progress${last.waiting ? `, ${count(last.waiting)} of them waiting` : ""}`;
   if (!last.processes) return `Cluster: no workers; ${tasks}`;
   const processes = plural(last.processes, "worker process", "worker processes");
