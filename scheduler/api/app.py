@@ -56,7 +56,7 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
     )
     api_metrics = ApiMetrics(resources)
     app.state.api = ApiState(
-        resources, settings, Tables(resources.store, TableReader(settings, processes), scratch), api_metrics
+        resources, settings, Tables(resources, TableReader(settings, processes), scratch), api_metrics
     )
     for module in (datasets, plans, jobs, events, results, tokens, monitoring, ui):
         app.include_router(module.router)

@@ -76,11 +76,14 @@ def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
 def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
-    """Delete a table. Jobs that use it are not affected."""
-    row = find_dataset(caller, dataset)
-    if not caller.api.ledger.datasets.delete(caller.tenant, dataset):
+    """Delete a table and everything that was prepared from it. Jobs that use it are not affected."""
+    row, api = find_dataset(caller, dataset), caller.api
+    prepared = api.ledger.datasets.columns_of(dataset)
+    if not api.ledger.datasets.delete(caller.tenant, dataset):
         raise _unknown(dataset)
-    _remove_unused(caller.api, row.digest)
+    _remove_unused(api, row.digest)
+    for fingerprint in prepared:
+        _remove_unused_columns(api, fingerprint)
 
 
 def _dataset_fields(row: DatasetRow) -> dict[str, Any]:
@@ -152,6 +155,12 @@ def _store_new(caller: Caller, table: ReceivedTable, description: dict[str, Any]
 
 def _put(api: ApiState, table: ReceivedTable) -> None:
     api.resources.store.put(f"tables/{table.digest}", table.path)
+
+
+def _remove_unused_columns(api: ApiState, fingerprint: str) -> None:
+    """Delete columns unless another dataset or a running job refers to them."""
+    store = api.resources.store
+    api.ledger.datasets.remove_unused_columns(fingerprint, lambda: store.delete(f"columns/{fingerprint}"))
 
 
 def _remove_unused(api: ApiState, digest: str) -> None:

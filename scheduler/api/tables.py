@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from anyio.to_thread import run_sync
 
-from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError
+from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
@@ -20,9 +20,10 @@ from scheduler.api.problems import NotFoundError
 from scheduler.api.readers import TableReader
 from scheduler.api.scratch import ScratchSpace
 from scheduler.ledger.tenants import DatasetRow
+from scheduler.resources import Resources
 
 CACHE_SIZE = 1000
-Key = tuple[str, str, str, bool, bool]
+Key = tuple[str, str, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class ColumnsRequest:
     @property
     def key(self) -> Key:
         """Equal for requests with the same outcome."""
-        # With the name, because error messages contain it, and tenants must not see each other's names.
-        return (self.table.digest, self.table.name, self.settings.model_dump_json(), self.keep, self.names)
+        return (self.table.id, self.settings.model_dump_json(), self.keep, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,12 @@ class _SharedWork:
 class Tables:
     """Prepares each table once per settings, in a reader process, and caches the outcome."""
 
-    def __init__(self, store: ArtifactStore, reader: TableReader, scratch: ScratchSpace) -> None:
-        self._store, self.reader, self.scratch = store, reader, scratch
+    def __init__(self, resources: Resources, reader: TableReader, scratch: ScratchSpace) -> None:
+        self._store, self._datasets = resources.store, resources.ledger.datasets
+        self.reader, self.scratch = reader, scratch
         self._cache: OrderedDict[Key, PreparedColumns] = OrderedDict()
         self._lock = Lock()  # guards the cache
-        self._pending: dict[tuple[str, Key], _SharedWork] = {}  # by tenant; only used in the event loop
+        self._pending: dict[Key, _SharedWork] = {}  # only used in the event loop
 
     def find(self, request: ColumnsRequest) -> PreparedColumns | None:
         """Return columns that were prepared before and are still in the store, if they have to be there; or None."""
@@ -87,14 +88,14 @@ class Tables:
         return columns if usable else None
 
     async def prepare(self, request: ColumnsRequest) -> PreparedColumns:
-        """Return the columns of a table. Concurrent equal requests of a tenant share one reader process.
+        """Return the columns of a table. Concurrent equal requests share one reader process.
 
         If all of them are cancelled, the process is killed.
         """
         columns = await run_sync(self.find, request)
         if columns is not None:
             return columns
-        key = request.table.tenant, request.key
+        key = request.key
         if key not in self._pending:
             self._pending[key] = _SharedWork(asyncio.create_task(self._read(request)))
         work = self._pending[key]
@@ -123,11 +124,7 @@ class Tables:
         try:
             await run_sync(self._store.get, f"tables/{table.digest}", file, limiter=threads)
         except MissingArtifactError:
-            raise NotFoundError(
-                f"The file of table {table.id} is no longer in the store.",
-                field="dataset",
-                remedy="Upload the same file again with POST /v1/datasets.",
-            ) from None
+            raise _gone(table) from None
         settings = request.settings.model_dump(mode="json")
         answer = await self.reader.run("prepare", file, table.name, table=settings)
         return await run_sync(partial(self._check, request, folder, answer), limiter=threads)
@@ -141,7 +138,18 @@ class Tables:
             name = request.table.name
             raise DatasetError(f"{name} could not be prepared: its fingerprint does not match its columns.")
         if request.keep:
+            # Recorded first: the columns count as bytes of the tenant, and are removed together with the table.
+            if not self._datasets.add_columns(request.table, columns.fingerprint, path.stat().st_size):
+                raise _gone(request.table)
             self._store.put(f"columns/{columns.fingerprint}", path)
         size = (columns.count, columns.rows, columns.classes, columns.independent_rows)
         column_names = columns.column_names if request.names else ()
         return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]), column_names)
+
+
+def _gone(table: DatasetRow) -> NotFoundError:
+    return NotFoundError(
+        f"The file of table {table.id} is no longer in the store.",
+        field="dataset",
+        remedy="Upload the same file again with POST /v1/datasets.",
+    )

@@ -45,7 +45,7 @@ class QuotaLimits(BaseModel):
 
     queued: Bound | None = None  # jobs that wait, including paused ones
     running: Bound | None = None  # jobs that run at the same time; further ones wait
-    bytes: Bound | None = None  # total size of the tenant's tables
+    bytes: Bound | None = None  # total size of the tenant's tables and of the columns prepared from them
     trees: Bound | None = None  # trees of a single job
 
 

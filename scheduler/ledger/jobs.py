@@ -11,7 +11,18 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, up
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
-from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
+from scheduler.ledger.schema import (
+    batches,
+    blocks,
+    jobs,
+    keys,
+    prepared_columns,
+    results,
+    screens,
+    shuffle_plans,
+    shuffles,
+    tasks,
+)
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 UNENDED = jobs.c.finished.is_(None)
@@ -257,7 +268,12 @@ def delete_search(connection: Connection, ids: list[str]) -> None:
 def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
+    of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None)).distinct()
+    tables = list(connection.execute(of_jobs).scalars())
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+    # Columns that no job uses any more do not count; the garbage collection of the store removes them.
+    used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
+    connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
 
 
 # Stored instead of the time of a callback that was given up.

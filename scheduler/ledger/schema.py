@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-VERSION = 2
+VERSION = 3
 
 
 class _UserString(TypeDecorator[str]):
@@ -159,6 +159,15 @@ datasets = _table(
     Index("maabo_datasets_of_tenant", "tenant", "id"),
 )
 
+prepared_columns = _table(
+    "maabo_prepared_columns",
+    Column("dataset", String(64), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),  # columns/<fingerprint> in the store
+    Column("tenant", _UserString(200), nullable=False, index=True),
+    Column("size", BigInteger, nullable=False),  # bytes
+    Index("maabo_prepared_columns_file", "fingerprint"),
+)
+
 tokens = _table(
     "maabo_tokens",
     Column("id", String(64), primary_key=True),
@@ -192,4 +201,5 @@ keys = _table(
 # The step from each version to the next; runs in the transaction that records the new version.
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: lambda connection: metadata.create_all(connection, tables=[shuffle_plans, shuffles]),
+    2: lambda connection: metadata.create_all(connection, tables=[prepared_columns]),
 }

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 from maabo_dist._util.text import format_names
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.ledger.database import LedgerTopic, lock, of_tenant
-from scheduler.ledger.schema import datasets, quotas, tokens
+from scheduler.ledger.schema import datasets, jobs, prepared_columns, quotas, tokens
 
 
 class QuotaError(InputError):
@@ -34,7 +34,7 @@ class QuotaError(InputError):
 
 _UNITS = {
     "queued": ("jobs at a time", "Wait until some jobs have ended, or cancel some."),
-    "bytes": ("bytes of tables", "Delete tables that are not needed any more."),
+    "bytes": ("bytes of tables", "Delete tables that are not needed; the columns prepared from them count too."),
     "trees": ("trees in a job", "Ask for fewer trees."),
 }
 
@@ -213,6 +213,38 @@ class Datasets(LedgerTopic):
             remove()
         return True
 
+    def add_columns(self, row: DatasetRow, fingerprint: str, size: int) -> bool:
+        """Record columns of a table before they are stored, if the quota allows; return False if the table is gone."""
+        columns = prepared_columns.c
+        exists = select(datasets.c.id).where(datasets.c.id == row.id)
+        known = select(columns.size).where(columns.dataset == row.id, columns.fingerprint == fingerprint)
+        with self._database.write() as connection:
+            lock(connection, f"tenant {row.tenant}")
+            lock(connection, f"columns {fingerprint}")
+            if connection.execute(exists).first() is None:
+                return False
+            if connection.execute(known).first() is None:
+                _check_bytes(connection, row.tenant, size)
+                values = {"dataset": row.id, "fingerprint": fingerprint, "tenant": row.tenant, "size": size}
+                connection.execute(insert(prepared_columns).values(values))
+        return True
+
+    def columns_of(self, dataset: str) -> list[str]:
+        """Return the fingerprints of the columns that were prepared from a table."""
+        query = select(prepared_columns.c.fingerprint).where(prepared_columns.c.dataset == dataset)
+        return [row["fingerprint"] for row in self._database.rows(query)]
+
+    def remove_unused_columns(self, fingerprint: str, remove: Callable[[], None]) -> bool:
+        """Call `remove` if no table and no unfinished job refers to the columns, while none can be added."""
+        by_table = select(prepared_columns.c.dataset).where(prepared_columns.c.fingerprint == fingerprint)
+        by_job = select(jobs.c.id).where(jobs.c.finished.is_(None), jobs.c.spec.contains(fingerprint))
+        with self._database.write() as connection:
+            lock(connection, f"columns {fingerprint}")
+            if any(connection.execute(uses.limit(1)).first() is not None for uses in (by_table, by_job)):
+                return False
+            remove()
+        return True
+
     def get(self, tenant: str | None, dataset: str) -> DatasetRow | None:
         """Return one table, or None."""
         rows = self._database.rows(select(datasets).where(datasets.c.id == dataset, *of_tenant(datasets, tenant)))
@@ -231,13 +263,16 @@ class Datasets(LedgerTopic):
         return [_read_datasets(row) for row in self._database.rows(query.order_by(datasets.c.id).limit(limit))]
 
     def delete(self, tenant: str | None, dataset: str) -> bool:
-        """Delete a table. Jobs on it go on; the file is removed from the store when no other row refers to it."""
+        """Delete a table. Jobs on it go on; the caller removes its files from the store."""
         one = delete(datasets).where(datasets.c.id == dataset, *of_tenant(datasets, tenant))
         with self._database.write() as connection:
-            return bool(connection.execute(one).rowcount)
+            if not connection.execute(one).rowcount:
+                return False
+            connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset == dataset))
+        return True
 
     def bytes_stored(self, tenant: str) -> int:
-        """The total size of a tenant's tables."""
+        """The total size of a tenant's tables and of the columns prepared from them."""
         with self._database.read() as connection:
             return _sum_sizes(connection, tenant)
 
@@ -247,18 +282,24 @@ def _select_by_digest(tenant: str, digest: str) -> Select[Any]:
     return same.order_by(datasets.c.id).limit(1)
 
 
-def _insert(connection: Connection, row: DatasetRow) -> None:
-    limit = read_quota(connection, row.tenant).bytes
-    size = _sum_sizes(connection, row.tenant) + row.size
-    if limit is not None and size > limit:
+def _check_bytes(connection: Connection, tenant: str, more: int) -> None:
+    limit = read_quota(connection, tenant).bytes
+    if limit is not None and (size := _sum_sizes(connection, tenant) + more) > limit:
         raise QuotaError("bytes", limit, size)
+
+
+def _insert(connection: Connection, row: DatasetRow) -> None:
+    _check_bytes(connection, row.tenant, row.size)
     values = asdict(row) | {"description": json.dumps(row.description)}
     connection.execute(insert(datasets).values(values))
 
 
 def _sum_sizes(connection: Connection, tenant: str) -> int:
-    total = select(func.coalesce(func.sum(datasets.c.size), 0)).where(datasets.c.tenant == tenant)
-    return int(connection.execute(total).scalar_one())
+    total = 0
+    for table in (datasets, prepared_columns):
+        size = select(func.coalesce(func.sum(table.c.size), 0)).where(table.c.tenant == tenant)
+        total += int(connection.execute(size).scalar_one())
+    return total
 
 
 def _read_datasets(row: Any) -> DatasetRow:

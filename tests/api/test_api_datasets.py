@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -306,6 +308,29 @@ def test_a_job_keeps_its_columns_after_its_table_is_deleted(client, resources, f
     assert [item.name for item in resources.store.list()] == [f"columns/{row.spec.dataset.fingerprint}"]
 
 
+def test_prepared_columns_count_as_bytes_of_the_tenant_and_go_with_their_table(client, resources):
+    """A small Parquet file whose columns are many times larger."""
+    frame = pd.DataFrame({f"x{number}": np.arange(20_000) % (number + 2) for number in range(20)})
+    frame["y"] = frame["x0"]
+    table = send(client, as_parquet(frame), PARQUET).json()
+    request = {"dataset": table["id"], "table": {"target": "y"}, "settings": {"trees": 20}}
+    resources.ledger.quotas.set(QuotaRow("default", bytes=2 * table["size"]))
+    refused = client.post("/v1/jobs", json=request)
+    assert (refused.status_code, refused.json()["type"].rpartition("/")[2]) == (429, "quota-exceeded")
+    assert [item.name for item in resources.store.list()] == [f"tables/{table['fingerprint']}"]
+    assert client.post("/v1/plans", json=request).status_code == 200  # keeps nothing
+
+    resources.ledger.quotas.set(QuotaRow("default"))
+    job = client.post("/v1/jobs", json=request).json()["id"]
+    sizes = [item.size for item in resources.store.list()]
+    assert len(sizes) == 2
+    assert client.get("/v1/quota").json()["bytes_stored"] == sum(sizes) > 2 * table["size"]
+    resources.ledger.jobs.set_command(job, "cancel", resources.clock())
+    client.delete(f"/v1/datasets/{table['id']}")
+    assert list(resources.store.list()) == []
+    assert client.get("/v1/quota").json()["bytes_stored"] == 0
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_prepared_columns_equal_those_of_the_library(client, resources, frame, tmp_path, kind):
     frame = frame.assign(city=["Bonn", "Rome", None, "?"] * 142 + ["Bonn"])
@@ -341,7 +366,7 @@ def test_concurrent_requests_for_the_same_columns_share_one_reader(
     counting = Counting(api_settings, reader_processes)
     with closing(ScratchSpace()) as scratch:
         tables, request = (
-            Tables(resources.store, counting, scratch),
+            Tables(resources, counting, scratch),
             ColumnsRequest(row, TableSettings(target="target")),
         )
 

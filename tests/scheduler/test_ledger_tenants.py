@@ -118,6 +118,61 @@ def test_tables_beyond_the_quota_are_refused(ledger):
     ledger.datasets.add(a_table(3))
 
 
+def test_columns_prepared_from_a_table_count_until_it_is_deleted(ledger):
+    ledger.quotas.set(QuotaRow("ann", bytes=100))
+    table = a_table(1)
+    ledger.datasets.add(table)
+
+    assert ledger.datasets.add_columns(table, TABLE, 60)
+    assert ledger.datasets.add_columns(table, TABLE, 60)  # known already
+    assert ledger.datasets.bytes_stored("ann") == 70
+    with pytest.raises(QuotaError):
+        ledger.datasets.add_columns(table, "c" * 64, 31)
+    with pytest.raises(QuotaError):
+        ledger.datasets.add(a_table(2, size=31))
+    assert ledger.datasets.columns_of("t1") == [TABLE]
+    assert f"columns/{TABLE}" in ledger.artifacts()
+    ledger.datasets.delete("ann", "t1")
+    assert (ledger.datasets.bytes_stored("ann"), ledger.datasets.columns_of("t1")) == (0, [])
+    assert ledger.artifacts() == set()
+    assert not ledger.datasets.add_columns(table, TABLE, 60)
+
+
+def test_columns_are_removed_when_neither_a_table_nor_a_running_job_names_them(ledger):
+    removed = []
+    for number, tenant in ((1, "ann"), (2, "bob")):
+        ledger.datasets.add(a_table(number, tenant))
+        ledger.datasets.add_columns(a_table(number, tenant), TABLE, 60)
+    job = ledger.submissions.submit(a_job(dataset_id="t1"), 1.0).job
+
+    def removable():
+        return ledger.datasets.remove_unused_columns(TABLE, lambda: removed.append(TABLE))
+
+    ledger.datasets.delete("ann", "t1")
+    assert not removable()  # bob's table and ann's job
+    ledger.datasets.delete("bob", "t2")
+    assert not removable()  # ann's job
+    assert f"columns/{TABLE}" in ledger.artifacts()
+    end(ledger, job)
+    assert f"columns/{TABLE}" not in ledger.artifacts()
+    assert removable()
+    assert removed == [TABLE]
+
+
+def test_columns_that_no_job_uses_any_more_do_not_count(ledger):
+    ledger.datasets.add(a_table(1))
+    ledger.datasets.add_columns(a_table(1), TABLE, 60)
+    ids = [ledger.submissions.submit(a_job(dataset_id="t1", seed=seed), 1.0).job for seed in (1, 2)]
+    end_all = {lease.job: lease for lease in ledger.leases.acquire("one", 10.0, seconds=1, limit=100)}
+    for job in ids:
+        ledger.search.end_job(end_all[job], 10.0, JobState.DONE)
+
+    ledger.jobs.delete("ann", ids[0])
+    assert ledger.datasets.bytes_stored("ann") == 70
+    ledger.jobs.delete("ann", ids[1])
+    assert ledger.datasets.bytes_stored("ann") == 10
+
+
 def test_concurrent_uploads_do_not_exceed_the_quota(ledger, url):
     ledger.quotas.set(QuotaRow("ann", bytes=35))
 
