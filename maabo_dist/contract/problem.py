@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "too-large": (413, "The request is too large"),
     "unsupported-media": (415, "The format is not supported"),
     "quota-exceeded": (429, "A quota is exhausted"),
+    "rate-limited": (429, "The tenant sends too many requests"),
     "busy": (503, "The server is busy"),
     "unavailable": (503, "A component of the cluster cannot be reached"),
     "internal": (500, "Internal error"),

@@ -11,11 +11,12 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import Problem
-from scheduler.api import datasets, events, jobs, monitoring, plans, problems, results, tokens, ui
+from scheduler.api import audit, datasets, events, jobs, monitoring, plans, problems, results, tokens, ui
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.dependencies import ApiState
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
 from scheduler.api.monitoring import ApiMetrics
+from scheduler.api.rates import RateLimits, TokenUses
 from scheduler.api.readers import ReaderProcesses, TableReader
 from scheduler.api.scratch import ScratchSpace, remove_abandoned
 from scheduler.api.settings import ApiSettings
@@ -56,9 +57,14 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
     )
     api_metrics = ApiMetrics(resources)
     app.state.api = ApiState(
-        resources, settings, Tables(resources, TableReader(settings, processes), scratch), api_metrics
+        resources,
+        settings,
+        Tables(resources, TableReader(settings, processes), scratch),
+        api_metrics,
+        RateLimits(settings.tenant_rate),
+        TokenUses(),
     )
-    for module in (datasets, plans, jobs, events, results, tokens, monitoring, ui):
+    for module in (datasets, plans, jobs, events, results, tokens, audit, monitoring, ui):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimitMiddleware, seconds=settings.body_seconds)

@@ -81,6 +81,7 @@ def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
     prepared = api.ledger.datasets.columns_of(dataset)
     if not api.ledger.datasets.delete(caller.tenant, dataset):
         raise _unknown(dataset)
+    caller.record("dataset.delete", dataset)
     _remove_unused(api, row.digest)
     for fingerprint in prepared:
         _remove_unused_columns(api, fingerprint)
@@ -149,6 +150,8 @@ def _store_new(caller: Caller, table: ReceivedTable, description: dict[str, Any]
     except BaseException:
         _remove_unused(api, table.digest)
         raise
+    if stored.id == row.id:
+        caller.record("dataset.create", row.id)
     _put(api, table)  # in case another request deleted the same table in between
     return stored, stored.id == row.id
 

@@ -14,10 +14,12 @@ from fastapi import Depends, Query, Request
 
 from maabo_dist._util.network import is_loopback
 from maabo_dist.errors import SettingsError
-from scheduler.api.problems import ForbiddenError, UnauthorizedError
+from scheduler.api.problems import ForbiddenError, UnauthorizedError, correlation_of
+from scheduler.api.rates import RateLimits, TokenUses
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
 from scheduler.ledger import Ledger
+from scheduler.ledger.audit import AuditEntry
 from scheduler.ledger.tenants import SCOPES, TokenRow
 from scheduler.resources import Resources
 
@@ -36,6 +38,8 @@ class ApiState:
     settings: ApiSettings
     tables: Tables
     metrics: "ApiMetrics"
+    limits: RateLimits
+    uses: TokenUses
     _tokens_exist: bool = field(default=False, repr=False)
 
     @property
@@ -64,6 +68,17 @@ class Caller:
     scopes: frozenset[str]
     api: ApiState
     token: str | None = None  # ID of the token, if tokens are needed
+    address: str | None = None
+    correlation: str | None = None
+
+    def entry(self, action: str, object_id: str) -> AuditEntry:
+        """Return an entry for the audit log."""
+        now = self.api.resources.clock()
+        return AuditEntry(now, action, object_id, self.tenant, self.token, self.address, self.correlation)
+
+    def record(self, action: str, object_id: str) -> None:
+        """Add an entry to the audit log."""
+        self.api.ledger.audit.add(self.entry(action, object_id))
 
     def may(self, scope: str) -> bool:
         """True if the caller has this scope."""
@@ -90,6 +105,7 @@ def authorize(request: Request, scope: str) -> Caller:
     Until the first token is created, every request from this machine has all permissions.
     """
     caller = request.state.caller = _find_caller(request)
+    caller.api.limits.check(caller.tenant)
     if not caller.may(scope):
         raise ForbiddenError(
             f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
@@ -100,11 +116,15 @@ def authorize(request: Request, scope: str) -> Caller:
 
 def _find_caller(request: Request) -> Caller:
     api = api_state(request)
+    address, correlation = request.client.host if request.client else None, correlation_of(request)
     if not api.needs_tokens():
         _check_local(request)
-        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
+        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api, None, address, correlation)
     row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
-    return Caller(row.tenant, row.scopes, api, row.id)
+    caller = Caller(row.tenant, row.scopes, api, row.id, address, correlation)
+    if api.uses.is_new(row.id, address):
+        caller.record("token.use", row.id)
+    return caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ def delete_job(job: JobPath, caller: Submitter) -> None:
     row = find_job(caller, job)
     if not caller.api.ledger.jobs.delete(caller.tenant, job):
         raise ConflictError(f"Job {job} is {row.state.value}.", remedy="Cancel it first, and wait until it has ended.")
+    caller.record("job.delete", job)
     with suppress(RedisError):  # these keys also expire
         StatusPublisher(caller.api.resources).remove([job])
 
@@ -193,6 +194,7 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
             remedy="Only unfinished jobs can be paused, resumed or cancelled.",
         )
     caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.resources.clock())
+    caller.record(f"job.{command}", job)
     _notify_scheduler(caller.api, job)
     return job_details(caller.api, find_job(caller, job))
 
@@ -246,8 +248,15 @@ class SubmittedDocument:
             correlation=self.correlation,
             trace=self.trace,
         )
+        entry = self.caller.entry("job.submit", spec.id)
         submission = api.ledger.submissions.submit(
-            spec, api.resources.clock(), key=self.key, body=self._digest, fresh=body.fresh, trees=plan.trees
+            spec,
+            api.resources.clock(),
+            key=self.key,
+            body=self._digest,
+            fresh=body.fresh,
+            trees=plan.trees,
+            entry=entry,
         )
         return self._submitted(submission)
 

@@ -30,6 +30,7 @@ class ApiSettings(EnvironmentSettings):
     read_seconds: float = Field(300.0, gt=0)  # time limit of the process that reads a table
     # Memory limit of that process, in addition to what Python itself takes.
     read_bytes: int = Field(8 << 30, ge=256 << 20)
+    tenant_rate: float = Field(0.0, ge=0)  # requests a second of each tenant; 0 for no limit
     event_streams: int = Field(2000, ge=1)  # maximum number of open event streams
     open_metrics: bool = False  # serve /metrics without a token
     # Address of Flower, which the page links to.

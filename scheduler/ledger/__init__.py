@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, select
 
 from maabo_dist.cluster.store import figures_name
+from scheduler.ledger.audit import Audit
 from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
@@ -30,6 +31,7 @@ class Ledger:
         self.datasets = Datasets(database)
         self.tokens = Tokens(database)
         self.quotas = Quotas(database)
+        self.audit = Audit(database)
 
     def close(self) -> None:
         """Close all connections."""

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
+from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
 from scheduler.ledger.jobs import OPEN, UNENDED, new_row
 from scheduler.ledger.schema import jobs, keys
@@ -50,20 +51,30 @@ class Submissions(LedgerTopic):
         body: str = "",
         fresh: bool = False,
         trees: int | None = None,
+        entry: AuditEntry | None = None,
     ) -> Submission:
         """Queue a job, or find the one that was submitted before.
 
         `key` is an idempotency key and `body` the SHA-256 of the request: the same key and body return the same job,
         the same key with another body is refused. A job of equal work that has not failed and was not cancelled is
-        reused unless `fresh`. `trees` is the number of trees that the job would grow, for the quota.
+        reused unless `fresh`. `trees` is the number of trees that the job would grow, for the quota. `entry` is added
+        to the audit log if the job is new.
         """
         for _ in range(ATTEMPTS - 1):
             with suppress(DuplicateError):  # the same request at the same moment, through another process
-                return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
-        return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
+                return self._submit(spec, now, key, body, entry, fresh=fresh, trees=trees)
+        return self._submit(spec, now, key, body, entry, fresh=fresh, trees=trees)
 
     def _submit(
-        self, spec: JobSpec, now: float, key: str | None, body: str, *, fresh: bool, trees: int | None
+        self,
+        spec: JobSpec,
+        now: float,
+        key: str | None,
+        body: str,
+        entry: AuditEntry | None,
+        *,
+        fresh: bool,
+        trees: int | None,
     ) -> Submission:
         with self._database.write() as connection:
             lock(connection, f"tenant {spec.tenant}")
@@ -73,6 +84,7 @@ class Submissions(LedgerTopic):
             if job is None:
                 _check_quota(connection, spec.tenant, trees)
                 connection.execute(insert(jobs).values(new_row(spec, now)))
+                append_entries(connection, entry)
             if key is not None:
                 connection.execute(insert(keys).values(tenant=spec.tenant, key=key, body=body, job=job or spec.id))
         return Submission(job or spec.id, created=job is None)

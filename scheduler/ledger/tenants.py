@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
 from maabo_dist._util.text import format_names
 from maabo_dist.errors import InputError, SettingsError
+from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import LedgerTopic, lock, of_tenant
 from scheduler.ledger.schema import datasets, jobs, prepared_columns, quotas, tokens
 
@@ -39,6 +40,10 @@ _UNITS = {
 }
 
 
+# The limits of this tenant apply to all tenants without limits of their own.
+EVERYONE = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
     """A tenant's limits; None for no limit."""
@@ -57,7 +62,7 @@ class Quotas(LedgerTopic):
     """Reads and writes limits."""
 
     def get(self, tenant: str) -> QuotaRow:
-        """Return a tenant's limits; none unless they were set."""
+        """Return a tenant's limits, or the default ones."""
         with self._database.read() as connection:
             return read_quota(connection, tenant)
 
@@ -70,9 +75,11 @@ class Quotas(LedgerTopic):
 
 
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
-    """Return a tenant's limits within a transaction."""
-    row = connection.execute(select(quotas).where(quotas.c.tenant == tenant)).mappings().first()
-    return QuotaRow(tenant) if row is None else QuotaRow(**row)
+    """Return a tenant's limits within a transaction: its own, or those of EVERYONE, or none."""
+    query = select(quotas).where(quotas.c.tenant.in_([tenant, EVERYONE]))
+    rows = {row["tenant"]: row for row in connection.execute(query).mappings()}
+    row = rows.get(tenant) or rows.get(EVERYONE)
+    return QuotaRow(tenant) if row is None else QuotaRow(**{**row, "tenant": tenant})
 
 
 # `submit` includes `read`; `admin` covers tokens and quotas only.
@@ -128,10 +135,11 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
 class Tokens(LedgerTopic):
     """Reads and writes tokens. A `tenant` of None stands for all tenants."""
 
-    def add(self, row: TokenRow) -> None:
+    def add(self, row: TokenRow, entry: AuditEntry | None = None) -> None:
         """Store a token; its text is not stored."""
         with self._database.write() as connection:
             connection.execute(insert(tokens).values(asdict(row) | {"scopes": " ".join(sorted(row.scopes))}))
+            append_entries(connection, entry)
 
     def find(self, text: str) -> TokenRow | None:
         """Return the token of this text, valid or not, or None."""
@@ -146,11 +154,13 @@ class Tokens(LedgerTopic):
         query = select(tokens).where(*of_tenant(tokens, tenant)).order_by(tokens.c.created, tokens.c.id)
         return [_read_token(row) for row in self._database.rows(query)]
 
-    def revoke(self, token: str, now: float, tenant: str | None = None) -> bool:
+    def revoke(self, token: str, now: float, tenant: str | None = None, *, entry: AuditEntry | None = None) -> bool:
         """Revoke a token; False if there is none that is not revoked yet."""
         valid = update(tokens).where(tokens.c.id == token, tokens.c.revoked.is_(None), *of_tenant(tokens, tenant))
         with self._database.write() as connection:
-            return bool(connection.execute(valid.values(revoked=now)).rowcount)
+            revoked = bool(connection.execute(valid.values(revoked=now)).rowcount)
+            append_entries(connection, entry if revoked else None)
+        return revoked
 
     def any_exist(self) -> bool:
         """True if a token was ever made."""
